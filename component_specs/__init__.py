@@ -1,0 +1,19 @@
+"""Contracts of the workflow steps: one frozen Job dataclass each, and its renderers."""
+
+from component_specs.baseline_resolver import BaselineResolverJob
+from component_specs.evaluator import EvaluatorJob
+from component_specs.example_gen import ExampleGenJob
+from component_specs.pusher import PusherJob
+from component_specs.quantization_rewriter import QuantizationRewriterJob
+from component_specs.tflite_exporter import TFLiteExporterJob
+from component_specs.trainer import TrainerJob
+
+__all__ = [
+    "BaselineResolverJob",
+    "EvaluatorJob",
+    "ExampleGenJob",
+    "PusherJob",
+    "QuantizationRewriterJob",
+    "TFLiteExporterJob",
+    "TrainerJob",
+]

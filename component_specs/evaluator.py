@@ -1,0 +1,36 @@
+"""Contract of Evaluator."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, Input, Output
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluatorJob:
+    """Measure a detector and decide whether it may be published.
+
+    Attributes:
+        examples: what ExampleGen wrote.
+        model: detector to measure.
+        baseline: detector that the new one is compared with.
+        split: split to measure on.
+        thresholds: JSON object, metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is
+            against the baseline and holds where there is one.
+        pictures: how many side-by-side pictures to draw.
+        code_version: fingerprint of the code; only there to key the cache.
+        evaluation: folder to fill: metrics.json, curves.json, pictures/.
+        blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
+    """
+
+    examples: Annotated[str, Input(EXAMPLES)]
+    model: Annotated[str, Input(MODEL)]
+    evaluation: Annotated[str, Output(EVALUATION)]
+    blessing: Annotated[str, Output(BLESSING)]
+    baseline: Annotated[str, Input(MODEL, optional=True)] = ""
+    split: str = "eval"
+    thresholds: str = "{}"
+    pictures: int = 12
+    code_version: str = ""

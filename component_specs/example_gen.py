@@ -1,0 +1,42 @@
+"""Contract of ExampleGen."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from component_specs.annotations import EXAMPLES, Output
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleGenJob:
+    """Turn images and annotations into sharded tf.Example records.
+
+    The examples artifact holds `Split-NAME/examples-00000-of-00004.tfrecord`, `label_map.pbtxt`,
+    `dataset_card.json` and `quarantine.jsonl`.
+
+    Attributes:
+        data_path: folder of the data set.
+        data_format: `coco` or `voc`.
+        splits: JSON object, split name to ratio (stable hash) or to where its annotations are.
+        label_map: path of a label map; empty: made from the annotations' categories.
+        quarantine_limit: fraction of records in quarantine above which the run stops.
+        shard_examples: about how many examples go in a shard.
+        compression: `` or `GZIP`.
+        data_fingerprint: what the data were when the run began; only there to key the cache.
+        code_version: fingerprint of the code; only there to key the cache.
+        beam_args: JSON list of Beam pipeline options; empty: chosen by the size of the work.
+        examples: folder to fill.
+    """
+
+    examples: Annotated[str, Output(EXAMPLES)]
+    data_path: str
+    data_format: str = "coco"
+    splits: str = '{"train": 0.8, "eval": 0.1, "test": 0.1}'
+    label_map: str = ""
+    quarantine_limit: float = 0.01
+    shard_examples: int = 1000
+    compression: str = ""
+    data_fingerprint: str = ""
+    code_version: str = ""
+    beam_args: str = "[]"

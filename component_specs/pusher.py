@@ -1,0 +1,42 @@
+"""Contract of Pusher."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from component_specs.annotations import BLESSING, EVALUATION, MODEL, PUSHED_MODEL, TFLITE_MODEL, Input, Output
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PusherJob:
+    """Publish a blessed detector as a new version.
+
+    Attributes:
+        model: detector to publish.
+        blessing: the Evaluator's verdict on it.
+        evaluation: its metrics, kept beside the version.
+        quantized_blessing: the verdict on the quantized detector, where there is one.
+        tflite: TensorFlow Lite files to publish beside it.
+        tflite_blessing: the parity gate's verdict on them.
+        push_destination: folder with `saved_model/VERSION/` (TensorFlow Serving's layout), `tflite/VERSION/`,
+            `versions/VERSION.json` and the pointer `current.json`.
+        keep_versions: how many versions to keep, the deployed one included; 0 keeps all.
+        run_key: fingerprint of everything the run was asked to do; names what a version was made from.
+        baseline_version: the version that the run was compared with; "" where there was none.
+        code_version: fingerprint of the code; only there to key the cache.
+        pushed_model: folder to fill with pushed.json: the version, or the reasons for not pushing.
+    """
+
+    model: Annotated[str, Input(MODEL)]
+    blessing: Annotated[str, Input(BLESSING)]
+    evaluation: Annotated[str, Input(EVALUATION)]
+    pushed_model: Annotated[str, Output(PUSHED_MODEL)]
+    push_destination: str
+    quantized_blessing: Annotated[str, Input(BLESSING, optional=True)] = ""
+    tflite: Annotated[str, Input(TFLITE_MODEL, optional=True)] = ""
+    tflite_blessing: Annotated[str, Input(BLESSING, optional=True)] = ""
+    keep_versions: int = 5
+    run_key: str = ""
+    baseline_version: str = ""
+    code_version: str = ""

@@ -1,0 +1,34 @@
+"""Contract of QuantizationRewriter."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from component_specs.annotations import EXAMPLES, MODEL, MODEL_RUN, QUANTIZATION, Input, Output
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizationRewriterJob:
+    """Train a trained detector on with quantization in its graph, as the `graph_rewriter` block says.
+
+    Attributes:
+        examples: what ExampleGen wrote; its `train` split is used.
+        model: trained float detector.
+        pipeline_config: text of the pipeline.config, with a `graph_rewriter` block and this step's own
+            `train_config`.
+        work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
+        code_version: fingerprint of the code; only there to key the cache.
+        quantized_model: detector folder to fill, `Format-Serving/`.
+        quantized_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
+        quantization: folder to fill with quantization.json, which lists what is quantized and what is not.
+    """
+
+    examples: Annotated[str, Input(EXAMPLES)]
+    model: Annotated[str, Input(MODEL)]
+    quantized_model: Annotated[str, Output(MODEL)]
+    quantized_run: Annotated[str, Output(MODEL_RUN)]
+    quantization: Annotated[str, Output(QUANTIZATION)]
+    pipeline_config: str
+    work_dir: str
+    code_version: str = ""

@@ -1,0 +1,42 @@
+"""Contract of TFLiteExporter."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, TFLITE_MODEL, Input, Output
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TFLiteExporterJob:
+    """Convert a detector to TensorFlow Lite and refuse a file that lost accuracy on the way.
+
+    Attributes:
+        examples: what ExampleGen wrote.
+        model: float detector; the reference of the parity gate.
+        quantized_model: quantization-aware detector that the int8 file is made from; without one the int8
+            file is made by post-training quantization of `model`.
+        formats: comma-separated, of `float32` and `int8`.
+        split: split on which parity is measured.
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        max_detections: rows of the post-processing op.
+        representative_examples: training examples that calibrate post-training quantization.
+        code_version: fingerprint of the code; only there to key the cache.
+        tflite: folder to fill: model_float32.tflite, model_int8.tflite, labels.txt.
+        parity: folder to fill with parity.json.
+        blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
+    """
+
+    examples: Annotated[str, Input(EXAMPLES)]
+    model: Annotated[str, Input(MODEL)]
+    tflite: Annotated[str, Output(TFLITE_MODEL)]
+    parity: Annotated[str, Output(EVALUATION)]
+    blessing: Annotated[str, Output(BLESSING)]
+    quantized_model: Annotated[str, Input(MODEL, optional=True)] = ""
+    formats: str = "float32,int8"
+    split: str = "eval"
+    max_map_drop: float = 0.02
+    max_detections: int = 100
+    representative_examples: int = 100
+    code_version: str = ""

@@ -1,0 +1,1 @@
+"""The workflow steps: each binds a Job, calls the core and writes artifacts."""

@@ -1,0 +1,1 @@
+"""The deployed model, or nothing on the first run."""

@@ -1,0 +1,1 @@
+"""Metrics, pictures and a blessing of a detector."""

@@ -1,0 +1,1 @@
+"""Images and annotations to sharded tf.Example records."""

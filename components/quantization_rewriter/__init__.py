@@ -1,0 +1,1 @@
+"""Quantization-aware training of a trained detector."""

@@ -1,0 +1,1 @@
+"""TensorFlow Lite files with a parity gate."""

@@ -1,0 +1,1 @@
+"""A pipeline.config and examples to a trained detector."""

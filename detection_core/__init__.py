@@ -1,0 +1,1 @@
+"""Object detection from a pipeline.config: build, train, evaluate, quantize and export."""

@@ -1,0 +1,1 @@
+"""Training-time augmentation of one sample."""

@@ -1,0 +1,1 @@
+"""From configuration messages to built parts."""

@@ -1,0 +1,1 @@
+"""Reading, overriding and checking a pipeline.config."""

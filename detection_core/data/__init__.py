@@ -1,0 +1,1 @@
+"""tf.Example records, images and label maps."""

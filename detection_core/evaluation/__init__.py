@@ -1,0 +1,1 @@
+"""COCO metrics, thresholds and pictures."""

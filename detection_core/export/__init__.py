@@ -1,0 +1,1 @@
+"""SavedModel and TensorFlow Lite files."""

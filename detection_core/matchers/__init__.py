@@ -1,0 +1,1 @@
+"""Assignment of ground truth to anchors."""

@@ -1,0 +1,1 @@
+"""Pure functions on boxes, overlaps and detections."""

@@ -1,0 +1,1 @@
+"""Configuration messages of the Object Detection API."""

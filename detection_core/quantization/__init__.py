@@ -1,0 +1,1 @@
+"""Quantization-aware and post-training quantization."""

@@ -1,0 +1,165 @@
+"""The named types in which tensors travel through the core.
+
+Letters: B batch, G padded ground truth, A anchors, C classes without background, D detections, H W pixels.
+Boxes are float32 [ymin, xmin, ymax, xmax], normalised to the true image, unless a name says otherwise
+(`_px`). Classes are int32 in [0, C): the label map's id minus one. Data that crosses tf.data, tf.function,
+tf.distribute or a SavedModel is a NamedTuple of tensors without None fields: an unused field has a zero
+dimension. Host-side data is a frozen dataclass of numpy arrays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+
+class GroundTruth(NamedTuple):
+    """Objects of an image, or of a batch when every field has a leading B.
+
+    Attributes:
+        boxes: float32 [G, 4], normalised.
+        classes: int32 [G], in [0, C); 0 in padded rows.
+        weights: float32 [G], weight of the object in the losses; 0 in padded rows.
+        is_crowd: bool [G], a COCO crowd region, which is neither a positive nor a false positive.
+        area: float32 [G], object area in pixels of the original image; 0 where unknown.
+        valid: bool [G], False in padded rows.
+        masks: uint8 [G, h, w]; h = w = 0 where masks are not used.
+    """
+
+    boxes: tf.Tensor
+    classes: tf.Tensor
+    weights: tf.Tensor
+    is_crowd: tf.Tensor
+    area: tf.Tensor
+    valid: tf.Tensor
+    masks: tf.Tensor
+
+
+class Sample(NamedTuple):
+    """One decoded example.
+
+    Attributes:
+        image: uint8 [H, W, 3], RGB (float32 0..255 between augmentation steps).
+        truth: unbatched `GroundTruth`.
+        source_id: string [].
+    """
+
+    image: tf.Tensor
+    truth: GroundTruth
+    source_id: tf.Tensor
+
+
+class Images(NamedTuple):
+    """A batch of resized images.
+
+    Attributes:
+        pixels: float32 [B, H, W, 3], RGB 0..255, resized and padded, not yet normalised for a backbone.
+        true_sizes: int32 [B, 2], rows and columns that hold the image, the rest is padding.
+        original_sizes: int32 [B, 2], rows and columns of the image before resizing.
+        source_ids: string [B].
+    """
+
+    pixels: tf.Tensor
+    true_sizes: tf.Tensor
+    original_sizes: tf.Tensor
+    source_ids: tf.Tensor
+
+
+class Batch(NamedTuple):
+    """What a dataset yields, and nothing else."""
+
+    images: Images
+    truth: GroundTruth
+
+
+class AnchorPredictions(NamedTuple):
+    """Raw outputs of an anchor-based one-stage detector.
+
+    Attributes:
+        box_codes: float32 [B, A, 4], encoded relative to `anchors` by the model's box coder.
+        class_logits: float32 [B, A, C + 1], background first.
+        anchors: float32 [A, 4], normalised to the (padded) network input, not clipped.
+    """
+
+    box_codes: tf.Tensor
+    class_logits: tf.Tensor
+    anchors: tf.Tensor
+
+
+class AnchorTargets(NamedTuple):
+    """What the losses of an anchor-based detector compare with.
+
+    Attributes:
+        class_targets: float32 [B, A, C + 1], background first.
+        class_weights: float32 [B, A, C + 1].
+        box_targets: float32 [B, A, 4], encoded.
+        box_weights: float32 [B, A].
+        matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
+    """
+
+    class_targets: tf.Tensor
+    class_weights: tf.Tensor
+    box_targets: tf.Tensor
+    box_weights: tf.Tensor
+    matched: tf.Tensor
+
+
+class Detections(NamedTuple):
+    """Post-processed detections, sorted by falling score and zero-padded to D.
+
+    Attributes:
+        boxes: float32 [B, D, 4], normalised to the true image, clipped to it.
+        scores: float32 [B, D].
+        classes: int32 [B, D], in [0, C).
+        count: int32 [B], how many of the D rows are detections.
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+    classes: tf.Tensor
+    count: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageDetections:
+    """Detections of one image on the host, without padding.
+
+    Attributes:
+        source_id: id of the image, as in its record.
+        boxes: float32 [D, 4], normalised.
+        scores: float32 [D], falling.
+        classes: int32 [D], in [0, C).
+    """
+
+    source_id: str
+    boxes: np.ndarray
+    scores: np.ndarray
+    classes: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageTruth:
+    """Ground truth of one image on the host, without padding.
+
+    Attributes:
+        source_id: id of the image, as in its record.
+        height: rows of the original image, pixels.
+        width: columns of the original image, pixels.
+        boxes: float32 [G, 4], normalised.
+        classes: int32 [G], in [0, C).
+        is_crowd: bool [G].
+        area: float32 [G], pixels of the original image; 0 where unknown (then the box's own area counts).
+        difficult: bool [G], Pascal VOC's flag.
+    """
+
+    source_id: str
+    height: int
+    width: int
+    boxes: np.ndarray
+    classes: np.ndarray
+    is_crowd: np.ndarray
+    area: np.ndarray
+    difficult: np.ndarray

@@ -1,0 +1,1 @@
+"""Training targets of the detectors."""

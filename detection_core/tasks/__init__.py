@@ -1,0 +1,1 @@
+"""The verbs: train, evaluate, quantize, export."""

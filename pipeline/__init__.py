@@ -1,0 +1,1 @@
+"""Composition: settings, the DAG, its backends and the command line."""
