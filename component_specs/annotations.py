@@ -39,7 +39,7 @@ ARTIFACT_TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """Marks a field as an input artifact: the local path of its folder, "" where an optional one is absent."""
+    """Marks a field as an input artifact: the path of its folder, "" where an optional one is absent."""
 
     type: ArtifactType
     optional: bool = False
@@ -82,15 +82,17 @@ def job_fields(job_type: type) -> JobFields:
     found = JobFields(inputs={}, outputs={}, parameters={}, defaults={})
     for field in dataclasses.fields(job_type):
         hint = hints[field.name]
-        roles = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Input | Output)]
-        if roles and isinstance(roles[0], Input):
-            found.inputs[field.name] = roles[0]
-        elif roles:
-            found.outputs[field.name] = roles[0]
+        role = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Input | Output)), None)
+        if isinstance(role, Input):
+            found.inputs[field.name] = role
+        elif isinstance(role, Output):
+            found.outputs[field.name] = role
         elif hint in (str, int, float, bool):
             found.parameters[field.name] = hint
             if field.default is not dataclasses.MISSING:
                 found.defaults[field.name] = field.default
         else:
-            raise TypeError(f"{job_type.__name__}.{field.name}: parameters are str, int, float or bool, not {hint}")
+            raise TypeError(
+                f"{job_type.__name__}.{field.name}: parameters are str, int, float or bool, not {hint}"
+            )
     return found

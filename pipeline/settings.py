@@ -1,0 +1,165 @@
+"""The settings of a workflow, as frozen dataclasses: one a section of the settings file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+DEFAULT_SPLITS = {"train": 0.8, "eval": 0.1, "test": 0.1}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """What ExampleGen reads.
+
+    Attributes:
+        path: folder of the data set.
+        format: `coco` or `voc`.
+        splits: split name to ratio, or to where its annotations are.
+        label_map: path of a label map; empty: made from the annotations.
+        quarantine_limit: fraction of quarantined records above which the run stops.
+        shard_examples: about how many examples go in a shard.
+        compression: empty or `GZIP` (ten times slower to write).
+    """
+
+    path: str = dataclasses.field(metadata={"path": True})
+    format: str = "coco"
+    splits: dict[str, Any] = dataclasses.field(
+        default_factory=lambda: {"train": 0.8, "eval": 0.1, "test": 0.1}
+    )
+    label_map: str = dataclasses.field(default="", metadata={"path": True})
+    quarantine_limit: float = 0.01
+    shard_examples: int = 1000
+    compression: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """Which detector.
+
+    Attributes:
+        config: path of the pipeline.config.
+        overrides: pipeline.config field path to value, for both training steps.
+    """
+
+    config: str = dataclasses.field(metadata={"path": True})
+    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """How Trainer runs.
+
+    Attributes:
+        warm_start: detector folder to start from; empty: from scratch or the config's fine_tune_checkpoint.
+        overrides: pipeline.config field path to value, for Trainer only.
+    """
+
+    warm_start: str = dataclasses.field(default="", metadata={"path": True})
+    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateSettings:
+    """What decides the blessing.
+
+    Attributes:
+        split: split to measure on.
+        thresholds: metric to {lower_bound, upper_bound, min_change}; `min_change` is against the deployed
+            model.
+        quantized_thresholds: the same for the quantized detector; `min_change` is against the
+            float one.
+        pictures: how many side-by-side pictures to draw.
+    """
+
+    split: str = "eval"
+    thresholds: dict[str, Any] = dataclasses.field(
+        default_factory=lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}}
+    )
+    quantized_thresholds: dict[str, Any] = dataclasses.field(
+        default_factory=lambda: {"DetectionBoxes_Precision/mAP@.50IOU": {"min_change": -0.02}}
+    )
+    pictures: int = 12
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizeSettings:
+    """How QuantizationRewriter runs; it is part of the run where the config has a `graph_rewriter` block.
+
+    Attributes:
+        enabled: False leaves the step out whatever the config says.
+        overrides: pipeline.config field path to value, for this step only (its training is shorter).
+    """
+
+    enabled: bool = True
+    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportSettings:
+    """Which TensorFlow Lite files are made, and when they are refused.
+
+    Attributes:
+        formats: of `float32` and `int8`.
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        max_detections: rows of the post-processing op.
+        representative_examples: training examples that calibrate post-training quantization.
+    """
+
+    formats: list[str] = dataclasses.field(default_factory=lambda: ["float32", "int8"])
+    max_map_drop: float = 0.02
+    max_detections: int = 100
+    representative_examples: int = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PushSettings:
+    """Where blessed versions go.
+
+    Attributes:
+        destination: folder that TensorFlow Serving watches (its `saved_model` folder); empty: `pushed` in the
+            workspace.
+        keep_versions: how many versions to keep; 0 keeps all.
+    """
+
+    destination: str = dataclasses.field(default="", metadata={"path": True})
+    keep_versions: int = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamSettings:
+    """How Beam runs.
+
+    Attributes:
+        args: Beam pipeline options; empty: DirectRunner, its mode chosen by the size of the work.
+    """
+
+    args: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelineSettings:
+    """A workflow.
+
+    Attributes:
+        name: name of the pipeline; letters, digits, `_` and `-`.
+        workspace: folder of runs, artifacts and metadata.
+        data: see `DataSettings`; the other sections likewise.
+    """
+
+    name: str
+    workspace: str = dataclasses.field(metadata={"path": True})
+    data: DataSettings
+    model: ModelSettings
+    train: TrainSettings = TrainSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    quantize: QuantizeSettings = QuantizeSettings()
+    export: ExportSettings = ExportSettings()
+    push: PushSettings = PushSettings()
+    beam: BeamSettings = BeamSettings()
+
+    @property
+    def push_destination(self) -> str:
+        """Where blessed versions go, the default filled in."""
+        return self.push.destination or os.path.join(self.workspace, "pushed")

@@ -1,0 +1,213 @@
+"""Reading a settings file and its command-line overrides.
+
+Unknown keys and wrong types are refused with file and key path. Relative paths in the file are taken from the
+file's own folder; a path given on the command line is taken from the working directory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from detection_core.errors import ConfigError
+from pipeline.settings import PipelineSettings
+
+# First words of a pipeline.config path: `--set train_config.batch_size=8` needs no `model.overrides.` in front.
+PIPELINE_CONFIG_FIELDS = (
+    "model",
+    "train_config",
+    "train_input_reader",
+    "eval_config",
+    "eval_input_reader",
+    "graph_rewriter",
+)
+
+
+def load_settings(path: str, overrides: Sequence[str] = ()) -> PipelineSettings:
+    """Read a settings file and apply `KEY=VALUE` overrides.
+
+    Args:
+        path: the YAML file.
+        overrides: each `section.key=value`, the value read as YAML; or a pipeline.config field path such as
+            `train_config.batch_size=8`, which lands in `model.overrides`.
+
+    Raises:
+        ConfigError: naming file and key for whatever is wrong.
+    """
+    tree = _read_yaml(path)
+    base = os.path.dirname(os.path.abspath(path))
+    _resolve_paths(PipelineSettings, tree, base)
+    for text in overrides:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise ConfigError(f"expected KEY=VALUE, found {text!r}", where="--set")
+        _set(tree, key.strip(), value)
+    settings = typing.cast(PipelineSettings, _build(PipelineSettings, tree, path, ""))
+    _check(settings, path)
+    return settings
+
+
+def format_settings(settings: PipelineSettings) -> str:
+    """Return the settings as YAML that loads to the same settings anywhere on this machine."""
+    return yaml.safe_dump(dataclasses.asdict(settings), sort_keys=False)
+
+
+def _read_yaml(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"cannot read the settings file ({e}); check the path", where=path) from e
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else path
+        raise ConfigError(f"not valid YAML: {getattr(e, 'problem', None) or e}", where=where) from e
+    if not isinstance(tree, dict):
+        raise ConfigError("expected a mapping with the keys name, workspace, data and model", where=path)
+    return tree
+
+
+def _fields(cls: type) -> dict[str, dataclasses.Field]:
+    return {f.name: f for f in dataclasses.fields(cls)}
+
+
+def _resolve_paths(cls: type, tree: Mapping[str, Any], base: str) -> None:
+    """Make the file's relative paths absolute, in place."""
+    hints = typing.get_type_hints(cls)
+    for name, field in _fields(cls).items():
+        value = tree.get(name)
+        if dataclasses.is_dataclass(hints[name]) and isinstance(value, dict):
+            _resolve_paths(typing.cast(type, hints[name]), value, base)
+        elif field.metadata.get("path") and isinstance(value, str):
+            typing.cast(dict, tree)[name] = _absolute(value, base)
+
+
+def _absolute(value: str, base: str) -> str:
+    if not value or "://" in value:
+        return value
+    return os.path.normpath(os.path.join(base, os.path.expanduser(value)))
+
+
+def _set(tree: dict[str, Any], key: str, value: str) -> None:
+    section, *rest = key.split(".")
+    hints = typing.get_type_hints(PipelineSettings)
+    in_settings = section in hints and (
+        not rest
+        or (
+            dataclasses.is_dataclass(hints[section]) and rest[0] in _fields(typing.cast(type, hints[section]))
+        )
+    )
+    if not in_settings and section in PIPELINE_CONFIG_FIELDS:
+        # The text goes through as it is: the message's own descriptors know the type.
+        _section(tree, "model").setdefault("overrides", {})[key] = value
+        return
+    try:
+        parsed = yaml.safe_load(value) if value else ""
+    except yaml.YAMLError as e:
+        raise ConfigError(f"{value!r} is not valid YAML", where=f"--set {key}") from e
+    if not rest:
+        tree[section] = _absolute(parsed, os.getcwd()) if section == "workspace" else parsed
+        return
+    node: dict[str, Any] = _section(tree, section)
+    # Metric names and config paths hold dots: below the section's own keys the rest is one key.
+    if len(rest) > 1 and rest[0] in ("overrides", "thresholds", "quantized_thresholds"):
+        node, leaf = node.setdefault(rest[0], {}), ".".join(rest[1:])
+        metric, dot, bound = leaf.rpartition(".")
+        if rest[0] != "overrides" and dot and bound in ("lower_bound", "upper_bound", "min_change"):
+            node, leaf = node.setdefault(metric, {}), bound
+        node[leaf] = parsed
+        return
+    for part in rest[:-1]:
+        node = node.setdefault(part, {})
+    field = known.get(rest[0])
+    is_path = field is not None and bool(field.metadata.get("path")) and isinstance(parsed, str)
+    node[rest[-1]] = _absolute(parsed, os.getcwd()) if is_path else parsed
+
+
+def _section(tree: dict[str, Any], name: str) -> dict[str, Any]:
+    node = tree.setdefault(name, {})
+    if not isinstance(node, dict):
+        raise ConfigError(f"expected a mapping, found {node!r}", where=name)
+    return node
+
+
+def _build(cls: type, tree: Mapping[str, Any], where: str, prefix: str) -> Any:
+    fields, hints = _fields(cls), typing.get_type_hints(cls)
+    for key in tree:
+        if key not in fields:
+            near = difflib.get_close_matches(str(key), fields, n=1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else f"; known keys: {', '.join(fields)}"
+            raise ConfigError(f"unknown key {prefix}{key}{hint}", where=where)
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name not in tree:
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                raise ConfigError(f"the key {prefix}{name} is missing; add it", where=where)
+            continue
+        values[name] = _value(hints[name], tree[name], where, f"{prefix}{name}")
+    return cls(**values)
+
+
+def _value(hint: Any, value: Any, where: str, key: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise ConfigError(f"{key}: expected a mapping, found {value!r}", where=where)
+        return _build(typing.cast(type, hint), value, where, f"{key}.")
+    wanted = typing.get_origin(hint) or hint
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise ConfigError(f"{key}: expected {wanted.__name__}, found {value!r}", where=where)
+    return value
+
+
+_CHECKS: tuple[tuple[str, typing.Callable[[PipelineSettings], bool], str], ...] = (
+    (
+        "name",
+        lambda s: bool(s.name) and s.name.replace("_", "").replace("-", "").isalnum(),
+        "expected letters, digits, _ and -",
+    ),
+    ("data.splits", lambda s: "train" in s.data.splits, "expected a split named train"),
+    (
+        "data.quarantine_limit",
+        lambda s: 0 <= s.data.quarantine_limit <= 1,
+        "expected a fraction of 0 to 1",
+    ),
+    ("data.shard_examples", lambda s: s.data.shard_examples > 0, "expected a number above 0"),
+    ("data.compression", lambda s: s.data.compression in ("", "GZIP"), "expected nothing or GZIP"),
+    (
+        "evaluate.split",
+        lambda s: s.evaluate.split in s.data.splits,
+        "expected one of the splits in data.splits",
+    ),
+    (
+        "export.formats",
+        lambda s: bool(s.export.formats) and set(s.export.formats) <= {"float32", "int8"},
+        "expected float32, int8 or both",
+    ),
+    ("push.keep_versions", lambda s: s.push.keep_versions >= 0, "expected 0 (keep all) or more"),
+)
+
+
+def _check(settings: PipelineSettings, where: str) -> None:
+    for key, holds, expected in _CHECKS:
+        if not holds(settings):
+            value: Any = settings
+            for part in key.split("."):
+                value = getattr(value, part)
+            raise ConfigError(f"{key}: {expected}, found {value!r}", where=where)
+    if not os.path.exists(settings.model.config):
+        raise ConfigError(f"model.config: no file {settings.model.config}; check the path", where=where)
+    if "://" not in settings.data.path and not os.path.isdir(settings.data.path):
+        raise ConfigError(
+            f"data.path: no folder {settings.data.path}; give one with --set data.path=DIR",
+            where=where,
+        )
