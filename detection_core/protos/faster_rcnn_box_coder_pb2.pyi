@@ -1,0 +1,17 @@
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class FasterRcnnBoxCoder(_message.Message):
+    __slots__ = ("y_scale", "x_scale", "height_scale", "width_scale")
+    Y_SCALE_FIELD_NUMBER: _ClassVar[int]
+    X_SCALE_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_SCALE_FIELD_NUMBER: _ClassVar[int]
+    y_scale: float
+    x_scale: float
+    height_scale: float
+    width_scale: float
+    def __init__(self, y_scale: _Optional[float] = ..., x_scale: _Optional[float] = ..., height_scale: _Optional[float] = ..., width_scale: _Optional[float] = ...) -> None: ...
