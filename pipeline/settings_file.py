@@ -19,7 +19,7 @@ import yaml
 from detection_core.errors import ConfigError
 from pipeline.settings import PipelineSettings
 
-# First words of a pipeline.config path: `--set train_config.batch_size=8` needs no `model.overrides.` in front.
+# First words of a pipeline.config path: `--set train_config.batch_size=8` lands in `model.overrides`.
 PIPELINE_CONFIG_FIELDS = (
     "model",
     "train_config",
@@ -96,16 +96,16 @@ def _absolute(value: str, base: str) -> str:
     return os.path.normpath(os.path.join(base, os.path.expanduser(value)))
 
 
+# Keys whose own keys hold dots: metric names and pipeline.config paths.
+_DOTTED = ("overrides", "thresholds", "quantized_thresholds")
+_BOUNDS = ("lower_bound", "upper_bound", "min_change")
+
+
 def _set(tree: dict[str, Any], key: str, value: str) -> None:
     section, *rest = key.split(".")
-    hints = typing.get_type_hints(PipelineSettings)
-    in_settings = section in hints and (
-        not rest
-        or (
-            dataclasses.is_dataclass(hints[section]) and rest[0] in _fields(typing.cast(type, hints[section]))
-        )
-    )
-    if not in_settings and section in PIPELINE_CONFIG_FIELDS:
+    hint = typing.get_type_hints(PipelineSettings).get(section)
+    known = _fields(hint) if dataclasses.is_dataclass(hint) else {}
+    if section in PIPELINE_CONFIG_FIELDS and (not known or not rest or rest[0] not in known):
         # The text goes through as it is: the message's own descriptors know the type.
         _section(tree, "model").setdefault("overrides", {})[key] = value
         return
@@ -113,23 +113,23 @@ def _set(tree: dict[str, Any], key: str, value: str) -> None:
         parsed = yaml.safe_load(value) if value else ""
     except yaml.YAMLError as e:
         raise ConfigError(f"{value!r} is not valid YAML", where=f"--set {key}") from e
-    if not rest:
-        tree[section] = _absolute(parsed, os.getcwd()) if section == "workspace" else parsed
-        return
-    node: dict[str, Any] = _section(tree, section)
-    # Metric names and config paths hold dots: below the section's own keys the rest is one key.
-    if len(rest) > 1 and rest[0] in ("overrides", "thresholds", "quantized_thresholds"):
-        node, leaf = node.setdefault(rest[0], {}), ".".join(rest[1:])
-        metric, dot, bound = leaf.rpartition(".")
-        if rest[0] != "overrides" and dot and bound in ("lower_bound", "upper_bound", "min_change"):
-            node, leaf = node.setdefault(metric, {}), bound
-        node[leaf] = parsed
-        return
-    for part in rest[:-1]:
-        node = node.setdefault(part, {})
-    field = known.get(rest[0])
-    is_path = field is not None and bool(field.metadata.get("path")) and isinstance(parsed, str)
-    node[rest[-1]] = _absolute(parsed, os.getcwd()) if is_path else parsed
+    field = known.get(rest[0]) if rest else _fields(PipelineSettings).get(section)
+    if field is not None and field.metadata.get("path") and isinstance(parsed, str):
+        parsed = _absolute(parsed, os.getcwd())
+    node, path = tree, _split_path(section, rest)
+    for part in path[:-1]:
+        node = _section(node, part)
+    node[path[-1]] = parsed
+
+
+def _split_path(section: str, rest: list[str]) -> list[str]:
+    if len(rest) < 2 or rest[0] not in _DOTTED:
+        return [section, *rest]
+    leaf = ".".join(rest[1:])
+    metric, _, bound = leaf.rpartition(".")
+    if rest[0] != "overrides" and metric and bound in _BOUNDS:
+        return [section, rest[0], metric, bound]
+    return [section, rest[0], leaf]
 
 
 def _section(tree: dict[str, Any], name: str) -> dict[str, Any]:

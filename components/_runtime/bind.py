@@ -1,0 +1,96 @@
+"""Command-line arguments or TFX dictionaries to a filled Job; nothing else reads either."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from component_specs.annotations import Input, job_fields
+from detection_core.errors import ContractError
+
+Job = TypeVar("Job")
+
+# Marker file of an artifact that stands for "there is none": a step that must always have an output, such as
+# BaselineResolver on the first run, writes it, and the reader sees an absent input.
+ABSENT = "ABSENT"
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "1"):
+        return True
+    if text.lower() in ("false", "0"):
+        return False
+    raise argparse.ArgumentTypeError(f"expected true or false, found {text!r}")
+
+
+def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
+    """Fill a Job from `--field value` arguments, as a container gets them.
+
+    Args:
+        job_type: the Job class.
+        argv: arguments without the program's name; artifacts are local paths.
+
+    Raises:
+        ContractError: when an input's folder is missing.
+        SystemExit: from argparse, with a usage text, for an unknown or missing argument.
+    """
+    fields = job_fields(job_type)
+    parser = argparse.ArgumentParser(description=(job_type.__doc__ or "").split("\n")[0])
+    for name, role in fields.inputs.items():
+        parser.add_argument(f"--{name}", required=not role.optional, default="", metavar="DIR")
+    for name in fields.outputs:
+        parser.add_argument(f"--{name}", required=True, metavar="DIR")
+    for name, kind in fields.parameters.items():
+        parser.add_argument(
+            f"--{name}",
+            type=_boolean if kind is bool else kind,
+            required=name not in fields.defaults,
+            default=fields.defaults.get(name),
+        )
+    values = vars(parser.parse_args(argv))
+    for name, role in fields.inputs.items():
+        values[name] = _present(name, role, values[name])
+    return job_type(**values)
+
+
+def bind_artifacts(
+    job_type: type[Job],
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Sequence[Any]],
+    parameters: Mapping[str, Any],
+) -> Job:
+    """Fill a Job from what a TFX executor gets.
+
+    Args:
+        job_type: the Job class.
+        inputs: input name to TFX artifacts, of which the first is used.
+        outputs: output name to TFX artifacts, likewise.
+        parameters: execution properties; unknown ones are TFX's own and are left out.
+
+    Raises:
+        ContractError: when an input's folder is missing.
+    """
+    fields = job_fields(job_type)
+    values: dict[str, Any] = {n: parameters[n] for n in fields.parameters if parameters.get(n) is not None}
+    for name, role in fields.inputs.items():
+        artifacts = inputs.get(name) or ()
+        values[name] = _present(name, role, artifacts[0].uri if artifacts else "")
+    for name in fields.outputs:
+        values[name] = outputs[name][0].uri
+    return job_type(**values)
+
+
+def _present(name: str, role: Input, path: str) -> str:
+    """Return the path of an input that is there, "" for an absent optional one."""
+    if path and os.path.exists(os.path.join(path, ABSENT)):
+        path = ""
+    if not path and not role.optional:
+        raise ContractError(f"the input {name} ({role.type.name}) is not there; run the step that makes it")
+    if path and "://" not in path and not os.path.isdir(path):
+        raise ContractError(
+            f"the input {name} ({role.type.name}) should be a folder and is missing; run the step that makes it",
+            where=path,
+        )
+    return path
