@@ -9,6 +9,7 @@ from component_specs.tflite_exporter import TFLiteExporterJob
 from component_specs.trainer import TrainerJob
 
 __all__ = [
+    "JOBS",
     "BaselineResolverJob",
     "EvaluatorJob",
     "ExampleGenJob",
@@ -17,3 +18,14 @@ __all__ = [
     "TFLiteExporterJob",
     "TrainerJob",
 ]
+
+# Component name, which is also its folder in `components/`, to its contract.
+JOBS: dict[str, type] = {
+    "example_gen": ExampleGenJob,
+    "baseline_resolver": BaselineResolverJob,
+    "trainer": TrainerJob,
+    "evaluator": EvaluatorJob,
+    "quantization_rewriter": QuantizationRewriterJob,
+    "tflite_exporter": TFLiteExporterJob,
+    "pusher": PusherJob,
+}

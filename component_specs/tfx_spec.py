@@ -16,7 +16,8 @@ def artifact_class(artifact_type: ArtifactType) -> Any:
     """Return the TFX artifact class of a type: TFX's own where it has one."""
     if artifact_type.standard:
         return getattr(standard_artifacts, artifact_type.name)
-    return type(artifact_type.name, (types.Artifact,), {"TYPE_NAME": artifact_type.name, "__module__": __name__})
+    attributes = {"TYPE_NAME": artifact_type.name, "__module__": __name__}
+    return type(artifact_type.name, (types.Artifact,), attributes)
 
 
 def __getattr__(name: str) -> Any:

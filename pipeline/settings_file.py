@@ -75,7 +75,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
     return tree
 
 
-def _fields(cls: type) -> dict[str, dataclasses.Field]:
+def _fields(cls: Any) -> dict[str, dataclasses.Field]:
     return {f.name: f for f in dataclasses.fields(cls)}
 
 

@@ -90,7 +90,7 @@ def _present(name: str, role: Input, path: str) -> str:
         raise ContractError(f"the input {name} ({role.type.name}) is not there; run the step that makes it")
     if path and "://" not in path and not os.path.isdir(path):
         raise ContractError(
-            f"the input {name} ({role.type.name}) should be a folder and is missing; run the step that makes it",
+            f"the input {name} ({role.type.name}) should be a folder; run the step that makes it",
             where=path,
         )
     return path

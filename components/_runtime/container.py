@@ -16,8 +16,10 @@ EXIT_DONE, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 
 
 def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | None = None) -> None:
-    """Run one step and leave the process: 0 done, 2 an error the user can mend, 1 a crash with its traceback."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", stream=sys.stderr)
+    """Run one step and leave the process: 0 done, 2 an error the user can mend, 1 a crash with traceback."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", stream=sys.stderr
+    )
     try:
         run(bind_arguments(job_type, sys.argv[1:] if argv is None else argv))
     except DetectionError as e:

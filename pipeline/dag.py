@@ -1,0 +1,265 @@
+"""The one list of steps and edges; every backend renders it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from detection_core.config.load import format_pipeline_config, load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from pipeline.settings import PipelineSettings
+
+Scalar = str | int | float | bool
+
+
+@dataclasses.dataclass(frozen=True)
+class FromCheck:
+    """A parameter whose value a check finds when the run begins.
+
+    Attributes:
+        name: one of `pipeline.checks.CHECKS`.
+    """
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FromStep:
+    """An input artifact.
+
+    Attributes:
+        step: id of the step that makes it.
+        output: the producer's output field.
+    """
+
+    step: str
+    output: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step of the workflow.
+
+    Attributes:
+        id: unique in the DAG.
+        component: key of `component_specs.JOBS`.
+        parameters: parameter field to value.
+        inputs: input field to where it comes from.
+    """
+
+    id: str
+    component: str
+    parameters: Mapping[str, Scalar | FromCheck]
+    inputs: Mapping[str, FromStep]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dag:
+    """Steps in an order in which every producer comes before its consumers."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+
+def build_dag(settings: PipelineSettings) -> Dag:
+    """List the steps of a workflow.
+
+    A quantized branch is part of it where the pipeline.config has a `graph_rewriter` block.
+
+    Raises:
+        ConfigError: for a pipeline.config or override that cannot be used.
+    """
+    config = load_pipeline_config(settings.model.config)
+    quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
+    steps = [_example_gen(settings), _baseline_resolver(settings), _trainer(settings), _evaluator(settings)]
+    # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that bad
+    # data stop the run before the costly step.
+    if quantized:
+        steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
+    steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]
+    for step in steps:
+        _check_step(step, steps)
+    return Dag(name=settings.name, steps=tuple(steps))
+
+
+def pipeline_config_text(settings: PipelineSettings, *, quantize: bool) -> str:
+    """Return the pipeline.config of a training step, overrides applied.
+
+    Args:
+        settings: of the workflow.
+        quantize: for QuantizationRewriter; Trainer's text leaves the `graph_rewriter` block out, so that a
+            change there does not train the float model anew.
+    """
+    config = load_pipeline_config(settings.model.config)
+    section = settings.quantize.overrides if quantize else settings.train.overrides
+    config = apply_overrides(config, {**settings.model.overrides, **section})
+    if not quantize:
+        config.ClearField("graph_rewriter")
+    return format_pipeline_config(config)
+
+
+_EXAMPLES = FromStep("example_gen", "examples")
+_CODE = FromCheck("code_version")
+
+
+def _example_gen(settings: PipelineSettings) -> Step:
+    data = settings.data
+    return Step(
+        id="example_gen",
+        component="example_gen",
+        parameters={
+            "data_path": data.path,
+            "data_format": data.format,
+            "splits": json.dumps(data.splits, sort_keys=True),
+            "label_map": data.label_map,
+            "quarantine_limit": data.quarantine_limit,
+            "shard_examples": data.shard_examples,
+            "compression": data.compression,
+            "beam_args": json.dumps(settings.beam.args),
+            "data_fingerprint": FromCheck("data_fingerprint"),
+            "code_version": _CODE,
+        },
+        inputs={},
+    )
+
+
+def _baseline_resolver(settings: PipelineSettings) -> Step:
+    return Step(
+        id="baseline_resolver",
+        component="baseline_resolver",
+        parameters={
+            "push_destination": settings.push_destination,
+            "baseline_version": FromCheck("baseline_version"),
+            "code_version": _CODE,
+        },
+        inputs={},
+    )
+
+
+def _trainer(settings: PipelineSettings) -> Step:
+    return Step(
+        id="trainer",
+        component="trainer",
+        parameters={
+            "pipeline_config": pipeline_config_text(settings, quantize=False),
+            "work_dir": os.path.join(settings.workspace, "work"),
+            "warm_start_path": settings.train.warm_start,
+            "code_version": _CODE,
+        },
+        inputs={"examples": _EXAMPLES},
+    )
+
+
+def _evaluator(settings: PipelineSettings) -> Step:
+    return Step(
+        id="evaluator",
+        component="evaluator",
+        parameters={
+            "split": settings.evaluate.split,
+            "thresholds": json.dumps(settings.evaluate.thresholds, sort_keys=True),
+            "pictures": settings.evaluate.pictures,
+            "code_version": _CODE,
+        },
+        inputs={
+            "examples": _EXAMPLES,
+            "model": FromStep("trainer", "model"),
+            "baseline": FromStep("baseline_resolver", "baseline"),
+        },
+    )
+
+
+def _quantization_rewriter(settings: PipelineSettings) -> Step:
+    return Step(
+        id="quantization_rewriter",
+        component="quantization_rewriter",
+        parameters={
+            "pipeline_config": pipeline_config_text(settings, quantize=True),
+            "work_dir": os.path.join(settings.workspace, "work"),
+            "code_version": _CODE,
+        },
+        inputs={"examples": _EXAMPLES, "model": FromStep("trainer", "model")},
+    )
+
+
+def _quantized_evaluator(settings: PipelineSettings) -> Step:
+    # The baseline of the quantized detector is the float one: what may be lost is what quantization costs.
+    return Step(
+        id="quantized_evaluator",
+        component="evaluator",
+        parameters={
+            "split": settings.evaluate.split,
+            "thresholds": json.dumps(settings.evaluate.quantized_thresholds, sort_keys=True),
+            "pictures": settings.evaluate.pictures,
+            "code_version": _CODE,
+        },
+        inputs={
+            "examples": _EXAMPLES,
+            "model": FromStep("quantization_rewriter", "quantized_model"),
+            "baseline": FromStep("trainer", "model"),
+        },
+    )
+
+
+def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
+    export = settings.export
+    inputs = {"examples": _EXAMPLES, "model": FromStep("trainer", "model")}
+    if quantized:
+        inputs["quantized_model"] = FromStep("quantization_rewriter", "quantized_model")
+    return Step(
+        id="tflite_exporter",
+        component="tflite_exporter",
+        parameters={
+            "formats": ",".join(export.formats),
+            "split": settings.evaluate.split,
+            "max_map_drop": export.max_map_drop,
+            "max_detections": export.max_detections,
+            "representative_examples": export.representative_examples,
+            "code_version": _CODE,
+        },
+        inputs=inputs,
+    )
+
+
+def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
+    inputs = {
+        "model": FromStep("trainer", "model"),
+        "evaluation": FromStep("evaluator", "evaluation"),
+        "blessing": FromStep("evaluator", "blessing"),
+        "tflite": FromStep("tflite_exporter", "tflite"),
+        "tflite_blessing": FromStep("tflite_exporter", "blessing"),
+    }
+    if quantized:
+        inputs["quantized_blessing"] = FromStep("quantized_evaluator", "blessing")
+    return Step(
+        id="pusher",
+        component="pusher",
+        parameters={
+            "push_destination": settings.push_destination,
+            "keep_versions": settings.push.keep_versions,
+            "run_key": FromCheck("run_key"),
+            "baseline_version": FromCheck("baseline_version"),
+            "push_token": FromCheck("push_token"),
+            "code_version": _CODE,
+        },
+        inputs=inputs,
+    )
+
+
+def _check_step(step: Step, steps: list[Step]) -> None:
+    """Refuse a step that does not fit its contract; a programmer's mistake, so a ValueError."""
+    fields = job_fields(JOBS[step.component])
+    missing = [n for n in fields.parameters if n not in step.parameters and n not in fields.defaults]
+    missing += [n for n, i in fields.inputs.items() if n not in step.inputs and not i.optional]
+    unknown = [n for n in step.parameters if n not in fields.parameters]
+    unknown += [n for n in step.inputs if n not in fields.inputs]
+    if missing or unknown:
+        raise ValueError(f"step {step.id}: missing {missing}, unknown {unknown}")
+    made = {s.id: job_fields(JOBS[s.component]).outputs for s in steps[: steps.index(step)]}
+    for name, source in step.inputs.items():
+        output = made.get(source.step, {}).get(source.output)
+        if output is None or output.type != fields.inputs[name].type:
+            raise ValueError(f"step {step.id}: input {name} cannot come from {source.step}.{source.output}")
