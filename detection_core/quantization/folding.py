@@ -1,0 +1,104 @@
+"""Batch normalisation folded into the convolution before it, and shared layers taken apart.
+
+Quantization works on the network that inference runs, in which a batch normalisation is no operation of its
+own: y = gamma (conv(x) - mean) / sqrt(variance + epsilon) + beta is a convolution with a scaled kernel and a
+bias. Where a convolution is shared over pyramid levels and each level has its own normalisation, every level
+gets its own folded convolution, as it would in a TFLite file.
+
+Kernel regularizers are left out: before folding the normalisation made the network indifferent to the size of
+its kernels, afterwards weight decay would change what the network computes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tf_keras
+
+from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild
+
+KERNEL_NAMES = {tf_keras.layers.Conv2D: "kernel", tf_keras.layers.DepthwiseConv2D: "depthwise_kernel"}
+REGULARIZERS = ("kernel_regularizer", "depthwise_regularizer", "bias_regularizer", "activity_regularizer")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FoldedNetwork:
+    """A network in inference form.
+
+    Attributes:
+        network: functional, one layer object per call, without the folded normalisations.
+        folded: name of a convolution to the name of the normalisation that went into it.
+    """
+
+    network: tf_keras.Model
+    folded: dict[str, str]
+
+
+def fold_batch_norms(network: tf_keras.Model) -> FoldedNetwork:
+    """Rebuild a network with each normalisation that follows a convolution folded into it.
+
+    Args:
+        network: flat functional network; it is left as it is.
+
+    Returns:
+        A network that gives the same outputs as `network(x, training=False)` up to rounding.
+
+    Raises:
+        ModelError: when the network is not flat and functional.
+    """
+    graph = read_graph(network)
+    folded = _foldable(graph)
+    norms = {norm: convolution for convolution, norm in folded.items()}
+    makers: dict[str, Callable[[], list[np.ndarray]]] = {}
+
+    def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:
+        if not call.inputs or call.name in norms:
+            return None
+        config = {**call.layer.get_config(), "name": call.name, "dtype": "float32"}
+        config.update({key: None for key in REGULARIZERS if key in config})
+        if call.name in folded:
+            config["use_bias"] = True
+            makers[call.name] = lambda: _folded_weights(call.layer, graph.calls[folded[call.name]].layer)
+        else:
+            makers[call.name] = call.layer.get_weights
+        return type(call.layer).from_config(config)
+
+    result = rebuild(graph, make_layer, name=network.name)
+    for layer in result.layers:
+        if layer.name in makers and layer.weights:
+            layer.set_weights(makers[layer.name]())
+    return FoldedNetwork(network=result, folded=folded)
+
+
+def _foldable(graph: NetworkGraph) -> dict[str, str]:
+    """Pair each convolution with the normalisation that is the only reader of its output."""
+    consumers = graph.consumers()
+    pairs = {}
+    for call in graph.calls.values():
+        readers = consumers[call.name]
+        if (
+            type(call.layer) in KERNEL_NAMES
+            and len(readers) == 1
+            and call.name not in graph.outputs
+            and isinstance(graph.calls[readers[0]].layer, tf_keras.layers.BatchNormalization)
+            and tf_keras.activations.serialize(call.layer.activation) == "linear"
+        ):
+            pairs[call.name] = readers[0]
+    return pairs
+
+
+def _folded_weights(convolution: Any, norm: Any) -> list[np.ndarray]:
+    """Return [kernel, bias] of a convolution followed by a normalisation in inference."""
+    kernel_name = KERNEL_NAMES[type(convolution)]
+    kernel = getattr(convolution, kernel_name).numpy()
+    mean, variance = norm.moving_mean.numpy(), norm.moving_variance.numpy()
+    gamma = norm.gamma.numpy() if norm.scale else np.ones_like(mean)
+    beta = norm.beta.numpy() if norm.center else np.zeros_like(mean)
+    bias = convolution.bias.numpy() if convolution.use_bias else np.zeros_like(mean)
+    scale = gamma / np.sqrt(variance + norm.epsilon)
+    # A depthwise kernel is [h, w, C, multiplier] and its output channel c * multiplier + m.
+    per_channel = scale.reshape(kernel.shape[2:]) if kernel_name == "depthwise_kernel" else scale
+    return [kernel * per_channel, beta + (bias - mean) * scale]
