@@ -95,6 +95,14 @@ def remove_tree(path: str) -> None:
         os.remove(_local(path))
 
 
+def rename(source: str, destination: str) -> None:
+    """Rename a file or folder; atomic on a local file system."""
+    if is_remote(source):
+        _gfile().rename(source, destination)
+    else:
+        os.rename(_local(source), _local(destination))
+
+
 def join(*parts: str) -> str:
     """Join path parts, local or remote."""
     return os.path.join(*parts)

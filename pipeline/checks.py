@@ -1,19 +1,18 @@
 """What a run finds out before it begins: values that decide which steps the cache can answer.
 
-Each check is cheap, reads and never writes. On one machine they are made before the pipeline is rendered; on a
-cluster each is a small step that is never cached.
+Each check is cheap, reads and never writes. On one machine they are made before the pipeline is rendered; on
+a cluster each is a small step that is never cached.
 
-`baseline_version` and `push_token` make a repeated run a repetition. The model that the first run published must
-not become the baseline of its own repetition, and a publication that is still in place need not be made again:
-both values are then those that the first run used, as the published version's record has them. Once the
-publication is gone (rolled back, deleted) the token is new, and Pusher runs again.
+`baseline_version` and `push_token` make a repeated run a repetition. The model that the first run published
+must not become the baseline of its own repetition, and a publication that is still in place need not be made
+again: both values are then those that the first run used, as the published version's record has them. Once
+the publication is gone (rolled back, deleted) the token is new, and Pusher runs again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,9 +23,6 @@ from pipeline.settings import PipelineSettings
 from pipeline.settings_file import format_settings
 
 CHECKS = ("data_fingerprint", "code_version", "run_key", "baseline_version", "push_token")
-
-# Settings that say where a run works, not what it makes.
-_PLACES = ("workspace", "name")
 
 
 def run_checks(settings: PipelineSettings) -> Mapping[str, str]:
@@ -39,6 +35,8 @@ def run_checks(settings: PipelineSettings) -> Mapping[str, str]:
     from components.example_gen.fingerprint import fingerprint
 
     data = fingerprint(settings.data.path, settings.data.format, settings.data.splits)
+    if settings.data.label_map:
+        data += hashlib.sha256(files.read_bytes(settings.data.label_map)).hexdigest()[:8]
     code = code_version()
     key = run_key(settings, data, code)
     destination = PushDestination(settings.push_destination)
@@ -70,10 +68,9 @@ def code_version() -> str:
 def run_key(settings: PipelineSettings, data_fingerprint: str, code: str) -> str:
     """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code."""
     digest = hashlib.sha256()
-    asked = dataclasses.replace(settings, **dict.fromkeys(_PLACES, "-"))
+    # Name and workspace say where a run works, not what it makes.
+    asked = dataclasses.replace(settings, name="-", workspace="-")
     for text in (format_settings(asked), files.read_text(settings.model.config), data_fingerprint, code):
         digest.update(text.encode())
         digest.update(b"\0")
-    if settings.data.label_map and os.path.exists(settings.data.label_map):
-        digest.update(files.read_bytes(settings.data.label_map))
     return digest.hexdigest()[:16]

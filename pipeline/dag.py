@@ -7,10 +7,11 @@ import json
 import os
 from collections.abc import Mapping
 
-from component_specs import JOBS
-from component_specs.annotations import job_fields
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
 from detection_core.config.overrides import apply_overrides
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
 from pipeline.settings import PipelineSettings
 
 Scalar = str | int | float | bool
@@ -76,8 +77,8 @@ def build_dag(settings: PipelineSettings) -> Dag:
     config = load_pipeline_config(settings.model.config)
     quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
     steps = [_example_gen(settings), _baseline_resolver(settings), _trainer(settings), _evaluator(settings)]
-    # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that bad
-    # data stop the run before the costly step.
+    # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that
+    # bad data stop the run before the costly step.
     if quantized:
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
     steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]

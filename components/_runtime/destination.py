@@ -170,9 +170,9 @@ class PushDestination:
             here = files.is_dir(self.saved_model_dir(number))
             if out and here:
                 files.make_dirs(self._path("rolled_back"))
-                os.rename(self.saved_model_dir(number), self._path("rolled_back", number))
+                files.rename(self.saved_model_dir(number), self._path("rolled_back", number))
             elif not out and not here and files.is_dir(self._path("rolled_back", number)):
-                os.rename(self._path("rolled_back", number), self.saved_model_dir(number))
+                files.rename(self._path("rolled_back", number), self.saved_model_dir(number))
             elif not out and not here:
                 self._remove(number)
             elif not out and here and number > (pointer["version"] or 0):

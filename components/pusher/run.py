@@ -72,7 +72,7 @@ def _version(job: PusherJob, fingerprint: str) -> Version:
 
 
 def _fingerprint(saved_model: str, tflite: str) -> str:
-    """Hash the weights and the files for devices; saved_model.pb is left out, its bytes vary with equal content."""
+    """Hash the weights and device files; saved_model.pb is left out, its bytes vary with equal content."""
     digest = hashlib.sha256()
     for folder, pattern in ((saved_model, "variables/variables.data-*"), (tflite, "*.tflite")):
         for path in files.glob(os.path.join(folder, pattern)) if folder else []:

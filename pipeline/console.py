@@ -1,0 +1,64 @@
+"""What a user sees: log handlers, set up at the entry point only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+
+_OURS = ("pipeline", "components", "component_specs", "detection_core")
+
+
+class _Ours(logging.Filter):
+    """Lets our own messages through, and of other libraries only what is an error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.name.split(".")[0] in _OURS or record.levelno >= logging.ERROR
+
+
+def start_logging(*, quiet: bool = False) -> None:
+    """Send our messages to standard error, one plain line each.
+
+    Args:
+        quiet: only warnings and errors, for `--json`.
+    """
+    # The C++ side of TensorFlow reads these once, when it is imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setLevel(logging.WARNING if quiet else logging.INFO)
+    handler.addFilter(_Ours())
+    logging.root.handlers[:] = [handler]
+    logging.root.setLevel(logging.WARNING)
+    for name in _OURS:
+        logging.getLogger(name).setLevel(logging.INFO)
+
+
+@contextlib.contextmanager
+def file_log(path: str) -> Iterator[None]:
+    """Copy everything logged meanwhile to a file, with time and level."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s | %(message)s"))
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+        handler.close()
+
+
+def import_tensorflow_quietly() -> None:
+    """Import TensorFlow without its start-up chatter, which it writes past every Python stream."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as sink:
+        os.dup2(sink.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

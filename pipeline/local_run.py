@@ -1,0 +1,114 @@
+"""One run of a workflow on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+import os
+from typing import Any
+
+from detection_core import files
+from pipeline.checks import run_checks
+from pipeline.console import file_log, import_tensorflow_quietly
+from pipeline.dag import Dag, build_dag
+from pipeline.run_record import RunRecord, StepRecord
+from pipeline.settings import PipelineSettings
+from pipeline.settings_file import format_settings
+from pipeline.workspace import Workspace, new_run_id
+
+_log = logging.getLogger(__name__)
+
+
+def run_locally(settings: PipelineSettings) -> RunRecord:
+    """Run the workflow: finished steps come from the cache, the rest is executed in order.
+
+    The run's record is written after every step and its report at the end, also when a step failed.
+
+    Returns:
+        The run, with status `succeeded`. A model that a gate refused is a success; `pusher` says why.
+
+    Raises:
+        DetectionError: from settings, configs, data or a step.
+        Exception: whatever a crashing step raised.
+    """
+    dag = build_dag(settings)
+    workspace = Workspace(settings.workspace)
+    with workspace.lock():
+        run = _Run(settings, dag, workspace)
+        with file_log(os.path.join(workspace.run_dir(run.record.run_id), "log.txt")):
+            return run.execute()
+
+
+class _Run:
+    """The state of a run under way: its record, kept on disk after every step."""
+
+    def __init__(self, settings: PipelineSettings, dag: Dag, workspace: Workspace) -> None:
+        self._settings = settings
+        self._dag = dag
+        self._workspace = workspace
+        steps = [
+            StepRecord(
+                id=s.id, component=s.component, state="not run", started="", seconds=0.0, outputs={}, error=""
+            )
+            for s in dag.steps
+        ]
+        self.record = RunRecord(
+            run_id=new_run_id(),
+            pipeline_name=settings.name,
+            started=_now(),
+            finished="",
+            status="running",
+            settings_text=format_settings(settings),
+            workspace=settings.workspace,
+            steps=tuple(steps),
+        )
+        self._keep()
+        folder = workspace.run_dir(self.record.run_id)
+        files.write_text(os.path.join(folder, "settings.yaml"), self.record.settings_text)
+
+    def execute(self) -> RunRecord:
+        _log.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
+        try:
+            checks = run_checks(self._settings)
+            import_tensorflow_quietly()
+            from pipeline.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+
+            tfx_pipeline = build_tfx_pipeline(
+                self._dag, checks, self._workspace.artifacts, self._workspace.metadata_path
+            )
+            run_tfx_pipeline(tfx_pipeline, self.record.run_id, self._observe)
+        except BaseException as e:
+            status = "failed" if isinstance(e, Exception) else "stopped"
+            self._finish(status)
+            raise
+        self._finish("succeeded")
+        return self.record
+
+    def _observe(self, step: StepRecord) -> None:
+        steps = {s.id: s for s in self.record.steps} | {step.id: step}
+        self._keep(steps=tuple(steps.values()))
+        number = list(steps).index(step.id) + 1
+        if step.state == "running":
+            _log.info("step | %d/%d %s", number, len(steps), step.id)
+        else:
+            _log.info("step | %d/%d %s %s in %.1f s", number, len(steps), step.id, step.state, step.seconds)
+
+    def _keep(self, **changes: Any) -> None:
+        self.record = dataclasses.replace(self.record, **changes)
+        self._workspace.write_record(self.record)
+
+    def _finish(self, status: str) -> None:
+        self._keep(status=status, finished=_now())
+        path = os.path.join(self._workspace.run_dir(self.record.run_id), "report.html")
+        try:
+            from pipeline.report import write_report
+
+            write_report(self.record, path)
+        except Exception:
+            # A report that cannot be drawn must not hide how the run itself ended.
+            _log.exception("report | could not be written; `detflow report` tries again")
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

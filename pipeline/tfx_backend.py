@@ -1,0 +1,140 @@
+"""The DAG as a TFX pipeline, and its run on this machine with SQLite ML Metadata."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfx.dsl.compiler import constants
+from tfx.orchestration import metadata
+from tfx.orchestration import pipeline as tfx_pipeline
+from tfx.orchestration.local import local_dag_runner, runner_utils
+from tfx.orchestration.portable import launcher, runtime_parameter_utils
+
+from components._runtime.tfx import component_class
+from pipeline.dag import Dag, FromCheck
+from pipeline.run_record import StepRecord
+
+_log = logging.getLogger(__name__)
+
+Observer = Callable[[StepRecord], None]
+
+
+def build_tfx_pipeline(dag: Dag, checks: Mapping[str, str], root: str, metadata_path: str) -> Any:
+    """Render the DAG as a TFX pipeline.
+
+    Args:
+        dag: the steps.
+        checks: value of every check.
+        root: folder below which TFX puts artifacts.
+        metadata_path: SQLite file of ML Metadata.
+    """
+    components: dict[str, Any] = {}
+    for step in dag.steps:
+        values: dict[str, Any] = {
+            name: checks[value.name] if isinstance(value, FromCheck) else value
+            for name, value in step.parameters.items()
+        }
+        for name, source in step.inputs.items():
+            values[name] = components[source.step].outputs[source.output]
+        components[step.id] = component_class(step.component)(step.id, **values)
+    return tfx_pipeline.Pipeline(
+        pipeline_name=dag.name,
+        pipeline_root=root,
+        components=list(components.values()),
+        enable_cache=True,
+        metadata_connection_config=metadata.sqlite_metadata_connection_config(metadata_path),
+    )
+
+
+class ObservedDagRunner(local_dag_runner.LocalDagRunner):
+    """LocalDagRunner that tells when a step begins and how it ended, and takes the run's id from us."""
+
+    def __init__(self, run_id: str, observer: Observer) -> None:
+        super().__init__()
+        self._run_id = run_id
+        self._observer = observer
+
+    def run_with_ir(self, pipeline: Any, run_options: Any = None) -> None:
+        """Run each node in turn, as LocalDagRunner does, reporting to the observer.
+
+        Args:
+            pipeline: the pipeline's intermediate representation.
+            run_options: must be None; partial runs are what the cache is for.
+
+        Raises:
+            Exception: whatever the failing step raised.
+        """
+        runtime_parameter_utils.substitute_runtime_parameter(
+            pipeline, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: self._run_id}
+        )
+        deployment = runner_utils.extract_local_deployment_config(pipeline)
+        connection = deployment.metadata_connection_config
+        config = getattr(connection, connection.WhichOneof("connection_config"))
+        for node in pipeline.nodes:
+            self._run_node(node.pipeline_node, pipeline, deployment, config)
+
+    def _run_node(self, node: Any, pipeline: Any, deployment: Any, connection: Any) -> None:
+        step_id, started = node.node_info.id, time.time()
+        component = node.node_info.type.name.rsplit(".", 1)[-1]
+        at = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
+
+        def record(state: str, outputs: Mapping[str, str] | None = None, error: str = "") -> StepRecord:
+            return StepRecord(
+                id=step_id,
+                component=component,
+                state=state,
+                started=at,
+                seconds=time.time() - started,
+                outputs=dict(outputs or {}),
+                error=error,
+            )
+
+        self._observer(record("running"))
+        handle = metadata.Metadata(connection)
+        try:
+            info = launcher.Launcher(
+                pipeline_node=node,
+                mlmd_connection=handle,
+                pipeline_info=pipeline.pipeline_info,
+                pipeline_runtime_spec=pipeline.runtime_spec,
+                executor_spec=runner_utils.extract_executor_spec(deployment, step_id),
+                custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, step_id),
+            ).launch()
+        except BaseException as e:
+            self._observer(record("failed", error=f"{type(e).__name__}: {e}"))
+            raise
+        state, outputs = _outcome(handle, info)
+        self._observer(record(state, outputs))
+
+
+def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str]]:
+    """Return whether the cache answered, and the folders of the outputs."""
+    from ml_metadata.proto import metadata_store_pb2
+
+    with handle as m:
+        execution = m.store.get_executions_by_id([info.execution_id])[0]
+        events = m.store.get_events_by_execution_ids([info.execution_id])
+        output_events = [e for e in events if e.type == metadata_store_pb2.Event.OUTPUT]
+        uris = {a.id: a.uri for a in m.store.get_artifacts_by_id([e.artifact_id for e in output_events])}
+    cached = execution.last_known_state == metadata_store_pb2.Execution.CACHED
+    outputs = {e.path.steps[0].key: uris[e.artifact_id] for e in output_events}
+    return ("cached" if cached else "executed"), outputs
+
+
+def run_tfx_pipeline(pipeline: Any, run_id: str, observer: Observer) -> None:
+    """Compile and run a TFX pipeline in this process.
+
+    Args:
+        pipeline: from `build_tfx_pipeline`.
+        run_id: unique name of the run.
+        observer: called with a StepRecord in state `running` when a step begins, and again with `executed`,
+            `cached` or `failed`.
+
+    Raises:
+        Exception: whatever the failing step raised; everything before it is in the cache.
+    """
+    ObservedDagRunner(run_id, observer).run(pipeline)
