@@ -1,0 +1,36 @@
+# Every target does its own set-up. `make demo` and `make test` are the two commands of README.md.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+DEMO := build/digits
+
+.PHONY: help setup demo test lint protos lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: ## make .venv from requirements.lock (needs Python 3.11 and nothing else)
+	@PYTHON="$(PYTHON)" .ci/setup
+
+demo: setup ## the whole workflow on scenes of scanned digits, about 15 minutes on 2 cores
+	@.venv/bin/python examples/digits/compose.py $(DEMO)/scenes
+	@.venv/bin/detflow run examples/digits/settings.yaml
+
+test: setup ## the test suite
+	@.venv/bin/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+lint: setup ## ruff, mypy, import rules, generated files
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@.venv/bin/python -m detection_core.protos.compile --check
+
+protos: setup ## compile the .proto files again
+	@.venv/bin/python -m detection_core.protos.compile
+
+lock: setup ## resolve the dependencies of pyproject.toml anew
+	@.venv/bin/uv pip compile pyproject.toml --extra dev --extra cluster --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --upgrade -o requirements.lock
+
+clean: ## remove what the demo made
+	@rm -rf build
