@@ -1,0 +1,128 @@
+"""Optimizer messages to an `Optimization`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tf_keras
+
+from detection_core.builders.oneof import build_oneof
+from detection_core.errors import ConfigError
+from detection_core.optimizers import schedules
+from detection_core.optimizers.optimization import Optimization
+from detection_core.protos import optimizer_pb2
+
+
+def _constant(message: optimizer_pb2.ConstantLearningRate) -> schedules.Schedule:
+    return schedules.Constant(schedules.ConstantOptions(learning_rate=message.learning_rate))
+
+
+def _exponential(message: optimizer_pb2.ExponentialDecayLearningRate) -> schedules.Schedule:
+    options = schedules.ExponentialDecayOptions(
+        initial_learning_rate=message.initial_learning_rate,
+        decay_steps=message.decay_steps,
+        decay_factor=message.decay_factor,
+        staircase=message.staircase,
+        burnin_learning_rate=message.burnin_learning_rate,
+        burnin_steps=message.burnin_steps,
+        min_learning_rate=message.min_learning_rate,
+    )
+    return schedules.ExponentialDecay(options)
+
+
+def _manual(message: optimizer_pb2.ManualStepLearningRate) -> schedules.Schedule:
+    options = schedules.ManualStepOptions(
+        initial_learning_rate=message.initial_learning_rate,
+        boundaries=tuple(entry.step for entry in message.schedule),
+        learning_rates=tuple(entry.learning_rate for entry in message.schedule),
+        warmup=message.warmup,
+    )
+    return schedules.ManualStep(options)
+
+
+def _cosine(message: optimizer_pb2.CosineDecayLearningRate) -> schedules.Schedule:
+    options = schedules.CosineDecayOptions(
+        learning_rate_base=message.learning_rate_base,
+        total_steps=message.total_steps,
+        warmup_learning_rate=message.warmup_learning_rate,
+        warmup_steps=message.warmup_steps,
+        hold_base_rate_steps=message.hold_base_rate_steps,
+    )
+    return schedules.CosineDecay(options)
+
+
+LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
+    "constant_learning_rate": _constant,
+    "exponential_decay_learning_rate": _exponential,
+    "manual_step_learning_rate": _manual,
+    "cosine_decay_learning_rate": _cosine,
+}
+
+
+def build_learning_rate(
+    message: optimizer_pb2.LearningRate, where: str = "learning_rate"
+) -> schedules.Schedule:
+    """Build the learning rate that the message describes.
+
+    Raises:
+        ConfigError: when none is set, or its numbers contradict each other.
+    """
+    try:
+        return build_oneof(message, "learning_rate", LEARNING_RATES, where)
+    except ValueError as error:
+        raise ConfigError(str(error), where=where) from error
+
+
+# tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API hands RMSProp's
+# `decay` field to it and leaves the discounting factor rho at 0.9; published configs were tuned with that.
+def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule) -> Any:
+    return tf_keras.optimizers.legacy.RMSprop(
+        learning_rate=rate,
+        decay=message.decay,
+        momentum=message.momentum_optimizer_value,
+        epsilon=message.epsilon,
+    )
+
+
+def _momentum(message: optimizer_pb2.MomentumOptimizer, rate: schedules.Schedule) -> Any:
+    return tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=message.momentum_optimizer_value)
+
+
+def _adam(message: optimizer_pb2.AdamOptimizer, rate: schedules.Schedule) -> Any:
+    return tf_keras.optimizers.legacy.Adam(learning_rate=rate, epsilon=message.epsilon)
+
+
+def _with_rate(
+    make: Callable[[Any, schedules.Schedule], Any],
+) -> Callable[[Any], tuple[Any, schedules.Schedule]]:
+    def build(message: Any) -> tuple[Any, schedules.Schedule]:
+        where = f"{message.DESCRIPTOR.name}.learning_rate"
+        rate = build_learning_rate(message.learning_rate, where)
+        return make(message, rate), rate
+
+    return build
+
+
+OPTIMIZERS: dict[str, Callable[[Any], tuple[Any, schedules.Schedule]]] = {
+    "rms_prop_optimizer": _with_rate(_rms_prop),
+    "momentum_optimizer": _with_rate(_momentum),
+    "adam_optimizer": _with_rate(_adam),
+}
+
+
+def build_optimizer(message: optimizer_pb2.Optimizer, where: str = "train_config.optimizer") -> Optimization:
+    """Build the optimizer, its learning rate and the moving average's decay.
+
+    Call it inside the distribution strategy's scope: the optimizer makes variables.
+
+    Raises:
+        ConfigError: when no optimizer or no learning rate is set, or their numbers contradict each other.
+    """
+    optimizer, rate = build_oneof(message, "optimizer", OPTIMIZERS, where)
+    decay = message.moving_average_decay if message.use_moving_average else 0.0
+    if not 0.0 <= decay < 1.0:
+        raise ConfigError(
+            f"moving_average_decay must lie in [0, 1), found {decay:g}. 0.9999 is usual.", where=where
+        )
+    return Optimization(optimizer=optimizer, schedule=rate, average_decay=decay)

@@ -1,0 +1,56 @@
+"""The exponential moving average of trained weights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+
+class MovingAverage(tf.Module):
+    """A slowly moving copy of weights, usually a little better than the last ones.
+
+    The copies start at zero; at update t, counting from 1, they keep min(decay, (1 + t) / (10 + t)) of their
+    value, so that the zeros are forgotten within a few tens of updates (Polyak and Juditsky, "Acceleration of
+    stochastic approximation by averaging", 1992, in the exponential form).
+    """
+
+    def __init__(self, variables: Sequence[tf.Variable], decay: float) -> None:
+        super().__init__(name="moving_average")
+        if not 0.0 <= decay < 1.0:
+            raise ValueError(f"moving_average_decay must lie in [0, 1), found {decay:g}. 0.9999 is usual.")
+        self.decay = decay
+        self.averaged = list(variables)
+        self.averages = [
+            tf.Variable(
+                tf.zeros(v.shape, v.dtype),
+                trainable=False,
+                name=f"average_{i}",
+                aggregation=tf.VariableAggregation.MEAN,
+            )
+            for i, v in enumerate(self.averaged)
+        ]
+
+    def update(self, updates: tf.Tensor) -> None:
+        """Move the averages towards the weights.
+
+        Args:
+            updates: int64 [], how many updates the weights have seen, this one included.
+        """
+        t = tf.cast(updates, tf.float32)
+        decay = tf.minimum(self.decay, (1.0 + t) / (10.0 + t))
+        for average, variable in zip(self.averages, self.averaged, strict=True):
+            average.assign_sub((average - variable) * tf.cast(1.0 - decay, average.dtype))
+
+    @contextlib.contextmanager
+    def swapped_in(self) -> Iterator[None]:
+        """Give the weights their averages for the length of a `with` block."""
+        last = [v.numpy() for v in self.averaged]
+        for average, variable in zip(self.averages, self.averaged, strict=True):
+            variable.assign(average)
+        try:
+            yield
+        finally:
+            for value, variable in zip(last, self.averaged, strict=True):
+                variable.assign(value)

@@ -1,0 +1,192 @@
+"""Learning rates as functions of the number of updates already applied."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+
+class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate that depends on the step and on nothing else, so that resuming needs no state."""
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the options as plain values."""
+        return dataclasses.asdict(self.options)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConstantOptions:
+    """A rate that never changes.
+
+    Attributes:
+        learning_rate: the rate.
+    """
+
+    learning_rate: float
+
+
+class Constant(Schedule):
+    """The same rate at every step."""
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the rate, float32 []."""
+        del step
+        return tf.constant(self.options.learning_rate, tf.float32)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExponentialDecayOptions:
+    """A rate that shrinks by a factor every so many steps, after an optional flat burn-in.
+
+    Attributes:
+        initial_learning_rate: rate before any decay.
+        decay_steps: steps per factor.
+        decay_factor: what the rate is multiplied by every `decay_steps`.
+        staircase: shrink at whole multiples of `decay_steps` only.
+        burnin_learning_rate: rate during burn-in; 0 means the initial rate.
+        burnin_steps: how long burn-in lasts; decay counts from its end.
+        min_learning_rate: floor, also during burn-in.
+    """
+
+    initial_learning_rate: float
+    decay_steps: int
+    decay_factor: float
+    staircase: bool = True
+    burnin_learning_rate: float = 0.0
+    burnin_steps: int = 0
+    min_learning_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the decay period, which is divided by."""
+        if self.decay_steps <= 0:
+            raise ValueError(
+                f"decay_steps must be at least 1, found {self.decay_steps}."
+                " Set it to the steps between decays."
+            )
+
+
+class ExponentialDecay(Schedule):
+    """Decay by a constant factor, smooth or in stairs."""
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the rate at `step`, float32 []."""
+        o = self.options
+        step = tf.cast(step, tf.float32)
+        periods = tf.maximum(step - o.burnin_steps, 0.0) / o.decay_steps
+        if o.staircase:
+            periods = tf.floor(periods)
+        decayed = o.initial_learning_rate * tf.pow(o.decay_factor, periods)
+        burnin = o.burnin_learning_rate or o.initial_learning_rate
+        rate = tf.where(step < o.burnin_steps, burnin, decayed)
+        return tf.maximum(rate, o.min_learning_rate)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ManualStepOptions:
+    """Rates given one by one, each from its own step on.
+
+    Attributes:
+        initial_learning_rate: rate before the first boundary.
+        boundaries: steps at which the rate changes, strictly rising, the first above 0.
+        learning_rates: the rate from each boundary on.
+        warmup: climb linearly from the initial rate to the first given one instead of jumping.
+    """
+
+    initial_learning_rate: float
+    boundaries: Sequence[int]
+    learning_rates: Sequence[float]
+    warmup: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the boundaries."""
+        if not self.boundaries or len(self.boundaries) != len(self.learning_rates):
+            raise ValueError(
+                f"a manual schedule needs at least one step with its rate, found {len(self.boundaries)} steps"
+                f" and {len(self.learning_rates)} rates. Add `schedule {{ step learning_rate }}` entries."
+            )
+        if self.boundaries[0] == 0:
+            raise ValueError(
+                "the first scheduled step must be above 0, found 0."
+                " Put the rate of step 0 in initial_learning_rate."
+            )
+        if any(b <= a for a, b in zip(self.boundaries, self.boundaries[1:], strict=False)):
+            raise ValueError(
+                f"scheduled steps must strictly rise, found {list(self.boundaries)}. Sort them, drop repeats."
+            )
+
+
+class ManualStep(Schedule):
+    """Piecewise constant, with an optional linear climb to the first boundary."""
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the rate at `step`, float32 []."""
+        o = self.options
+        step = tf.cast(step, tf.int64)
+        passed = tf.reduce_sum(tf.cast(step >= tf.constant(list(o.boundaries), tf.int64), tf.int32))
+        rate = tf.gather(tf.constant([o.initial_learning_rate, *o.learning_rates], tf.float32), passed)
+        if not o.warmup:
+            return rate
+        slope = (o.learning_rates[0] - o.initial_learning_rate) / o.boundaries[0]
+        climb = o.initial_learning_rate + slope * tf.cast(step, tf.float32)
+        return tf.where(passed == 0, climb, rate)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CosineDecayOptions:
+    """Linear warm-up, an optional plateau, then half a cosine down to zero.
+
+    Attributes:
+        learning_rate_base: rate at the end of the warm-up.
+        total_steps: step at which the rate reaches 0, and stays there.
+        warmup_learning_rate: rate at step 0.
+        warmup_steps: length of the warm-up.
+        hold_base_rate_steps: length of the plateau after it.
+    """
+
+    learning_rate_base: float
+    total_steps: int
+    warmup_learning_rate: float = 0.0
+    warmup_steps: int = 0
+    hold_base_rate_steps: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the order of steps and of rates."""
+        if self.total_steps < self.warmup_steps:
+            raise ValueError(
+                f"total_steps must not be below warmup_steps, found {self.total_steps} and"
+                f" {self.warmup_steps}. Shorten the warm-up or lengthen the schedule."
+            )
+        if self.warmup_steps > 0 and self.learning_rate_base < self.warmup_learning_rate:
+            raise ValueError(
+                "learning_rate_base must not be below warmup_learning_rate, found"
+                f" {self.learning_rate_base:g} and {self.warmup_learning_rate:g}. A warm-up climbs."
+            )
+
+
+class CosineDecay(Schedule):
+    """Cosine decay with warm-up.
+
+    Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017, without the restarts.
+    """
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the rate at `step`, float32 []."""
+        o = self.options
+        step = tf.cast(step, tf.float32)
+        start = float(o.warmup_steps + o.hold_base_rate_steps)
+        progress = (step - start) / max(o.total_steps - start, 1.0)
+        rate = 0.5 * o.learning_rate_base * (1.0 + tf.cos(math.pi * progress))
+        if o.hold_base_rate_steps > 0:
+            rate = tf.where(step > start, rate, o.learning_rate_base)
+        if o.warmup_steps > 0:
+            slope = (o.learning_rate_base - o.warmup_learning_rate) / o.warmup_steps
+            rate = tf.where(step < o.warmup_steps, o.warmup_learning_rate + slope * step, rate)
+        return tf.where(step > o.total_steps, 0.0, rate)

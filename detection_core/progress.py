@@ -1,0 +1,189 @@
+"""How far a long job is: one rewritten line on a terminal, plain log lines elsewhere."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import IO
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProgressUpdate:
+    """Where a job stands.
+
+    Attributes:
+        job: what runs, the first word of the line: `train`, `ingest`, `evaluate`.
+        done: units finished.
+        total: units in all; 0 where that is not known.
+        unit: what is counted, in the singular.
+        rate: units a second; 0 where it is not known yet.
+        details: further numbers, shown in this order.
+    """
+
+    job: str
+    done: int
+    total: int
+    unit: str = "step"
+    rate: float = 0.0
+    details: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def eta_seconds(self) -> float:
+        """Seconds that the rest will take at this rate; -1 where that is not known."""
+        return (self.total - self.done) / self.rate if self.total and self.rate > 0 else -1.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return bool(self.total) and self.done >= self.total
+
+
+Reporter = Callable[[ProgressUpdate], None]
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds as M:SS, or H:MM:SS from an hour on."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits without an exponent while the number is of everyday size."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size < 1e-4 or size >= 1e6:
+        return f"{value:.2e}"
+    if size >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 else f"{value:#.2g}"
+
+
+def format_progress(update: ProgressUpdate) -> str:
+    """Write an update as one line, such as `train | step 120/500 | 8.4 steps/s | ETA 0:45 | loss 1.83`."""
+    of = f"/{update.total}" if update.total else ""
+    parts = [update.job, f"{update.unit} {update.done}{of}"]
+    if update.rate > 0:
+        rate = f"{update.rate:.0f}" if update.rate >= 100 else f"{update.rate:.1f}"
+        if update.rate < 1:
+            rate = f"{update.rate:.2g}"
+        parts.append(f"{rate} {update.unit}s/s")
+    if update.eta_seconds >= 0 and not update.finished:
+        parts.append(f"ETA {format_duration(update.eta_seconds)}")
+    parts += [f"{name} {_three_digits(value)}" for name, value in update.details.items()]
+    return " | ".join(parts)
+
+
+class TerminalReporter:
+    """Rewrites one line of a terminal; the last line of a job stays."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __call__(self, update: ProgressUpdate) -> None:
+        """Show the update."""
+        width = shutil.get_terminal_size().columns - 1
+        # Carriage return and "erase to the end of the line": no leftovers of a longer line.
+        end = "\n" if update.finished else ""
+        self._stream.write(f"\r\x1b[K{format_progress(update)[:width]}{end}")
+        self._stream.flush()
+
+
+def log_reporter(update: ProgressUpdate) -> None:
+    """Write the update as a log line."""
+    _logger.info("%s", format_progress(update))
+
+
+def default_reporter(stream: IO[str] | None = None) -> Reporter:
+    """Choose by where the output goes: a terminal's line is rewritten, anything else gets log lines.
+
+    Args:
+        stream: standard error where not given.
+    """
+    stream = stream or sys.stderr
+    return TerminalReporter(stream) if stream.isatty() else log_reporter
+
+
+class RateMeter:
+    """Units a second over the last few marks, so that a change of speed shows and a hiccup does not."""
+
+    def __init__(self, window: int = 8, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._marks: collections.deque[tuple[float, int]] = collections.deque(maxlen=window + 1)
+
+    def mark(self, done: int) -> float:
+        """Note how much is done and return the rate, 0 at the first mark."""
+        self._marks.append((self._clock(), done))
+        (start, first), (end, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (end - start) if end > start else 0.0
+
+
+class Progress:
+    """Counts units and reports now and then; for loops that do not log by step count themselves.
+
+    Example:
+        with Progress("evaluate", total=500, unit="image") as progress:
+            for image in images:
+                ...
+                progress.advance()
+    """
+
+    def __init__(
+        self,
+        job: str,
+        *,
+        total: int = 0,
+        unit: str = "step",
+        every_seconds: float | None = None,
+        reporter: Reporter | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._job, self._total, self._unit = job, total, unit
+        self._report = reporter or default_reporter()
+        on_terminal = isinstance(self._report, TerminalReporter)
+        self._every = (0.2 if on_terminal else 10.0) if every_seconds is None else every_seconds
+        self._clock = clock
+        self._meter = RateMeter(clock=clock)
+        self._done = 0
+        self._reported = -1
+        self._last = clock()
+        self._meter.mark(0)
+
+    def advance(self, by: int = 1, **details: float) -> None:
+        """Note finished units; report when it is time, or when all are finished."""
+        self._done += by
+        finished = bool(self._total) and self._done >= self._total
+        if finished or self._clock() - self._last >= self._every:
+            self._emit(details)
+
+    def _emit(self, details: Mapping[str, float]) -> None:
+        self._last = self._clock()
+        self._reported = self._done
+        self._report(
+            ProgressUpdate(
+                job=self._job,
+                done=self._done,
+                total=self._total,
+                unit=self._unit,
+                rate=self._meter.mark(self._done),
+                details=details,
+            )
+        )
+
+    def __enter__(self) -> Progress:
+        """Start counting."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Report the end of a job whose total was not known."""
+        if not self._total and exception[0] is None and self._reported != self._done:
+            self._total = self._done
+            self._emit({})

@@ -1,0 +1,115 @@
+"""What happens beside the updates: each action is told every report of the loop."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import tensorflow as tf
+
+from detection_core import files
+from detection_core.progress import ProgressUpdate, Reporter, default_reporter
+from detection_core.training.options import StepReport
+from detection_core.training.step import TOTAL_LOSS
+
+_SHORT_NAMES = {"localization_loss": "box", "classification_loss": "class", "regularization_loss": "reg"}
+
+
+class TrainingAction:
+    """Something that follows a training; the default does nothing."""
+
+    def start(self, step: int) -> None:
+        """Learn at which step training begins, above 0 after a resume."""
+
+    def report(self, report: StepReport) -> None:
+        """Learn where training stands."""
+
+    def close(self) -> None:
+        """Let go of files; called once, also after an error."""
+
+
+class HistoryFile(TrainingAction):
+    """Appends one JSON line a report; lines that a resumed training will write again are dropped first."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lines: list[str] = []
+
+    def start(self, step: int) -> None:
+        """Keep the lines up to the step that training resumes from."""
+        old = files.read_text(self._path).splitlines() if files.exists(self._path) else []
+        self._lines = [line for line in old if _step_of(line) <= step]
+        files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
+
+    def report(self, report: StepReport) -> None:
+        """Append a line."""
+        line = json.dumps(
+            {
+                "step": report.step,
+                "steps": report.steps,
+                "loss": report.losses[TOTAL_LOSS],
+                "losses": report.losses,
+                "learning_rate": report.learning_rate,
+                "steps_per_second": round(report.steps_per_second, 4),
+                "time": round(time.time(), 3),
+            }
+        )
+        self._lines.append(line)
+        if files.is_remote(self._path):
+            files.write_text(self._path, "".join(f"{text}\n" for text in self._lines))
+            return
+        with files.open_file(self._path, "a") as f:
+            f.write(f"{line}\n")
+
+
+def _step_of(line: str) -> float:
+    """The step of a history line; infinite for the torn last line of a killed training."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
+
+
+class TensorBoardScalars(TrainingAction):
+    """Writes losses, learning rate and speed under the Object Detection API's summary names."""
+
+    def __init__(self, directory: str) -> None:
+        self._writer = tf.summary.create_file_writer(directory)
+
+    def report(self, report: StepReport) -> None:
+        """Write the scalars of a step."""
+        scalars = report.losses | report.scalars
+        scalars |= {"learning_rate": report.learning_rate, "steps_per_sec": report.steps_per_second}
+        with self._writer.as_default(step=report.step):
+            for name, value in scalars.items():
+                tf.summary.scalar(name, value)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._writer.close()
+
+
+class ProgressLines(TrainingAction):
+    """Shows step, rate, time left, losses and learning rate."""
+
+    def __init__(self, job: str = "train", reporter: Reporter | None = None) -> None:
+        self._job = job
+        self._reporter = reporter or default_reporter()
+
+    def report(self, report: StepReport) -> None:
+        """Show one line."""
+        details = {"loss": report.losses[TOTAL_LOSS]}
+        for name, value in report.losses.items():
+            if name != TOTAL_LOSS:
+                short = name.removeprefix("Loss/")
+                details[_SHORT_NAMES.get(short, short)] = value
+        self._reporter(
+            ProgressUpdate(
+                job=self._job,
+                done=report.step,
+                total=report.steps,
+                rate=report.steps_per_second,
+                details=details | {"lr": report.learning_rate},
+            )
+        )

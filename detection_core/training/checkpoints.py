@@ -1,0 +1,93 @@
+"""Checkpoints of unfinished training: written whole, read with suspicion."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from detection_core import files
+from detection_core.errors import ModelError
+
+_logger = logging.getLogger(__name__)
+
+
+class TrainingCheckpoints:
+    """Writes `ckpt-STEP` files in a folder and restores the newest one that is sound.
+
+    TensorFlow writes a checkpoint under temporary names, renames it in, its index last, and keeps a checksum
+    of every tensor. So a folder may hold leftovers of a killed writer or a damaged file, and both are told
+    apart from a sound checkpoint when it is read. The folder's listing decides what exists, not TensorFlow's
+    `checkpoint` file, which a kill may leave behind the truth.
+    """
+
+    def __init__(
+        self, parts: dict[str, Any], directory: str, *, keep: int = 3, keep_every_n_hours: float = 10000.0
+    ) -> None:
+        self.directory = directory
+        files.make_dirs(directory)
+        self._checkpoint = tf.train.Checkpoint(**parts)
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint,
+            directory,
+            max_to_keep=keep,
+            keep_checkpoint_every_n_hours=keep_every_n_hours,
+        )
+
+    def steps(self) -> list[int]:
+        """Return the steps that have a checkpoint, rising."""
+        names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in files.list_dir(self.directory))
+        return sorted(int(match[1]) for match in names if match)
+
+    def path(self, step: int) -> str:
+        """Return the prefix of the checkpoint's files."""
+        return files.join(self.directory, f"ckpt-{step}")
+
+    def save(self, step: int) -> str:
+        """Write the checkpoint of a step and return its path."""
+        return str(self._manager.save(checkpoint_number=step))
+
+    def restore_latest(self) -> int:
+        """Restore the newest sound checkpoint.
+
+        A damaged one is removed with a warning, and the one before it is tried.
+
+        Returns:
+            Its step, or 0 when the folder has none.
+
+        Raises:
+            ModelError: when a checkpoint is of another model, or all of them are damaged.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            if self._restore(step):
+                return step
+        if steps:
+            raise ModelError(
+                f"expected a sound checkpoint, but all {len(steps)} are damaged. Remove the folder to train"
+                " from the start.",
+                where=self.directory,
+            )
+        return 0
+
+    def _restore(self, step: int) -> bool:
+        try:
+            self._checkpoint.restore(self.path(step)).assert_existing_objects_matched()
+        except AssertionError as error:
+            raise ModelError(
+                "expected a checkpoint of this model and optimizer, found one of another. Train in another"
+                f" folder, or remove this one. ({str(error).splitlines()[0][:200]})",
+                where=self.path(step),
+            ) from error
+        except (tf.errors.OpError, ValueError) as error:
+            _logger.warning(
+                "checkpoint %s is damaged and is removed; the one before it is used (%s)",
+                self.path(step),
+                str(error).splitlines()[0][:200],
+            )
+            for file in files.glob(f"{self.path(step)}.*"):
+                files.remove_tree(file)
+            return False
+        return True

@@ -1,0 +1,182 @@
+"""The training loop: updates, reports, checkpoints, and nothing about models or data."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from detection_core import files
+from detection_core.errors import DataError
+from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.optimizers.optimization import Optimization
+from detection_core.progress import RateMeter
+from detection_core.training.actions import TrainingAction
+from detection_core.training.checkpoints import TrainingCheckpoints
+from detection_core.training.guard import FiniteGuard
+from detection_core.training.options import StepReport, TrainOptions
+from detection_core.training.step import StepOutputs, TrainableModel, TrainState, compile_steps
+from detection_core.training.stop_signal import StopSignal
+
+_logger = logging.getLogger(__name__)
+
+DatasetFactory = Callable[[int], tf.data.Dataset]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """How a training ended.
+
+    Attributes:
+        start_step: updates that a resumed checkpoint already had; 0 for a fresh start.
+        last_report: the loop's last report; None when the checkpoint was already complete.
+        seconds: time in the loop, this process only.
+        checkpoint: path of the final checkpoint.
+        average: moving average of the weights, where one is kept.
+    """
+
+    start_step: int
+    last_report: StepReport | None
+    seconds: float
+    checkpoint: str
+    average: MovingAverage | None
+
+
+def run_training(
+    model: TrainableModel,
+    make_dataset: DatasetFactory,
+    optimization: Optimization,
+    options: TrainOptions,
+    work_dir: str,
+    *,
+    actions: Sequence[TrainingAction] = (),
+    step: tf.Variable | None = None,
+) -> TrainingResult:
+    """Train a model up to `options.num_steps` updates, from the newest checkpoint in `work_dir` if any.
+
+    Call it inside the scope of the distribution strategy that the model and the optimizer were made in.
+
+    Args:
+        model: has `network`, `predict` and `losses`.
+        make_dataset: start step -> endless dataset of `Batch` from that step's batch on.
+        optimization: optimizer, its learning rate, moving average.
+        options: how long, how often.
+        work_dir: durable folder; `checkpoints/` below it is read and written.
+        actions: told of every report.
+        step: global step from `new_step`, where the model itself depends on it.
+
+    Raises:
+        ModelError: when a loss is not finite, or a checkpoint cannot be used.
+        DataError: when the dataset ends before the training.
+        SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
+    """
+    state = TrainState(model, optimization, options, step)
+    checkpoints = TrainingCheckpoints(
+        state.checkpointed(),
+        files.join(work_dir, "checkpoints"),
+        keep=options.checkpoints_to_keep,
+        keep_every_n_hours=options.keep_checkpoint_every_n_hours,
+    )
+    start = checkpoints.restore_latest()
+    began = time.monotonic()
+    with _following(actions, start), StopSignal() as stop:
+        last = None
+        if start < options.num_steps:
+            dataset = tf.distribute.get_strategy().experimental_distribute_dataset(make_dataset(start))
+            last = _Loop(state, options, checkpoints, actions, stop).run(iter(dataset), start)
+    return TrainingResult(
+        start_step=start,
+        last_report=last,
+        seconds=time.monotonic() - began,
+        checkpoint=checkpoints.path(max(start, options.num_steps)),
+        average=state.average,
+    )
+
+
+@contextlib.contextmanager
+def _following(actions: Sequence[TrainingAction], start: int) -> Iterator[None]:
+    """Start the actions and close them whatever happens."""
+    try:
+        for action in actions:
+            action.start(start)
+        yield
+    finally:
+        for action in actions:
+            action.close()
+
+
+class _Loop:
+    """The while loop and the few things it holds."""
+
+    def __init__(
+        self,
+        state: TrainState,
+        options: TrainOptions,
+        checkpoints: TrainingCheckpoints,
+        actions: Sequence[TrainingAction],
+        stop: StopSignal,
+    ) -> None:
+        self._options = options
+        self._checkpoints = checkpoints
+        self._actions = actions
+        self._stop = stop
+        self._guard = FiniteGuard(state.step)
+        self._update = compile_steps(state, options, self._guard.watch)
+        self._meter = RateMeter()
+
+    def run(self, batches: Iterator[Any], step: int) -> StepReport | None:
+        """Update from `step` to the end; return the last report."""
+        total, report = self._options.num_steps, None
+        began = time.monotonic()
+        _logger.info("training from step %d to %d; the first step compiles and takes longer", step, total)
+        first = step
+        while step < total:
+            count = self._steps_until_due(step)
+            outputs = self._next(batches, count, step)
+            step += count
+            if step - count == first:
+                self._meter.mark(step)
+                _logger.info("the first step took %.1f s", time.monotonic() - began)
+            if step % self._options.log_every == 0 or step == total:
+                report = self._report(outputs, step)
+            if step % self._options.checkpoint_every == 0 or step == total or self._stop.received:
+                self._guard.check()
+                self._checkpoints.save(step)
+            if self._stop.received and step < total:
+                self._stop.leave()
+        return report
+
+    def _steps_until_due(self, step: int) -> int:
+        """How many updates to make in one call: never past a report or a checkpoint."""
+        o = self._options
+        due = min(o.log_every - step % o.log_every, o.checkpoint_every - step % o.checkpoint_every)
+        return min(o.steps_per_call, due, o.num_steps - step)
+
+    def _next(self, batches: Iterator[Any], count: int, step: int) -> StepOutputs:
+        try:
+            return self._update(batches, tf.constant(count))
+        except (tf.errors.OutOfRangeError, StopIteration) as error:
+            raise DataError(
+                f"expected an endless dataset, but it ended near step {step} of {self._options.num_steps}."
+                " Let the training input repeat (num_epochs 0).",
+                where="training dataset",
+            ) from error
+
+    def _report(self, outputs: StepOutputs, step: int) -> StepReport:
+        self._guard.check()
+        report = StepReport(
+            step=step,
+            steps=self._options.num_steps,
+            losses={name: float(value) for name, value in sorted(outputs.losses.items())},
+            learning_rate=float(outputs.learning_rate),
+            steps_per_second=self._meter.mark(step),
+            scalars={name: float(value) for name, value in outputs.scalars.items()},
+        )
+        for action in self._actions:
+            action.report(report)
+        return report

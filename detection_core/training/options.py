@@ -1,0 +1,65 @@
+"""What the training loop is told."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """How to train; nothing here is about the model or the data.
+
+    Attributes:
+        num_steps: updates in all, those before a resume included.
+        log_every: steps between reports to the actions.
+        checkpoint_every: steps between checkpoints; one is also written at the end and on a stop signal.
+        checkpoints_to_keep: how many of the newest checkpoints stay.
+        keep_checkpoint_every_n_hours: beside those, one stays every so many hours.
+        steps_per_call: updates in one call of the compiled function; more save time on fast accelerators.
+        gradient_clipping_by_norm: largest global norm of the gradients; 0 does not clip.
+        bias_grad_multiplier: factor for the gradients of biases; 0 leaves them alone.
+        add_regularization_loss: whether the regularisation loss counts.
+        update_trainable_variables: patterns (`re.match`); when given, only what matches one is trained.
+        freeze_variables: patterns (`re.match`) of variables that are not trained.
+        summarize_gradients: whether gradient norms are reported to the actions.
+    """
+
+    num_steps: int
+    log_every: int = 20
+    checkpoint_every: int = 500
+    checkpoints_to_keep: int = 3
+    keep_checkpoint_every_n_hours: float = 10000.0
+    steps_per_call: int = 1
+    gradient_clipping_by_norm: float = 0.0
+    bias_grad_multiplier: float = 0.0
+    add_regularization_loss: bool = True
+    update_trainable_variables: tuple[str, ...] = ()
+    freeze_variables: tuple[str, ...] = ()
+    summarize_gradients: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("num_steps", "log_every", "checkpoint_every", "checkpoints_to_keep", "steps_per_call"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """What the loop tells its actions.
+
+    Attributes:
+        step: updates applied.
+        steps: updates in all.
+        losses: loss name to value at this step, the mean over replicas; `Loss/total_loss` is among them.
+        learning_rate: rate of the last update.
+        steps_per_second: speed over the last reports; 0 until it is known.
+        scalars: further numbers (gradient norms), name to value.
+    """
+
+    step: int
+    steps: int
+    losses: dict[str, float]
+    learning_rate: float
+    steps_per_second: float
+    scalars: dict[str, float] = dataclasses.field(default_factory=dict)

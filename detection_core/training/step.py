@@ -1,0 +1,188 @@
+"""One update of the weights, and the compiled function that makes several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from detection_core.errors import ModelError
+from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.optimizers.optimization import Optimization
+from detection_core.structures import Batch
+from detection_core.training.options import TrainOptions
+from detection_core.training.variables import trained_variables
+
+TOTAL_LOSS = "Loss/total_loss"
+REGULARIZATION_LOSS = "Loss/regularization_loss"
+
+
+class TrainableModel(Protocol):
+    """What training asks of a model: `DetectionModel` and its quantization-aware kin."""
+
+    network: Any
+
+    def predict(self, images: Any, training: bool) -> Any:
+        """Run the network."""
+
+    def losses(self, predictions: Any, truth: Any) -> dict[str, tf.Tensor]:
+        """Return named scalar losses, `Loss/total_loss` among them."""
+
+
+class StepOutputs(NamedTuple):
+    """What one update tells.
+
+    Attributes:
+        losses: name to float32 [], before the update.
+        learning_rate: float32 [].
+        scalars: name to float32 []; empty unless gradients are summarised.
+    """
+
+    losses: dict[str, tf.Tensor]
+    learning_rate: tf.Tensor
+    scalars: dict[str, tf.Tensor]
+
+
+def new_step() -> tf.Variable:
+    """Make the global step: int64 [], the number of updates applied.
+
+    A model that changes during training (the quantization delay) may hold this variable; the loop counts it.
+    """
+    return tf.Variable(
+        0,
+        dtype=tf.int64,
+        trainable=False,
+        name="global_step",
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+
+class TrainState:
+    """Everything that an update changes.
+
+    Attributes:
+        model: the model.
+        optimization: its optimizer and learning rate.
+        step: the global step.
+        variables: the variables that are trained.
+        average: their moving average, or None.
+    """
+
+    def __init__(
+        self,
+        model: TrainableModel,
+        optimization: Optimization,
+        options: TrainOptions,
+        step: tf.Variable | None,
+    ) -> None:
+        self.model = model
+        self.optimization = optimization
+        self.step = new_step() if step is None else step
+        self.variables = trained_variables(model.network.trainable_variables, options)
+        decay = optimization.average_decay
+        self.average = MovingAverage(self.variables, decay) if decay else None
+        # Slots exist before a checkpoint is read: a damaged one shows at once, not at the first update.
+        optimization.optimizer._create_all_weights(self.variables)
+
+    def checkpointed(self) -> dict[str, Any]:
+        """Name what a checkpoint of an unfinished training holds."""
+        parts = {"model": self.model, "optimizer": self.optimization.optimizer, "step": self.step}
+        return parts | ({"moving_average": self.average} if self.average else {})
+
+
+def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: Batch) -> StepOutputs:
+    """Apply one update in the current replica.
+
+    Args:
+        state: what the update changes.
+        options: losses and gradients are shaped by them.
+        replicas: over how many replicas the gradients are summed.
+        batch: this replica's share of the batch.
+    """
+    with tf.GradientTape() as tape:
+        predictions = state.model.predict(batch.images, training=True)
+        losses = counted_losses(state.model.losses(predictions, batch.truth), options)
+        target = losses[TOTAL_LOSS] / replicas
+    gradients = tape.gradient(target, state.variables)
+    gradients, scalars = shape_gradients(gradients, state.variables, options)
+    learning_rate = state.optimization.schedule(state.optimization.optimizer.iterations)
+    state.optimization.optimizer.apply_gradients(zip(gradients, state.variables, strict=True))
+    updates = state.step.assign_add(1)
+    if state.average is not None:
+        state.average.update(updates)
+    return StepOutputs(losses=losses, learning_rate=learning_rate, scalars=scalars)
+
+
+def counted_losses(losses: dict[str, tf.Tensor], options: TrainOptions) -> dict[str, tf.Tensor]:
+    """Take the regularisation loss out of the total when it shall not count."""
+    if options.add_regularization_loss or REGULARIZATION_LOSS not in losses:
+        return losses
+    rest = {name: value for name, value in losses.items() if name != REGULARIZATION_LOSS}
+    return rest | {TOTAL_LOSS: losses[TOTAL_LOSS] - losses[REGULARIZATION_LOSS]}
+
+
+def shape_gradients(
+    gradients: Sequence[tf.Tensor | None], variables: Sequence[tf.Variable], options: TrainOptions
+) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+    """Multiply bias gradients, clip, and measure norms, as the options ask.
+
+    Returns:
+        The gradients, and name to norm (before clipping) when gradients are summarised.
+
+    Raises:
+        ModelError: when the loss does not depend on a variable.
+    """
+    names = [v.name.split(":")[0] for v in variables]
+    idle = [name for name, gradient in zip(names, gradients, strict=True) if gradient is None]
+    if idle:
+        raise ModelError(
+            f"expected the loss to depend on every trained variable, but it does not on {idle[:5]}"
+            f" ({len(idle)} in all). Exclude them with train_config.freeze_variables."
+        )
+    shaped = [tf.convert_to_tensor(g) for g in gradients]
+    if options.bias_grad_multiplier:
+        factors = [options.bias_grad_multiplier if re.search(r"(^|/)bias(es)?$", n) else None for n in names]
+        shaped = [g if f is None else g * f for g, f in zip(shaped, factors, strict=True)]
+    scalars = {}
+    if options.summarize_gradients:
+        scalars = {f"gradient_norm/{n}": tf.norm(g) for n, g in zip(names, shaped, strict=True)}
+        scalars["gradient_norm/global"] = tf.linalg.global_norm(shaped)
+    if options.gradient_clipping_by_norm > 0:
+        shaped, _ = tf.clip_by_global_norm(shaped, options.gradient_clipping_by_norm)
+    return shaped, scalars
+
+
+def compile_steps(
+    state: TrainState, options: TrainOptions, watch: Callable[[StepOutputs], None]
+) -> Callable[[Iterator[Batch], tf.Tensor], StepOutputs]:
+    """Make the function that the loop calls: (iterator, number of updates) -> outputs of the last one.
+
+    Args:
+        state: what the updates change.
+        options: as for `train_step`.
+        watch: called in the graph with each update's outputs, for checks that must not wait for the host.
+    """
+    strategy = tf.distribute.get_strategy()
+    replicas = strategy.num_replicas_in_sync
+
+    def one_step(iterator: Iterator[Batch]) -> StepOutputs:
+        outputs = strategy.run(
+            lambda batch: train_step(state, options, replicas, batch), args=(next(iterator),)
+        )
+        mean = tf.nest.map_structure(lambda v: strategy.reduce("MEAN", v, axis=None), outputs)
+        watch(mean)
+        return mean
+
+    @tf.function
+    def many_steps(iterator: Iterator[Batch], count: tf.Tensor) -> StepOutputs:
+        outputs = one_step_function(iterator)
+        for _ in tf.range(count - 1):
+            outputs = one_step_function(iterator)
+        return outputs
+
+    one_step_function = tf.function(one_step)
+    if options.steps_per_call > 1:
+        return many_steps
+    return lambda iterator, count: one_step_function(iterator)

@@ -1,0 +1,56 @@
+"""SIGTERM and Ctrl-C: finish the step, save, go."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+_logger = logging.getLogger(__name__)
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignal:
+    """Notes a stop signal for the length of a `with` block instead of dying in the middle of a step.
+
+    A second signal has its usual effect at once. Outside the main thread, where Python allows no handlers,
+    nothing is noted.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignal:
+        """Take the signals over."""
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Give the signals back."""
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._give_back()
+        _logger.warning("stopping after this step, with a checkpoint (%s)", signal.Signals(number).name)
+
+    def leave(self) -> None:
+        """End the program as the signal would have.
+
+        Raises:
+            KeyboardInterrupt: after Ctrl-C.
+            SystemExit: with 128 + the signal's number, after SIGTERM.
+        """
+        if self.received == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + self.received)

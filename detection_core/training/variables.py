@@ -1,0 +1,63 @@
+"""Which variables are trained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from detection_core.errors import ConfigError
+from detection_core.training.options import TrainOptions
+
+
+def trained_variables(variables: Sequence[tf.Variable], options: TrainOptions) -> list[tf.Variable]:
+    """Pick the variables to train by the options' patterns.
+
+    Batch-norm statistics are no trainable variables: freezing a layer's weights leaves them moving, as it
+    does in the Object Detection API.
+
+    Args:
+        variables: all trainable variables of the model.
+        options: holds the patterns, matched at the start of the name without its `:0`.
+
+    Raises:
+        ConfigError: when a pattern is no regular expression or matches nothing, or nothing is left to train.
+    """
+    chosen = list(variables)
+    if options.update_trainable_variables:
+        wanted = _matching(variables, options.update_trainable_variables, "update_trainable_variables")
+        chosen = [v for v in chosen if v.name in wanted]
+    frozen = _matching(variables, options.freeze_variables, "freeze_variables")
+    chosen = [v for v in chosen if v.name not in frozen]
+    if not chosen:
+        raise ConfigError(
+            f"at least one variable must be trained, but the patterns leave none of {len(variables)}."
+            " Narrow train_config.freeze_variables or widen train_config.update_trainable_variables.",
+            where="train_config",
+        )
+    return chosen
+
+
+def _matching(variables: Sequence[tf.Variable], patterns: Sequence[str], field: str) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        try:
+            matcher = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"expected a regular expression, found {pattern!r} ({error}). Mend the pattern.",
+                where=f"train_config.{field}",
+            ) from error
+        names = {v.name for v in variables if matcher.match(v.name.split(":")[0])}
+        if not names:
+            examples = ", ".join(
+                v.name.split(":")[0] for v in list(variables)[:: max(1, len(variables) // 5)][:5]
+            )
+            raise ConfigError(
+                f"pattern {pattern!r} matches none of the model's {len(variables)} trainable variables."
+                f" Patterns match at the start of names such as {examples}.",
+                where=f"train_config.{field}",
+            )
+        found |= names
+    return found

@@ -1,0 +1,167 @@
+"""The loop: resume, guard, reports, stop signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.errors import DataError, ModelError
+from detection_core.optimizers.optimization import Optimization
+from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
+from detection_core.training.actions import HistoryFile, TrainingAction
+from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.options import StepReport, TrainOptions
+from detection_core.training.step import new_step
+from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+
+
+def momentum(base: float = 0.1, average: float = 0.0) -> Optimization:
+    options = CosineDecayOptions(
+        learning_rate_base=base, total_steps=10, warmup_learning_rate=base / 10, warmup_steps=3
+    )
+    rate = CosineDecay(options)
+    optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
+    return Optimization(optimizer=optimizer, schedule=rate, average_decay=average)
+
+
+class Crash(TrainingAction):
+    """Raises at a step, as a kill would end the process there."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def report(self, report: StepReport) -> None:
+        if report.step == self.at:
+            raise RuntimeError("killed")
+
+
+class Collect(TrainingAction):
+    def __init__(self) -> None:
+        self.reports: list[StepReport] = []
+
+    def report(self, report: StepReport) -> None:
+        self.reports.append(report)
+
+
+def train(model: TinyModel, folder: Path, *actions: TrainingAction, **changes: object) -> TrainingResult:
+    options = TrainOptions(**({"num_steps": 10, "log_every": 1, "checkpoint_every": 5} | changes))
+    return run_training(model, make_dataset, momentum(average=0.9), options, str(folder), actions=actions)
+
+
+@pytest.mark.parametrize("killed_at", [5, 7])
+def test_killed_and_resumed_training_equals_an_undisturbed_one(tmp_path: Path, killed_at: int) -> None:
+    straight = TinyModel()
+    whole = train(straight, tmp_path / "straight", HistoryFile(str(tmp_path / "straight.jsonl")))
+    # A crash in the report of step 5 comes before its checkpoint, so nothing is there yet at the resume.
+    history = str(tmp_path / "killed.jsonl")
+    with pytest.raises(RuntimeError, match="killed"):
+        train(TinyModel(), tmp_path / "killed", HistoryFile(history), Crash(killed_at))
+    resumed = TinyModel(seed=1)  # other weights, all of which the checkpoint must replace
+    if killed_at == 5:
+        resumed = TinyModel()
+    end = train(resumed, tmp_path / "killed", HistoryFile(history))
+
+    assert end.start_step == (5 if killed_at == 7 else 0)
+    for a, b in zip(straight.network.variables, resumed.network.variables, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7, err_msg=a.name)
+    for a, b in zip(whole.average.averages, end.average.averages, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+    lines = [
+        [json.loads(x) for x in Path(p).read_text().splitlines()]
+        for p in (tmp_path / "straight.jsonl", history)
+    ]
+    assert [x["step"] for x in lines[0]] == [x["step"] for x in lines[1]] == list(range(1, 11))
+    for a, b in zip(*lines, strict=True):
+        assert a["learning_rate"] == pytest.approx(b["learning_rate"])
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
+
+
+def test_a_finished_training_is_restored_without_another_step(tmp_path: Path) -> None:
+    first = TinyModel()
+    train(first, tmp_path)
+    again = TinyModel(seed=3)
+    result = train(again, tmp_path)
+    assert (result.start_step, result.last_report) == (10, None)
+    assert result.checkpoint.endswith("ckpt-10")
+    np.testing.assert_array_equal(first.network.variables[0], again.network.variables[0])
+
+
+def test_several_steps_a_call_give_the_same_weights(tmp_path: Path) -> None:
+    one, many = TinyModel(), TinyModel()
+    train(one, tmp_path / "one")
+    collect = Collect()
+    train(many, tmp_path / "many", collect, log_every=4, steps_per_call=3)
+    assert [r.step for r in collect.reports] == [4, 8, 10]
+    for a, b in zip(one.network.variables, many.network.variables, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_a_loss_that_is_no_number_stops_with_the_step_it_came_from(tmp_path: Path) -> None:
+    options = TrainOptions(num_steps=10, log_every=4, checkpoint_every=2)
+    with pytest.raises(
+        ModelError, match=r"training step 6: .*Loss/total_loss nan.*gradient_clipping_by_norm"
+    ):
+        run_training(TinyModel(), lambda s: make_dataset(s, poison_at=6), momentum(), options, str(tmp_path))
+    kept = sorted(p.name for p in (tmp_path / "checkpoints").glob("*.index"))
+    assert kept == ["ckpt-2.index", "ckpt-4.index", "ckpt-6.index"]
+
+
+def test_a_dataset_that_ends_is_refused(tmp_path: Path) -> None:
+    options = TrainOptions(num_steps=10, log_every=4)
+    with pytest.raises(DataError, match="ended near step 3 of 10"):
+        run_training(TinyModel(), lambda s: make_dataset(s).take(3), momentum(), options, str(tmp_path))
+
+
+class Signal(TrainingAction):
+    def __init__(self, number: int, at: int) -> None:
+        self.number, self.at = number, at
+
+    def report(self, report: StepReport) -> None:
+        if report.step == self.at:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_stop_signal_saves_and_leaves(tmp_path: Path, number: int, error: type[BaseException]) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(error):
+        train(TinyModel(), tmp_path, Signal(number, at=3))
+    assert signal.getsignal(number) is before
+    assert train(TinyModel(), tmp_path).start_step == 3
+
+
+def test_the_step_is_visible_to_the_model_during_training(tmp_path: Path) -> None:
+    step = new_step()
+
+    class Delayed(TinyModel):
+        def losses(self, predictions: object, truth: object) -> dict[str, tf.Tensor]:
+            return super().losses(predictions, truth) | {"Loss/step": tf.cast(step, tf.float32)}
+
+    collect = Collect()
+    run_training(
+        Delayed(),
+        make_dataset,
+        momentum(),
+        TrainOptions(num_steps=3, log_every=1),
+        str(tmp_path),
+        actions=[collect],
+        step=step,
+    )
+    assert [r.losses["Loss/step"] for r in collect.reports] == [0.0, 1.0, 2.0]
+    assert int(step) == 3
+
+
+def test_the_loss_falls_and_reports_say_so(tmp_path: Path) -> None:
+    collect = Collect()
+    train(TinyModel(), tmp_path, collect, num_steps=40, checkpoint_every=100)
+    assert collect.reports[-1].losses["Loss/total_loss"] < 0.8 * collect.reports[0].losses["Loss/total_loss"]
+    assert collect.reports[-1].steps_per_second > 0
