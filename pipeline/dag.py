@@ -7,11 +7,10 @@ import json
 import os
 from collections.abc import Mapping
 
-from detection_core.config.load import format_pipeline_config, load_pipeline_config
-from detection_core.config.overrides import apply_overrides
-
 from component_specs import JOBS
 from component_specs.annotations import job_fields
+from detection_core.config.load import format_pipeline_config, load_pipeline_config
+from detection_core.config.overrides import apply_overrides
 from pipeline.settings import PipelineSettings
 
 Scalar = str | int | float | bool

@@ -30,13 +30,14 @@ PIPELINE_CONFIG_FIELDS = (
 )
 
 
-def load_settings(path: str, overrides: Sequence[str] = ()) -> PipelineSettings:
+def load_settings(path: str, overrides: Sequence[str] = (), *, check_files: bool = True) -> PipelineSettings:
     """Read a settings file and apply `KEY=VALUE` overrides.
 
     Args:
         path: the YAML file.
         overrides: each `section.key=value`, the value read as YAML; or a pipeline.config field path such as
             `train_config.batch_size=8`, which lands in `model.overrides`.
+        check_files: False where only the settings matter, not the files they name.
 
     Raises:
         ConfigError: naming file and key for whatever is wrong.
@@ -50,7 +51,9 @@ def load_settings(path: str, overrides: Sequence[str] = ()) -> PipelineSettings:
             raise ConfigError(f"expected KEY=VALUE, found {text!r}", where="--set")
         _set(tree, key.strip(), value)
     settings = typing.cast(PipelineSettings, _build(PipelineSettings, tree, path, ""))
-    _check(settings, path)
+    _check_values(settings, path)
+    if check_files:
+        _check_files(settings, path)
     return settings
 
 
@@ -197,13 +200,16 @@ _CHECKS: tuple[tuple[str, typing.Callable[[PipelineSettings], bool], str], ...] 
 )
 
 
-def _check(settings: PipelineSettings, where: str) -> None:
+def _check_values(settings: PipelineSettings, where: str) -> None:
     for key, holds, expected in _CHECKS:
         if not holds(settings):
             value: Any = settings
             for part in key.split("."):
                 value = getattr(value, part)
             raise ConfigError(f"{key}: {expected}, found {value!r}", where=where)
+
+
+def _check_files(settings: PipelineSettings, where: str) -> None:
     if not os.path.exists(settings.model.config):
         raise ConfigError(f"model.config: no file {settings.model.config}; check the path", where=where)
     if "://" not in settings.data.path and not os.path.isdir(settings.data.path):

@@ -1,6 +1,6 @@
 """The folder of a workflow's runs, artifacts and metadata.
 
-Layout: `runs/RUN_ID/{run.json, settings.yaml, log.txt, report.html}`, `artifacts/`, `metadata.sqlite`, `work/`
+Layout: `runs/RUN_ID/{run.json, settings.yaml, log.txt, report.html}`, `artifacts/`, `metadata.sqlite`, `work`
 (checkpoints of unfinished training) and, unless the settings name another place, `pushed/`.
 """
 

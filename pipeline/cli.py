@@ -1,0 +1,79 @@
+"""The command `detflow`: its arguments, and how it ends.
+
+Exit codes: 0 done, 2 an error the user can mend (one message), 1 a crash (with traceback). Nothing heavy is
+imported before a verb needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from detection_core.errors import DetectionError
+from pipeline import commands
+from pipeline.console import start_logging
+
+_log = logging.getLogger(__name__)
+
+EXIT_DONE, EXIT_CRASH, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+# A command prints its result as text, or returns it for `--json`.
+Command = Callable[[argparse.Namespace], Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code."""
+    arguments = _parser().parse_args(argv)
+    as_json = getattr(arguments, "json", False)
+    start_logging(quiet=as_json)
+    try:
+        result = arguments.command(arguments)
+    except DetectionError as e:
+        return _fail(as_json, type(e).__name__, str(e))
+    except KeyboardInterrupt:
+        _log.warning("interrupted; the same command goes on from here")
+        return EXIT_INTERRUPTED
+    if as_json:
+        print(json.dumps(result.data, indent=1))
+    elif result.text:
+        print(result.text)
+    return int(result.exit_code)
+
+
+def _fail(as_json: bool, kind: str, message: str) -> int:
+    if as_json:
+        print(json.dumps({"error": kind, "message": message}, indent=1))
+    else:
+        print(f"detflow: {kind}: {message}", file=sys.stderr)
+    return EXIT_USER_ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="detflow",
+        description="Object detection from images to the edge, as a workflow.",
+        epilog="`detflow VERB --help` shows each verb with an example.",
+    )
+    parser.add_argument("--version", action="version", version=f"detflow {commands.version()}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in commands.VERBS:
+        sub = verbs.add_parser(
+            verb.name,
+            help=verb.summary,
+            description=verb.summary,
+            epilog=f"example:\n  {verb.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for argument in verb.arguments:
+            sub.add_argument(*argument.flags, **argument.options)
+        sub.add_argument("--json", action="store_true", help="print the result as JSON, for scripts")
+        sub.set_defaults(command=verb.command)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

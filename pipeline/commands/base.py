@@ -1,0 +1,77 @@
+"""What a verb of the command line is."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a verb gives back.
+
+    Attributes:
+        text: for people; printed to standard output.
+        data: for scripts; JSON-ready, printed with `--json`.
+        exit_code: 0, or 1 for a check that did not pass.
+    """
+
+    text: str
+    data: Any
+    exit_code: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """One argument of a verb, as argparse takes it.
+
+    Attributes:
+        flags: a name or flags.
+        options: keyword arguments of `add_argument`.
+    """
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*flags: str, **options: Any) -> Argument:
+    """Describe an argument."""
+    return Argument(flags, options)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verb:
+    """One verb of the command line.
+
+    Attributes:
+        name: what the user types.
+        summary: one sentence.
+        example: one command line that works.
+        arguments: what it takes.
+        command: does it; imports what it needs when it is called.
+    """
+
+    name: str
+    summary: str
+    example: str
+    arguments: tuple[Argument, ...]
+    command: Callable[[argparse.Namespace], Result]
+
+
+SETTINGS = argument("settings", help="settings file of the workflow (YAML)")
+SET = argument(
+    "--set",
+    action="append",
+    default=[],
+    metavar="KEY=VALUE",
+    dest="overrides",
+    help="override a setting (data.path=DIR) or a pipeline.config field (train_config.batch_size=8)",
+)
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    """Return rows as left-aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)

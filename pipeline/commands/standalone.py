@@ -1,0 +1,209 @@
+"""The steps as verbs of their own: train, evaluate, quantize, export, predict."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from pipeline.commands.base import SET, Result, Verb, argument
+from pipeline.console import import_tensorflow_quietly
+
+_CONFIG = argument("--config", required=True, help="pipeline.config")
+_EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
+_MODEL = argument("--model", required=True, metavar="DIR", help="trained detector")
+_OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
+_SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
+
+
+def _config_text(arguments: argparse.Namespace) -> str:
+    from detection_core.config.check import check_pipeline_config
+
+    from detection_core.config.load import format_pipeline_config, load_pipeline_config
+    from detection_core.config.overrides import apply_overrides
+
+    pairs = dict(text.partition("=")[::2] for text in arguments.overrides)
+    config = apply_overrides(load_pipeline_config(arguments.config), pairs)
+    check_pipeline_config(config, where=arguments.config)
+    return format_pipeline_config(config)
+
+
+def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, str]:
+    folders = {name: os.path.join(arguments.output, name) for name in names}
+    for folder in folders.values():
+        os.makedirs(folder, exist_ok=True)
+    return folders
+
+
+def _read(folder: str, name: str) -> Any:
+    with open(os.path.join(folder, name), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def train(arguments: argparse.Namespace) -> Result:
+    """Train a detector."""
+    from component_specs import TrainerJob
+
+    job = TrainerJob(
+        examples=arguments.examples,
+        warm_start_path=arguments.warm_start,
+        pipeline_config=_config_text(arguments),
+        work_dir=os.path.join(arguments.output, "work"),
+        **_folders(arguments, "model", "model_run"),
+    )
+    import_tensorflow_quietly()
+    from components.trainer.run import run
+
+    run(job)
+    return Result(text=f"model: {job.model}", data=_read(job.model_run, "train_report.json"))
+
+
+def evaluate(arguments: argparse.Namespace) -> Result:
+    """Measure a detector."""
+    from component_specs import EvaluatorJob
+
+    job = EvaluatorJob(
+        examples=arguments.examples,
+        model=arguments.model,
+        baseline=arguments.baseline,
+        split=arguments.split,
+        thresholds=arguments.thresholds,
+        **_folders(arguments, "evaluation", "blessing"),
+    )
+    import_tensorflow_quietly()
+    from components.evaluator.run import run
+
+    run(job)
+    data = _read(job.evaluation, "metrics.json")
+    lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
+    lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {job.evaluation}")
+    return Result(text="\n".join(lines), data=data)
+
+
+def quantize(arguments: argparse.Namespace) -> Result:
+    """Train a detector on with quantization in its graph."""
+    from component_specs import QuantizationRewriterJob
+
+    job = QuantizationRewriterJob(
+        examples=arguments.examples,
+        model=arguments.model,
+        pipeline_config=_config_text(arguments),
+        work_dir=os.path.join(arguments.output, "work"),
+        **_folders(arguments, "quantized_model", "quantized_run", "quantization"),
+    )
+    import_tensorflow_quietly()
+    from components.quantization_rewriter.run import run
+
+    run(job)
+    return Result(text=f"model: {job.quantized_model}", data=_read(job.quantization, "quantization.json"))
+
+
+def export(arguments: argparse.Namespace) -> Result:
+    """Write TensorFlow Lite files and measure them."""
+    from component_specs import TFLiteExporterJob
+
+    job = TFLiteExporterJob(
+        examples=arguments.examples,
+        model=arguments.model,
+        quantized_model=arguments.quantized_model,
+        formats=arguments.formats,
+        split=arguments.split,
+        max_map_drop=arguments.max_map_drop,
+        **_folders(arguments, "tflite", "parity", "blessing"),
+    )
+    import_tensorflow_quietly()
+    from components.tflite_exporter.run import run
+
+    run(job)
+    data = _read(job.parity, "parity.json")
+    verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
+    return Result(text=f"files: {job.tflite}\n{verdict}", data=data, exit_code=0 if data["blessed"] else 1)
+
+
+def predict(arguments: argparse.Namespace) -> Result:
+    """Detect and draw."""
+    import_tensorflow_quietly()
+    from detection_core.tasks.predict import predict as predict_images
+
+    results = predict_images(arguments.model, arguments.images, arguments.output, arguments.min_score)
+    return Result(text=f"{len(results)} pictures in {arguments.output}", data=results)
+
+
+VERBS = (
+    Verb(
+        name="train",
+        summary="Train a detector from a pipeline.config.",
+        example="detflow train --config pipeline.config --examples build/examples --output build/trained",
+        arguments=(
+            _CONFIG,
+            _EXAMPLES,
+            _OUTPUT,
+            argument("--warm-start", default="", metavar="DIR", help="detector to start from"),
+            SET,
+        ),
+        command=train,
+    ),
+    Verb(
+        name="evaluate",
+        summary="Measure a detector: COCO metrics, curves, pictures and a verdict.",
+        example="detflow evaluate --model build/trained/model --examples build/examples --output build/evaluated",
+        arguments=(
+            _MODEL,
+            _EXAMPLES,
+            _OUTPUT,
+            _SPLIT,
+            argument("--baseline", default="", metavar="DIR", help="detector to compare with"),
+            argument(
+                "--thresholds", default="{}", metavar="JSON", help="metric to lower_bound, min_change, ..."
+            ),
+        ),
+        command=evaluate,
+    ),
+    Verb(
+        name="quantize",
+        summary="Train a detector on with quantization, as the config's graph_rewriter block says.",
+        example=(
+            "detflow quantize --config pipeline.config --model build/trained/model "
+            "--examples build/examples --output build/quantized"
+        ),
+        arguments=(_CONFIG, _MODEL, _EXAMPLES, _OUTPUT, SET),
+        command=quantize,
+    ),
+    Verb(
+        name="export",
+        summary="Write TensorFlow Lite files and refuse those that lost accuracy.",
+        example=(
+            "detflow export --model build/trained/model --quantized-model build/quantized/quantized_model "
+            "--examples build/examples --output build/exported"
+        ),
+        arguments=(
+            _MODEL,
+            argument("--quantized-model", default="", metavar="DIR", help="what `detflow quantize` made"),
+            _EXAMPLES,
+            _OUTPUT,
+            _SPLIT,
+            argument("--formats", default="float32,int8", help="comma-separated, of float32 and int8"),
+            argument(
+                "--max-map-drop", type=float, default=0.02, help="how far mAP@.50 may fall (default: 0.02)"
+            ),
+        ),
+        command=export,
+    ),
+    Verb(
+        name="predict",
+        summary="Detect objects in images and draw their boxes.",
+        example="detflow predict --model build/trained/model photo.jpg --output build/predicted",
+        arguments=(
+            argument(
+                "--model", required=True, metavar="DIR_OR_TFLITE", help="detector folder or .tflite file"
+            ),
+            argument("images", nargs="+", metavar="IMAGE", help="images to look at"),
+            _OUTPUT,
+            argument(
+                "--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"
+            ),
+        ),
+        command=predict,
+    ),
+)

@@ -1,0 +1,159 @@
+"""Verbs on a workflow and its runs: run, validate, runs, report, rollback."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from detection_core.errors import ConfigError
+from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument, table
+
+if TYPE_CHECKING:
+    from pipeline.run_record import RunRecord
+
+_SETTINGS_SUFFIXES = (".yaml", ".yml")
+_WORKSPACE = argument("place", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself")
+_RUN = argument("--run", default="", metavar="RUN_ID", help="which run; the newest without it")
+
+
+def _workspace(place: str) -> Any:
+    from pipeline.workspace import Workspace
+
+    if place.endswith(_SETTINGS_SUFFIXES):
+        from pipeline.settings_file import load_settings
+
+        return Workspace(load_settings(place, check_files=False).workspace)
+    if not os.path.isdir(os.path.join(place, "runs")):
+        raise ConfigError(
+            "expected a settings file or a workspace with runs in it, found neither", where=place
+        )
+    return Workspace(place)
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    """Run the workflow here."""
+    from pipeline.local_run import run_locally
+    from pipeline.settings_file import load_settings
+
+    record = run_locally(load_settings(arguments.settings, arguments.overrides))
+    return _describe(record)
+
+
+def _describe(record: RunRecord) -> Result:
+    from pipeline.run_summary import summarise
+
+    summary = summarise(record)
+    return Result(text=summary.text, data=summary.data)
+
+
+def validate(arguments: argparse.Namespace) -> Result:
+    """Check a settings file or a pipeline.config without running anything."""
+    from detection_core.config.check import check_pipeline_config
+
+    from detection_core.config.load import load_pipeline_config
+
+    path = arguments.file
+    if not path.endswith(_SETTINGS_SUFFIXES):
+        check_pipeline_config(load_pipeline_config(path), where=path)
+        return Result(text=f"{path}: a valid pipeline.config", data={"file": path, "valid": True})
+
+    from pipeline.dag import build_dag
+    from pipeline.settings_file import load_settings
+
+    settings = load_settings(path, arguments.overrides)
+    dag = build_dag(settings)
+    check_pipeline_config(load_pipeline_config(settings.model.config), where=settings.model.config)
+    rows = [("step", "reads")]
+    rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
+    data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}
+    return Result(text=f"{path}: valid\n\n{table(rows)}", data=data)
+
+
+def runs(arguments: argparse.Namespace) -> Result:
+    """List the runs of a workspace."""
+    records = _workspace(arguments.place).records()
+    rows = [("run", "pipeline", "started", "status", "steps")]
+    for record in records:
+        states = [s.state for s in record.steps]
+        counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
+        rows.append((record.run_id, record.pipeline_name, record.started, record.status, counts))
+    data = [json.loads(record.to_json()) for record in records]
+    return Result(text=table(rows) if records else "no runs yet", data=data)
+
+
+def report(arguments: argparse.Namespace) -> Result:
+    """Write the report of a run anew and tell where it is."""
+    workspace = _workspace(arguments.place)
+    record = workspace.record(arguments.run)
+    from pipeline.report import write_report
+
+    path = arguments.output or os.path.join(workspace.run_dir(record.run_id), "report.html")
+    write_report(record, path)
+    return Result(text=path, data={"run": record.run_id, "report": path})
+
+
+def rollback(arguments: argparse.Namespace) -> Result:
+    """Return to an earlier published version."""
+    from components._runtime.destination import PushDestination
+
+    place = arguments.place
+    if place.endswith(_SETTINGS_SUFFIXES):
+        from pipeline.settings_file import load_settings
+
+        place = load_settings(place, check_files=False).push_destination
+    if not os.path.exists(os.path.join(place, "current.json")):
+        raise ConfigError(
+            "expected a settings file or a push destination with current.json in it", where=place
+        )
+    destination = PushDestination(place)
+    version = destination.rollback(arguments.to)
+    text = f"deployed: version {version.number} in {destination.saved_model_dir(version.number)}"
+    return Result(text=text, data={"version": version.number, "rolled_back": destination.rolled_back()})
+
+
+VERBS = (
+    Verb(
+        name="run",
+        summary="Run a workflow on this machine; finished steps come from the cache.",
+        example="detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
+        arguments=(SETTINGS, SET),
+        command=run,
+    ),
+    Verb(
+        name="validate",
+        summary="Check a settings file or a pipeline.config without running anything.",
+        example="detflow validate examples/digits/settings.yaml",
+        arguments=(argument("file", help="settings file (.yaml) or pipeline.config"), SET),
+        command=validate,
+    ),
+    Verb(
+        name="runs",
+        summary="List the runs of a workspace.",
+        example="detflow runs examples/digits/settings.yaml",
+        arguments=(_WORKSPACE,),
+        command=runs,
+    ),
+    Verb(
+        name="report",
+        summary="Write the HTML report of a run and print its path.",
+        example="detflow report examples/digits/settings.yaml",
+        arguments=(_WORKSPACE, _RUN, argument("--output", default="", help="where to write it")),
+        command=report,
+    ),
+    Verb(
+        name="rollback",
+        summary="Take the deployed version out of service and return to an earlier one.",
+        example="detflow rollback build/digits/workspace/pushed",
+        arguments=(
+            argument(
+                "place", metavar="SETTINGS_OR_DESTINATION", help="settings file, or the push destination"
+            ),
+            argument(
+                "--to", type=int, metavar="VERSION", help="version to return to; the one before without it"
+            ),
+        ),
+        command=rollback,
+    ),
+)

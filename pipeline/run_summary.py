@@ -1,0 +1,101 @@
+"""What the terminal tells at the end of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from pipeline.commands.base import table
+from pipeline.run_record import RunRecord
+
+_METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
+_MAIN_METRIC = "DetectionBoxes_Precision/mAP"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSummary:
+    """A run in short.
+
+    Attributes:
+        text: for a terminal.
+        data: the same for `--json`.
+    """
+
+    text: str
+    data: dict[str, Any]
+
+
+def summarise(record: RunRecord) -> RunSummary:
+    """Return metrics, decision and places of a finished run; parts that did not happen are left out."""
+    outputs = {step.id: step.outputs for step in record.steps}
+
+    def read(step: str, output: str, name: str) -> dict[str, Any] | None:
+        path = os.path.join(outputs.get(step, {}).get(output, ""), name)
+        if not os.path.isfile(path):
+            return None
+        with open(path, encoding="utf-8") as f:
+            return dict(json.load(f))
+
+    models = _model_rows(
+        read("evaluator", "evaluation", "metrics.json"),
+        read("quantized_evaluator", "evaluation", "metrics.json"),
+        read("tflite_exporter", "parity", "parity.json"),
+    )
+    pushed = read("pusher", "pushed_model", "pushed.json")
+    places = {
+        "report": os.path.join(record.workspace, "runs", record.run_id, "report.html"),
+        "model": outputs.get("trainer", {}).get("model", ""),
+        "tflite": outputs.get("tflite_exporter", {}).get("tflite", ""),
+        "published": (pushed or {}).get("path", ""),
+    }
+    data = {
+        "run": record.run_id,
+        "status": record.status,
+        "steps": [{"id": s.id, "state": s.state, "seconds": round(s.seconds, 2)} for s in record.steps],
+        "models": models,
+        "pushed": pushed,
+        "places": {name: path for name, path in places.items() if path},
+    }
+    return RunSummary(text=_text(record, data), data=data)
+
+
+def _model_rows(*reports: dict[str, Any] | None) -> list[dict[str, Any]]:
+    evaluated, quantized, parity = reports
+    rows = [
+        {"model": name, "map_50": report["metrics"].get(_METRIC), "map": report["metrics"].get(_MAIN_METRIC)}
+        | {"blessed": report["blessed"]}
+        for name, report in (("SavedModel", evaluated), ("quantized SavedModel", quantized))
+        if report
+    ]
+    rows += [
+        {"model": f["file"], "map_50": f["metrics"].get(_METRIC), "map": f["metrics"].get(_MAIN_METRIC)}
+        | {"blessed": f["passed"], "size_bytes": f["size_bytes"], "latency_ms": f["latency_ms"]}
+        for f in (parity or {}).get("files", [])
+    ]
+    return rows
+
+
+def _text(record: RunRecord, data: dict[str, Any]) -> str:
+    steps = [("step", "state", "seconds")]
+    steps += [(s.id, s.state, f"{s.seconds:.1f}") for s in record.steps]
+    parts = [f"{record.pipeline_name} {record.run_id}: {record.status}", table(steps)]
+    if data["models"]:
+        rows = [("model", "mAP@.50", "mAP@[.50:.95]", "gate")]
+        rows += [
+            (m["model"], _number(m["map_50"]), _number(m["map"]), "passed" if m["blessed"] else "refused")
+            for m in data["models"]
+        ]
+        parts.append(table(rows))
+    pushed = data["pushed"]
+    if pushed:
+        verdict = f"published as version {pushed['version']}" if pushed["pushed"] else "not published"
+        parts.append(f"{verdict}: {'; '.join(pushed['reasons'])}")
+    if data["places"]:
+        parts.append(table([(name, path) for name, path in data["places"].items()]))
+    return "\n\n".join(parts)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
