@@ -1,8 +1,8 @@
 """Where things lie in a detector folder, and reading the description inside it without TensorFlow.
 
-A detector folder holds `Format-Serving/`, a SavedModel whose `assets.extra/detflow/` carries what is needed to
-train, quantize or convert the detector again. A published version is a copy of `Format-Serving` itself, so
-every reader takes either folder.
+A detector folder holds `Format-Serving/`, a SavedModel whose `assets.extra/detflow/` carries what is needed
+to train, quantize or convert the detector again. A published version is a copy of `Format-Serving` itself,
+so every reader takes either folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A functional tf_keras network read as a list of layer calls.
 
-A layer that is shared over pyramid levels is called once per level, and each call is an entry of its own here:
-that is what folding and quantization work on.
+A layer that is shared over pyramid levels is called once per level, and each call is an entry of its own
+here: that is what folding and quantization work on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LayerCall:
     """One application of a layer.
 
     Attributes:
-        name: unique in the network: the layer's name, with `_level_N` where the layer is called several times.
+        name: unique in the network: the layer's name, with `_level_N` where the layer has several calls.
         layer: the layer called.
         inputs: names of the calls whose outputs it takes, in order.
         many: True where the layer takes a list of tensors (Add, Concatenate).

@@ -1,0 +1,129 @@
+"""A network with fake quantization in it: built from a folded one, its ranges calibrated on real input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_model_optimization as tfmot
+import tf_keras
+
+from detection_core.errors import ModelError
+from detection_core.quantization.folding import FoldedNetwork
+from detection_core.quantization.graph import LayerCall, read_graph, rebuild
+from detection_core.quantization.placement import Placement, place
+from detection_core.quantization.quantizers import (
+    ActivationQuantizer,
+    CallConfig,
+    Clock,
+    InputQuantizer,
+    KernelQuantizer,
+    QuantizationOptions,
+)
+
+PREFIX = "quant_"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AwareNetwork:
+    """A network with fake quantization.
+
+    Attributes:
+        network: functional; `training=True` observes ranges and quantizes from the delay on, `training=False`
+            always quantizes.
+        placement: what is quantized in it.
+        clock: its count of training steps.
+    """
+
+    network: tf_keras.Model
+    placement: Placement
+    clock: Clock
+
+
+def add_fake_quantization(
+    folded: FoldedNetwork, options: QuantizationOptions, *, input_range: tuple[float, float]
+) -> AwareNetwork:
+    """Build the quantization-aware twin of a folded network, with the same weights.
+
+    Args:
+        folded: network in inference form; it is left as it is.
+        options: delay, bits, symmetry.
+        input_range: smallest and largest value that a pixel has after preprocessing.
+    """
+    graph = read_graph(folded.network)
+    placement = place(graph)
+    clock = Clock(options.delay)
+
+    def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:
+        if not call.inputs:
+            return InputQuantizer(options, clock, input_range, name=PREFIX + call.name)
+        copy = type(call.layer).from_config(call.layer.get_config())
+        if call.layer.weights:
+            copy.build(call.layer.input_shape)
+            copy.set_weights(call.layer.get_weights())
+        entry = placement.quantized.get(call.name)
+        if entry is None or not (entry.weights or entry.output == "own"):
+            return copy
+        depthwise = entry.weights == "depthwise_kernel"
+        kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise) if entry.weights else None
+        output = ActivationQuantizer(options, clock) if entry.output == "own" else None
+        config = CallConfig(entry.weights, kernel, output)
+        return tfmot.quantization.keras.QuantizeWrapperV2(copy, config, name=PREFIX + call.name)
+
+    network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
+    return AwareNetwork(network=network, placement=placement, clock=clock)
+
+
+def observe_ranges(
+    folded: FoldedNetwork, placement: Placement, batches: Iterable[Any]
+) -> dict[str, tuple[float, float]]:
+    """Measure the extremes of every tensor that has a range of its own.
+
+    Args:
+        folded: network in inference form.
+        placement: which tensors to look at.
+        batches: float32 [B, H, W, 3], preprocessed; the mean of the batches' extremes is taken.
+
+    Raises:
+        ModelError: when there is no batch.
+    """
+    names = [
+        name for name in placement.observed if folded.network.get_layer(name).inbound_nodes[0].parent_nodes
+    ]
+    observer = tf_keras.Model(
+        folded.network.inputs, [folded.network.get_layer(name).output for name in names]
+    )
+
+    @tf.function(reduce_retracing=True)
+    def extremes(pixels: tf.Tensor) -> tf.Tensor:
+        outputs = observer(pixels, training=False)
+        return tf.stack([[tf.reduce_min(output), tf.reduce_max(output)] for output in outputs])
+
+    measured = [extremes(tf.convert_to_tensor(pixels)).numpy() for pixels in batches]
+    if not measured:
+        raise ModelError(
+            "expected at least one batch to calibrate ranges on, found none; check the train split"
+        )
+    mean = np.mean(measured, axis=0)
+    return {name: (float(low), float(high)) for name, (low, high) in zip(names, mean, strict=True)}
+
+
+def set_ranges(aware: AwareNetwork, ranges: dict[str, tuple[float, float]]) -> None:
+    """Let the quantizers start from measured ranges."""
+    for name, (low, high) in ranges.items():
+        variables = aware.network.get_layer(PREFIX + name)._output_quantizer_vars
+        variables["min"].assign(low)
+        variables["max"].assign(high)
+
+
+def read_ranges(aware: AwareNetwork) -> dict[str, tuple[float, float]]:
+    """Return the present range of every tensor that has one of its own."""
+    found = {}
+    for name in aware.placement.observed:
+        variables = getattr(aware.network.get_layer(PREFIX + name), "_output_quantizer_vars", None)
+        if variables:
+            found[name] = (float(variables["min"].numpy()), float(variables["max"].numpy()))
+    return found

@@ -1,0 +1,133 @@
+"""Which tensors of a folded network carry fake quantization, and which do not and why.
+
+A tensor is quantized where the integer kernel writes it: after the activation that the kernel fuses, not
+before; once for operations that only move values; and once for everything that a concatenation joins, whose
+inputs share one scale.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tf_keras
+
+from detection_core.quantization.graph import LayerCall, NetworkGraph
+
+_layers = tf_keras.layers
+
+WEIGHTED = {_layers.Conv2D: "kernel", _layers.DepthwiseConv2D: "depthwise_kernel", _layers.Dense: "kernel"}
+COMPUTING = (_layers.Add, _layers.Subtract, _layers.Multiply, _layers.ReLU, _layers.GlobalAveragePooling2D)
+MOVING = (
+    _layers.Reshape,
+    _layers.Flatten,
+    _layers.Permute,
+    _layers.ZeroPadding2D,
+    _layers.Cropping2D,
+    _layers.MaxPooling2D,
+    _layers.AveragePooling2D,
+    _layers.Dropout,
+)
+FUSING = (*WEIGHTED, _layers.Add)
+FUSED_ACTIVATIONS = ("linear", "relu", "relu6")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Quantized:
+    """A call that runs in integers.
+
+    Attributes:
+        layer: name of the call.
+        kind: class of its layer.
+        weights: attribute of the layer that holds the quantized kernel; "" where it has none.
+        output: `own` where its output has a range of its own, else the name of the call whose range it shares.
+    """
+
+    layer: str
+    kind: str
+    weights: str
+    output: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where fake quantization goes.
+
+    Attributes:
+        quantized: name of a call to how it is quantized.
+        not_quantized: name of a call, or of a stage after the network, to the reason.
+    """
+
+    quantized: dict[str, Quantized]
+    not_quantized: dict[str, str]
+
+    @property
+    def observed(self) -> list[str]:
+        """Names of the calls whose outputs have a range of their own, inputs included."""
+        return [name for name, entry in self.quantized.items() if entry.output == "own"]
+
+
+def place(graph: NetworkGraph) -> Placement:
+    """Decide for each call of a folded network whether and where it is quantized."""
+    placement = Placement(quantized={}, not_quantized={})
+    owners = _range_owners(graph)
+    for call in graph.calls.values():
+        reason = _refusal(call)
+        if reason:
+            placement.not_quantized[call.name] = reason
+            continue
+        owner = owners[call.name]
+        placement.quantized[call.name] = Quantized(
+            layer=call.name,
+            kind=type(call.layer).__name__,
+            weights=WEIGHTED.get(type(call.layer), ""),
+            output="own" if owner == call.name else owner,
+        )
+    return placement
+
+
+def _refusal(call: LayerCall) -> str:
+    """Return why a call cannot run in integers, "" where it can."""
+    layer = call.layer
+    if not call.inputs or _moves(layer) or isinstance(layer, (*COMPUTING, _layers.Concatenate)):
+        return ""
+    if isinstance(layer, _layers.BatchNormalization):
+        return "a normalisation that follows no convolution, or one whose output is read elsewhere too"
+    if type(layer) in WEIGHTED:
+        activation = tf_keras.activations.serialize(layer.activation)
+        return "" if activation in FUSED_ACTIVATIONS else f"no integer rule for its activation {activation!r}"
+    return f"no integer rule for layers of class {type(layer).__name__}"
+
+
+def _moves(layer: Any) -> bool:
+    """Tell whether a layer gives back values that it was given, so that their scale stays."""
+    if isinstance(layer, _layers.UpSampling2D):
+        return bool(layer.interpolation == "nearest")
+    return isinstance(layer, MOVING)
+
+
+def _range_owners(graph: NetworkGraph) -> dict[str, str]:
+    """Map each call to the call whose quantization range its output has."""
+    owners: dict[str, str] = {}
+    consumers = graph.consumers()
+    for call in graph.calls.values():
+        if call.inputs and _moves(call.layer):
+            owners[call.name] = owners[call.inputs[0]]
+        else:
+            owners[call.name] = _reader_with_range(call, graph, consumers) or call.name
+    return owners
+
+
+def _reader_with_range(call: LayerCall, graph: NetworkGraph, consumers: dict[str, list[str]]) -> str:
+    """Return the later call that quantizes this call's output in its stead: a fused ReLU or a concatenation."""
+    name = call.name
+    while len(consumers[name]) == 1 and name not in graph.outputs:
+        reader = graph.calls[consumers[name][0]]
+        if isinstance(reader.layer, _layers.ReLU) and name == call.name and isinstance(call.layer, FUSING):
+            return _reader_with_range(reader, graph, consumers) or reader.name
+        if isinstance(reader.layer, _layers.Concatenate) and call.inputs:
+            return _reader_with_range(reader, graph, consumers) or reader.name
+        if not _moves(reader.layer):
+            return ""
+        name = reader.name
+    return ""

@@ -1,0 +1,206 @@
+"""Fake quantization of kernels and activations, as tensorflow-model-optimization's wrapper applies it.
+
+Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
+CVPR 2018. Kernels: symmetric, one scale per output channel, the range is the kernel's own at every step.
+Activations: one scale per tensor, the range follows a moving average of the batches' extremes. Both train
+through a straight-through estimator.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_model_optimization as tfmot
+import tf_keras
+
+from detection_core.errors import ConfigError
+
+RANGE_MOMENTUM = 0.99
+# Below this a channel is dead; a smaller scale would leave the range that integer kernels accept.
+SMALLEST_KERNEL = 1e-6
+_keras = tfmot.quantization.keras
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizationOptions:
+    """What the config's `graph_rewriter { quantization { ... } }` asks for.
+
+    Attributes:
+        delay: training steps before fake quantization starts; until then only ranges are observed.
+        weight_bits: bits of a kernel's value, 2 to 16.
+        activation_bits: bits of an activation's value, 2 to 16.
+        symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
+    """
+
+    delay: int = 500000
+    weight_bits: int = 8
+    activation_bits: int = 8
+    symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("weight_bits", "activation_bits"):
+            bits = getattr(self, field)
+            if not 2 <= bits <= 16:
+                raise ConfigError(
+                    f"expected 2 to 16 bits, found {bits}; 8 is what integer TFLite files have",
+                    where=f"graph_rewriter.quantization.{field}",
+                )
+        if self.delay < 0:
+            raise ConfigError(
+                f"expected a number of steps, found {self.delay}; 0 quantizes from the first step",
+                where="graph_rewriter.quantization.delay",
+            )
+
+
+class Clock(tf.Module):
+    """Counts training steps, so that fake quantization can start late and a resumed run goes on counting."""
+
+    def __init__(self, delay: int) -> None:
+        super().__init__(name="quantization_clock")
+        self.delay = delay
+        self.steps = tf.Variable(
+            0,
+            trainable=False,
+            dtype=tf.int64,
+            name="steps",
+            synchronization=tf.VariableSynchronization.ON_READ,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+
+    def tick(self) -> None:
+        """Count a training step; called before the step's first fake quantization."""
+        self.steps.assign_add(1)
+
+    def choose(self, quantized: tf.Tensor, plain: tf.Tensor, training: bool) -> tf.Tensor:
+        """Return the quantized values, or the plain ones in training before the delay has passed."""
+        if not training or self.delay == 0:
+            return quantized
+        return tf.where(self.steps > self.delay, quantized, plain)
+
+
+class KernelQuantizer(_keras.quantizers.Quantizer):
+    """Symmetric, one scale per output channel."""
+
+    def __init__(self, bits: int, clock: Clock, *, depthwise: bool) -> None:
+        self.bits, self.clock, self.depthwise = bits, clock, depthwise
+
+    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
+        """Make no variables: the range is the kernel's own."""
+        return {}
+
+    def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
+        kernel = tf.convert_to_tensor(inputs)
+        # A depthwise kernel is [h, w, C, multiplier] and has an output channel for each (C, multiplier).
+        channels_last = tf.reshape(kernel, [*kernel.shape[:2], -1]) if self.depthwise else kernel
+        axes = list(range(channels_last.shape.rank - 1))
+        limit = tf.stop_gradient(tf.maximum(tf.reduce_max(tf.abs(channels_last), axes), SMALLEST_KERNEL))
+        quantized = tf.quantization.fake_quant_with_min_max_vars_per_channel(
+            channels_last, -limit, limit, num_bits=self.bits, narrow_range=True
+        )
+        return self.clock.choose(tf.reshape(quantized, kernel.shape), kernel, training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        return {"bits": self.bits, "depthwise": self.depthwise}
+
+
+class ActivationQuantizer(_keras.quantizers.Quantizer):
+    """One scale per tensor, over a moving average of the extremes that training batches had."""
+
+    def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
+        self.options, self.clock = options, clock
+
+    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
+        """Make the range's two variables on the layer."""
+        starts = {"min": -6.0, "max": 6.0}
+        return {
+            end: layer.add_weight(
+                name=f"{name}_{end}",
+                shape=(),
+                initializer=tf_keras.initializers.Constant(start),
+                trainable=False,
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.MEAN,
+            )
+            for end, start in starts.items()
+        }
+
+    def __call__(self, inputs: Any, training: bool, weights: dict[str, Any], **kwargs: Any) -> tf.Tensor:
+        if training:
+            for end, extreme in (("min", tf.reduce_min(inputs)), ("max", tf.reduce_max(inputs))):
+                weights[end].assign_add((1 - RANGE_MOMENTUM) * (tf.stop_gradient(extreme) - weights[end]))
+        low, high = usable_range(weights["min"], weights["max"], self.options)
+        quantized = tf.quantization.fake_quant_with_min_max_vars(
+            inputs, low, high, num_bits=self.options.activation_bits
+        )
+        return self.clock.choose(quantized, inputs, training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        return dataclasses.asdict(self.options)
+
+
+def usable_range(low: Any, high: Any, options: QuantizationOptions) -> tuple[tf.Tensor, tf.Tensor]:
+    """Widen a range to hold zero, and to zero in the middle where that is asked for."""
+    low, high = tf.minimum(low, 0.0), tf.maximum(high, 1e-6)
+    if not options.symmetric:
+        return low, high
+    steps = 2 ** (options.activation_bits - 1)
+    # Two's complement has one step more below zero than above.
+    high = tf.maximum(high, -low * ((steps - 1) / steps))
+    return -high * (steps / (steps - 1)), high
+
+
+class CallConfig(_keras.QuantizeConfig):
+    """Tells the wrapper of one call what to quantize: its kernel, its output, or both."""
+
+    def __init__(
+        self, weights: str, kernel: KernelQuantizer | None, output: ActivationQuantizer | None
+    ) -> None:
+        self.weights, self.kernel, self.output = weights, kernel, output
+
+    def get_weights_and_quantizers(self, layer: Any) -> list[tuple[Any, KernelQuantizer]]:
+        """Return the kernel, where there is one."""
+        return [(getattr(layer, self.weights), self.kernel)] if self.kernel else []
+
+    def get_activations_and_quantizers(self, layer: Any) -> list[Any]:
+        """Return none: the output is quantized after the activation that integer kernels fuse."""
+        return []
+
+    def set_quantize_weights(self, layer: Any, quantize_weights: list[tf.Tensor]) -> None:
+        """Let the layer compute with the quantized kernel."""
+        for weight in quantize_weights:
+            setattr(layer, self.weights, weight)
+
+    def set_quantize_activations(self, layer: Any, quantize_activations: list[Any]) -> None:
+        """Leave the layer's activation as it is."""
+
+    def get_output_quantizers(self, layer: Any) -> list[ActivationQuantizer]:
+        """Return the output's quantizer, where it has a range of its own."""
+        return [self.output] if self.output else []
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what distinguishes this configuration."""
+        return {"weights": self.weights}
+
+
+class InputQuantizer(tf_keras.layers.Layer):
+    """Quantizes the network's input over a fixed range, that of the pixels, and keeps the clock."""
+
+    def __init__(
+        self, options: QuantizationOptions, clock: Clock, input_range: tuple[float, float], name: str
+    ):
+        super().__init__(name=name)
+        self.options, self.clock, self.input_range = options, clock, input_range
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Return the values that pixels of `activation_bits` bits can have."""
+        if training:
+            self.clock.tick()
+        low, high = usable_range(*self.input_range, self.options)
+        quantized = tf.quantization.fake_quant_with_min_max_vars(
+            inputs, low, high, num_bits=self.options.activation_bits
+        )
+        return self.clock.choose(quantized, inputs, bool(training))
