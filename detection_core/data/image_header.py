@@ -1,0 +1,175 @@
+"""Format, size and wholeness of JPEG and PNG files, read from their structure without decoding a pixel."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from typing import NamedTuple
+
+from detection_core.errors import DataError
+
+MAX_PIXELS = 1 << 27
+"""Most pixels an image may have (400 MB when decoded): a header may promise more than memory holds."""
+
+
+class ImageHeader(NamedTuple):
+    """What a file says of itself: format (`jpeg`, `png` or the name of another), rows, columns."""
+
+    format: str
+    height: int
+    width: int
+
+
+class ImageFault(DataError):
+    """An image file that cannot be used.
+
+    Attributes:
+        reason: `empty_image`, `not_an_image`, `truncated_image`, `corrupt_image`, `unsupported_image` or
+            `decompression_bomb`.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def read_header(data: bytes) -> ImageHeader:
+    """Walk the structure of an image file.
+
+    JPEG: every marker segment, and the entropy-coded data for markers that do not belong there, up to the end
+    marker. PNG: every chunk with its checksum, up to the end chunk. Other formats that Pillow reads are only
+    named, with a size of 0; see `detection_core.data.image_conversion`.
+
+    Args:
+        data: the whole file.
+
+    Raises:
+        ImageFault: for a file that is no image, not whole, damaged, or larger than `MAX_PIXELS`.
+    """
+    if not data:
+        raise ImageFault("empty_image", "expected an image, found an empty file")
+    name = next((name for magic, name in _MAGIC if magic.match(data)), "")
+    if not name:
+        raise ImageFault("not_an_image", f"expected an image file, found one that begins with {data[:8]!r}")
+    walk = _WALKERS.get(name)
+    if walk is None:
+        return ImageHeader(name, 0, 0)
+    try:
+        height, width = walk(data)
+    except (IndexError, struct.error) as e:
+        raise ImageFault("truncated_image", f"the {name.upper()} file ends before its end marker") from e
+    check_size(height, width)
+    return ImageHeader(name, height, width)
+
+
+def check_size(height: int, width: int) -> None:
+    """Refuse a size that is empty or would not fit in memory.
+
+    Raises:
+        ImageFault: with what was found.
+    """
+    if height < 1 or width < 1:
+        raise ImageFault("corrupt_image", f"expected a size, found {width}x{height} pixels in the header")
+    if height * width > MAX_PIXELS:
+        raise ImageFault(
+            "decompression_bomb",
+            f"expected at most {MAX_PIXELS:,} pixels, found {width}x{height} in the header",
+        )
+
+
+_MAGIC = tuple(
+    (re.compile(magic, re.DOTALL), name)
+    for magic, name in (
+        (rb"\xff\xd8\xff", "jpeg"),
+        (rb"\x89PNG\r\n\x1a\n", "png"),
+        (rb"GIF8[79]a", "gif"),
+        (rb"BM.{4}\0\0\0\0", "bmp"),
+        (rb"RIFF....WEBP", "webp"),
+        (rb"II\*\0|MM\0\*", "tiff"),
+    )
+)
+
+_SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
+_STANDALONE = {0x01, *range(0xD0, 0xD8)}
+_START_OF_FRAME = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_READABLE_FRAMES = {0xC0, 0xC1, 0xC2}  # baseline, extended, progressive; all Huffman-coded
+_BETWEEN_SCANS = {0xC4, _SOS, _EOI, 0xDB, 0xDC, 0xDD, 0xFE, *range(0xE0, 0xF0)}
+# In entropy-coded data 0xFF is followed by a stuffed 0, a restart marker or filling.
+_NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+
+
+def _walk_jpeg(data: bytes) -> tuple[int, int]:
+    size = None
+    marker, at = _read_marker(data, 2)
+    while marker != _SOS:
+        if marker == _EOI:
+            raise ImageFault("corrupt_image", "the JPEG file holds no scan")
+        if marker in _START_OF_FRAME:
+            size = _jpeg_size(marker, data, at)
+        marker, at = _read_marker(data, at if marker in _STANDALONE else _skip_segment(data, at))
+    if size is None:
+        raise ImageFault("corrupt_image", "the JPEG's scan comes before the header with its size")
+    while marker != _EOI:
+        at = _skip_segment(data, at)
+        if marker == _SOS:
+            found = _NEXT_MARKER.search(data, at)
+            at = found.start() if found else len(data)
+        marker, at = _read_marker(data, at)
+        if marker not in _BETWEEN_SCANS:
+            raise ImageFault(
+                "corrupt_image", f"found marker {marker:#04x} in the JPEG's scan data, byte {at - 2}"
+            )
+    return size
+
+
+def _read_marker(data: bytes, at: int) -> tuple[int, int]:
+    """Return the marker at a position and the position behind it."""
+    if data[at] != 0xFF:
+        raise ImageFault("corrupt_image", f"expected a JPEG marker at byte {at}, found {data[at]:#04x}")
+    while data[at + 1] == 0xFF:
+        at += 1
+    return data[at + 1], at + 2
+
+
+def _skip_segment(data: bytes, at: int) -> int:
+    (length,) = struct.unpack_from(">H", data, at)
+    if length < 2:
+        raise ImageFault("corrupt_image", f"found a JPEG segment of length {length} at byte {at}")
+    return at + int(length)
+
+
+def _jpeg_size(marker: int, data: bytes, at: int) -> tuple[int, int]:
+    precision, height, width = struct.unpack_from(">BHH", data, at + 2)
+    if marker not in _READABLE_FRAMES or precision != 8 or height == 0:
+        raise ImageFault(
+            "unsupported_image",
+            f"expected an 8-bit baseline or progressive JPEG, found frame type {marker:#04x}, "
+            f"{precision} bits, {height} rows; save it anew",
+        )
+    return height, width
+
+
+def _walk_png(data: bytes) -> tuple[int, int]:
+    size, at, pixels = None, 8, False
+    while True:
+        (length,) = struct.unpack_from(">I", data, at)
+        kind = data[at + 4 : at + 8]
+        (checksum,) = struct.unpack_from(">I", data, at + 8 + length)
+        if zlib.crc32(memoryview(data)[at + 4 : at + 8 + length]) != checksum:
+            raise ImageFault("corrupt_image", f"a checksum is wrong in the PNG chunk at byte {at}")
+        if size is None:
+            if kind != b"IHDR" or length != 13:
+                raise ImageFault("corrupt_image", f"expected the PNG header chunk, found {kind!r}")
+            width, height = struct.unpack_from(">II", data, at + 8)
+            size = height, width
+        pixels = pixels or kind == b"IDAT"
+        if kind == b"IEND":
+            break
+        at += 12 + length
+    if not pixels:
+        raise ImageFault("corrupt_image", "the PNG file holds no pixels")
+    return size
+
+
+_WALKERS = {"jpeg": _walk_jpeg, "png": _walk_png}

@@ -1,0 +1,26 @@
+"""TFRecord files written without TensorFlow, so that a worker of ExampleGen starts at once."""
+
+from __future__ import annotations
+
+import struct
+from typing import IO
+
+import google_crc32c
+
+
+def write_record(file: IO[bytes], data: bytes) -> None:
+    """Append one record: length, checksum of the length, data, checksum of the data.
+
+    Args:
+        file: open for writing bytes.
+        data: the record, usually a serialised `tf.train.Example`.
+    """
+    length = struct.pack("<Q", len(data))
+    file.write(length + _masked_checksum(length))
+    file.write(data)
+    file.write(_masked_checksum(data))
+
+
+def _masked_checksum(data: bytes) -> bytes:
+    checksum = google_crc32c.value(data)
+    return struct.pack("<I", ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF)
