@@ -1,0 +1,49 @@
+"""The coder of MultiBox: distance of each corner coordinate in units of one standard deviation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeanStddevBoxCoder:
+    """Codes (box - anchor) / stddev, coordinate by coordinate.
+
+    Erhan et al., Scalable Object Detection using Deep Neural Networks, 2014.
+
+    Attributes:
+        stddev: standard deviation of every coordinate, in the unit of the boxes.
+    """
+
+    stddev: float
+
+    @property
+    def code_size(self) -> int:
+        """Numbers per box."""
+        return 4
+
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Write boxes relative to anchors.
+
+        Args:
+            boxes: float32 [..., A, 4].
+            anchors: float32 [A, 4] or [..., A, 4].
+
+        Returns:
+            float32 [..., A, 4].
+        """
+        return (boxes - anchors) / self.stddev
+
+    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Turn codes back into boxes.
+
+        Args:
+            codes: float32 [..., A, 4], as `encode` gives them.
+            anchors: float32 [A, 4] or [..., A, 4].
+
+        Returns:
+            float32 [..., A, 4], not clipped; may be inverted for untrained codes.
+        """
+        return codes * self.stddev + anchors

@@ -1,0 +1,119 @@
+"""How much two boxes share: every pair of two lists, or row by row of one list with another.
+
+Pairwise functions take rows float32 [..., G, 4] and columns float32 [..., A, 4] whose leading dimensions
+broadcast, and give float32 [..., G, A]. Matched functions take two float32 [..., 4] and give [...].
+The unit of the coordinates is free but common.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from detection_core.ops import boxes as box_ops
+
+
+def intersection(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Area that each row box shares with each column box.
+
+    Args:
+        rows: float32 [..., G, 4].
+        columns: float32 [..., A, 4].
+
+    Returns:
+        float32 [..., G, A], at least 0.
+    """
+    return matched_intersection(rows[..., :, tf.newaxis, :], columns[..., tf.newaxis, :, :])
+
+
+def iou(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Intersection over union of each pair; 0 where they do not overlap.
+
+    Args:
+        rows: float32 [..., G, 4].
+        columns: float32 [..., A, 4].
+
+    Returns:
+        float32 [..., G, A], in [0, 1] for boxes that are not inverted.
+    """
+    return matched_iou(rows[..., :, tf.newaxis, :], columns[..., tf.newaxis, :, :])
+
+
+def ioa(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Intersection over the area of the column box.
+
+    Args:
+        rows: float32 [..., G, 4].
+        columns: float32 [..., A, 4].
+
+    Returns:
+        float32 [..., G, A]; 0 where the column box has no area.
+    """
+    return tf.math.divide_no_nan(intersection(rows, columns), box_ops.area(columns)[..., tf.newaxis, :])
+
+
+def squared_distance(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Squared Euclidean distance between the four coordinates of each pair.
+
+    Args:
+        rows: float32 [..., G, 4].
+        columns: float32 [..., A, 4].
+
+    Returns:
+        float32 [..., G, A].
+    """
+    row_norm = tf.reduce_sum(tf.square(rows), axis=-1)[..., :, tf.newaxis]
+    column_norm = tf.reduce_sum(tf.square(columns), axis=-1)[..., tf.newaxis, :]
+    return row_norm + column_norm - 2.0 * tf.einsum("...gk,...ak->...ga", rows, columns)
+
+
+def matched_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Area shared by boxes taken in pairs.
+
+    Args:
+        first: float32 [..., 4].
+        second: float32 [..., 4], broadcastable.
+
+    Returns:
+        float32 [...], at least 0.
+    """
+    ymin1, xmin1, ymax1, xmax1 = tf.unstack(first, axis=-1)
+    ymin2, xmin2, ymax2, xmax2 = tf.unstack(second, axis=-1)
+    # Height and width are multiplied one after the other so that a graph frees the first pair of maxima
+    # before it makes the second: for all anchors of a batch each of them is hundreds of megabytes.
+    height = tf.nn.relu(tf.minimum(ymax1, ymax2) - tf.maximum(ymin1, ymin2))
+    return height * tf.nn.relu(tf.minimum(xmax1, xmax2) - tf.maximum(xmin1, xmin2))
+
+
+def matched_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Intersection over union of boxes taken in pairs; 0 where they do not overlap.
+
+    Args:
+        first: float32 [..., 4].
+        second: float32 [..., 4], broadcastable.
+
+    Returns:
+        float32 [...].
+    """
+    shared = matched_intersection(first, second)
+    return tf.math.divide_no_nan(shared, box_ops.area(first) + box_ops.area(second) - shared)
+
+
+def matched_giou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Generalised IoU of boxes taken in pairs: IoU less the empty share of the enclosing box.
+
+    Rezatofighi et al., Generalized Intersection over Union, 2019.
+
+    Args:
+        first: float32 [..., 4].
+        second: float32 [..., 4], broadcastable.
+
+    Returns:
+        float32 [...], in [-1, 1] for boxes that are not inverted.
+    """
+    shared = matched_intersection(first, second)
+    union = box_ops.area(first) + box_ops.area(second) - shared
+    low = tf.minimum(first[..., :2], second[..., :2])
+    high = tf.maximum(first[..., 2:], second[..., 2:])
+    enclosing = tf.reduce_prod(high - low, axis=-1)
+    overlap = tf.math.divide_no_nan(shared, union)
+    return overlap - tf.math.divide_no_nan(enclosing - union, enclosing)

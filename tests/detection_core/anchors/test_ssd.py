@@ -1,0 +1,54 @@
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.anchors.ssd import SsdAnchorGenerator, SsdAnchorOptions
+
+OPTIONS = SsdAnchorOptions(
+    num_layers=3,
+    min_scale=0.2,
+    max_scale=0.8,
+    scales=(),
+    aspect_ratios=(1.0, 2.0),
+    interpolated_scale_aspect_ratio=1.0,
+    reduce_boxes_in_lowest_layer=False,
+    base_anchor_height=1.0,
+    base_anchor_width=1.0,
+)
+SHAPES = [(4, 3), (2, 2), (1, 1)]
+
+
+def _slow(height, width):
+    scales = [0.2, 0.5, 0.8, 1.0]
+    short = min(height, width)
+    layers = []
+    for layer, (rows, columns) in enumerate(SHAPES):
+        pairs = [(scales[layer], 1.0), (scales[layer], 2.0)]
+        pairs.append((math.sqrt(scales[layer] * scales[layer + 1]), 1.0))
+        boxes = []
+        for row in range(rows):
+            for column in range(columns):
+                y, x = (row + 0.5) / rows, (column + 0.5) / columns
+                for scale, ratio in pairs:
+                    h = scale / math.sqrt(ratio) * short / height
+                    w = scale * math.sqrt(ratio) * short / width
+                    boxes.append([y - h / 2, x - w / 2, y + h / 2, x + w / 2])
+        layers.append(np.array(boxes))
+    return layers
+
+
+def test_equals_a_loop():
+    anchors = SsdAnchorGenerator(OPTIONS).generate(SHAPES, 300, 200)
+    for found, expected in zip(anchors, _slow(300, 200), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_known_only_when_run():
+    @tf.function(input_signature=[tf.TensorSpec([3, 2], tf.int32), tf.TensorSpec([2], tf.int32)])
+    def generate(shapes, image):
+        maps = [(shapes[layer, 0], shapes[layer, 1]) for layer in range(3)]
+        return tf.concat(SsdAnchorGenerator(OPTIONS).generate(maps, image[0], image[1]), axis=0)
+
+    found = generate(tf.constant(SHAPES, tf.int32), tf.constant([300, 200]))
+    np.testing.assert_allclose(found, np.concatenate(_slow(300, 200)), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from detection_core.builders.anchors import ANCHOR_GENERATORS, build_anchor_generator
+from detection_core.errors import ConfigError, ModelError
+from detection_core.protos import anchor_generator_pb2
+from tests.detection_core.anchors import test_ssd
+from tests.detection_core.golden_cases import GoldenCase, load_cases
+
+CASES = load_cases(test_ssd.__file__, "anchor_generators")
+BUILT = [case for case in CASES.values() if case.outputs]
+
+
+def _build(text: str):
+    return build_anchor_generator(text_format.Parse(text, anchor_generator_pb2.AnchorGenerator()))
+
+
+@pytest.mark.parametrize("case", BUILT, ids=lambda case: case.name)
+def test_golden(case: GoldenCase):
+    generator = _build(case.config)
+    assert generator.num_anchors_per_location() == case.params["num_anchors_per_location"]
+    shapes = [tuple(shape) for shape in case.params["feature_map_shape_list"]]
+    anchors = generator.generate(shapes, case.params.get("im_height", 1), case.params.get("im_width", 1))
+    assert len(anchors) == len(case.outputs)
+    for index, boxes in enumerate(anchors):
+        np.testing.assert_allclose(boxes, case.outputs[f"anchors_{index}"], rtol=1e-5, atol=1e-6)
+
+
+def test_every_arm_has_a_golden():
+    assert {case.config.split()[0] for case in BUILT} == set(ANCHOR_GENERATORS)
+
+
+def test_normalised_multiscale_needs_the_image_size():
+    assert CASES["multiscale_normalized_without_size"].error
+    generator = _build("multiscale_anchor_generator { min_level: 3 max_level: 3 aspect_ratios: 1 }")
+    with pytest.raises(ValueError, match="image size"):
+        generator.generate([(4, 4)], 1, 1)
+
+
+@pytest.mark.parametrize("arm", sorted(ANCHOR_GENERATORS))
+def test_wrong_number_of_maps(arm):
+    assert CASES["wrong_number_of_maps"].error
+    with pytest.raises(ModelError, match="feature maps"):
+        _build(arm + " {}").generate([(2, 2)] * 9, 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "ssd_anchor_generator"),
+        ("ssd_anchor_generator { num_layers: 0 }", "num_layers"),
+        ("ssd_anchor_generator { scales: 0.1 }", "scales"),
+        ("ssd_anchor_generator { num_layers: 2 height_stride: 8 }", "height_stride"),
+        ("ssd_anchor_generator { aspect_ratios: -1 }", "aspect_ratios"),
+        ("multiscale_anchor_generator { min_level: 5 max_level: 3 }", "max_level"),
+        ("multiscale_anchor_generator { scales_per_octave: 0 }", "scales_per_octave"),
+        ("flexible_grid_anchor_generator { anchor_grid { base_sizes: 3 } }", "base_sizes"),
+        ("grid_anchor_generator { aspect_ratios: 0 }", "aspect_ratios"),
+    ],
+)
+def test_contradictions_are_refused(text, words):
+    with pytest.raises(ConfigError, match=words):
+        _build(text)

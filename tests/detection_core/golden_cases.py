@@ -1,0 +1,54 @@
+"""Reads the golden cases that lie in the `data` folders: a list of cases in JSON, their arrays in an npz."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GoldenCase:
+    """One call of the reference and what it gave.
+
+    Attributes:
+        name: name of the case.
+        config: text of the message that describes the part; empty where it was built by hand.
+        params: arguments.
+        inputs: arrays that went in.
+        outputs: arrays that came out.
+        error: name of the exception type, empty when the call succeeds.
+        facts: the whole record.
+    """
+
+    name: str
+    config: str
+    params: dict[str, Any]
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    error: str
+    facts: dict[str, Any]
+
+
+def load_cases(test_file: str, family: str) -> dict[str, GoldenCase]:
+    """Read `data/<family>.json` and `.npz` beside a test file."""
+    folder = pathlib.Path(test_file).parent / "data"
+    records = json.loads((folder / f"{family}.json").read_text(encoding="utf-8"))["cases"]
+    packed = folder / f"{family}.npz"
+    arrays = dict(np.load(packed)) if packed.exists() else {}
+    return {record["name"]: _case(record, arrays) for record in records}
+
+
+def _case(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> GoldenCase:
+    return GoldenCase(
+        name=record["name"],
+        config=record.get("config", ""),
+        params=record.get("params", {}),
+        inputs={name: arrays[key] for name, key in record.get("inputs", {}).items()},
+        outputs={name: arrays[key] for name, key in record.get("outputs", {}).items()},
+        error=record.get("error", ""),
+        facts=record,
+    )
