@@ -161,10 +161,8 @@ def atomic_dir(path: str) -> Iterator[str]:
         yield temporary
         if exists(path):
             remove_tree(path)
-        if is_remote(path):
-            _gfile().rename(temporary, path)
-        else:
-            os.rename(_local(temporary), _local(path))
+        rename(temporary, path)
+        if not is_remote(path):
             _sync(os.path.dirname(_local(path).rstrip("/")) or ".")
     except BaseException:
         remove_tree(temporary)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from component_specs import BaselineResolverJob, EvaluatorJob, ExampleGenJob
+from components._runtime.bind import ABSENT, bind_arguments, bind_artifacts
+from detection_core.errors import ContractError
+
+
+def _artifact(path):
+    return [types.SimpleNamespace(uri=str(path))]
+
+
+@pytest.fixture
+def folders(tmp_path):
+    for name in ("examples", "model", "baseline"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def _evaluator_arguments(folders, *extra):
+    outputs = ["--evaluation", str(folders / "evaluation"), "--blessing", str(folders / "blessing")]
+    return ["--examples", str(folders / "examples"), "--model", str(folders / "model"), *outputs, *extra]
+
+
+def test_arguments_are_typed_and_defaults_hold(folders):
+    job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--pictures", "3"))
+    assert job.pictures == 3 and job.split == "eval" and job.baseline == ""
+
+
+def test_a_float_parameter(folders):
+    job = bind_arguments(
+        ExampleGenJob, ["--examples", str(folders), "--data_path", "d", "--quarantine_limit", "0.5"]
+    )
+    assert job.quarantine_limit == 0.5
+
+
+def test_an_absent_baseline_is_dropped(folders):
+    (folders / "baseline" / ABSENT).touch()
+    job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--baseline", str(folders / "baseline")))
+    assert job.baseline == ""
+
+
+def test_a_present_baseline_is_kept(folders):
+    job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--baseline", str(folders / "baseline")))
+    assert job.baseline == str(folders / "baseline")
+
+
+def test_an_absent_artifact_cannot_be_a_required_input(folders):
+    (folders / "model" / ABSENT).touch()
+    with pytest.raises(ContractError, match="the input model"):
+        bind_arguments(EvaluatorJob, _evaluator_arguments(folders))
+
+
+def test_a_missing_folder_is_named(folders):
+    (folders / "model").rmdir()
+    with pytest.raises(ContractError, match=f"{folders}/model.*run the step that makes it"):
+        bind_arguments(EvaluatorJob, _evaluator_arguments(folders))
+
+
+def test_an_unknown_argument_ends_with_usage(folders, capsys):
+    with pytest.raises(SystemExit) as stop:
+        bind_arguments(BaselineResolverJob, ["--baseline", "b", "--push_destination", "p", "--nonsense", "1"])
+    assert stop.value.code == 2
+    assert "nonsense" in capsys.readouterr().err
+
+
+def test_tfx_dictionaries(folders):
+    job = bind_artifacts(
+        EvaluatorJob,
+        {"examples": _artifact(folders / "examples"), "model": _artifact(folders / "model")},
+        {"evaluation": _artifact("e"), "blessing": _artifact("b")},
+        {"split": "test", "pictures": 2, "something_of_tfx": 1, "thresholds": None},
+    )
+    assert (job.split, job.pictures, job.evaluation, job.blessing) == ("test", 2, "e", "b")
+    assert job.thresholds == "{}"

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+
+import pytest
+
+from components._runtime.destination import PushDestination, Version
+from detection_core import files
+from detection_core.errors import ContractError
+
+
+@pytest.fixture
+def saved_model(tmp_path):
+    folder = tmp_path / "source"
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_text("graph")
+    (folder / "variables" / "variables.data-00000-of-00001").write_text("weights")
+    return str(folder)
+
+
+@pytest.fixture
+def tflite(tmp_path):
+    folder = tmp_path / "lite"
+    folder.mkdir()
+    (folder / "model_int8.tflite").write_text("bytes")
+    return str(folder)
+
+
+@pytest.fixture
+def destination(tmp_path):
+    return PushDestination(str(tmp_path / "pushed"))
+
+
+def _publish(destination, saved_model, tflite="", keep=0, **fields):
+    return destination.publish(saved_model, tflite, Version(number=0, **fields), keep)
+
+
+def _served(destination):
+    """What TensorFlow Serving would pick: the highest number below saved_model/."""
+    names = os.listdir(os.path.join(destination.root, "saved_model"))
+    return max(int(n) for n in names if n.isdigit())
+
+
+def test_nothing_is_deployed_before_the_first_push(destination):
+    assert destination.current() is None
+    assert destination.versions() == []
+    assert destination.find("key") is None
+
+
+def test_a_version_is_complete_and_pointed_at(destination, saved_model, tflite):
+    version = _publish(destination, saved_model, tflite, run_key="k", metrics={"mAP": 0.5})
+    assert destination.current() == version
+    assert files.read_text(os.path.join(destination.saved_model_dir(version.number), "saved_model.pb")) == "graph"
+    assert os.listdir(destination.tflite_dir(version.number)) == ["model_int8.tflite"]
+    assert destination.find("k") == version
+    assert _served(destination) == version.number
+
+
+def test_versions_grow_even_within_a_second(destination, saved_model):
+    numbers = [_publish(destination, saved_model).number for _ in range(3)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_old_versions_are_pruned(destination, saved_model, tflite):
+    numbers = [_publish(destination, saved_model, tflite, keep=2).number for _ in range(4)]
+    assert [v.number for v in destination.versions()] == numbers[-2:]
+    assert sorted(os.listdir(os.path.join(destination.root, "tflite"))) == [str(n) for n in numbers[-2:]]
+
+
+def test_rollback_takes_the_newest_out_of_service(destination, saved_model):
+    first, second = (_publish(destination, saved_model).number for _ in range(2))
+    assert destination.rollback().number == first
+    assert destination.current().number == first
+    assert _served(destination) == first
+    assert destination.rolled_back() == [second]
+
+
+def test_rollback_can_return_to_what_was_rolled_back(destination, saved_model):
+    first, second = (_publish(destination, saved_model).number for _ in range(2))
+    destination.rollback()
+    assert destination.rollback(to=second).number == second
+    assert _served(destination) == second
+    assert destination.rolled_back() == []
+    assert destination.rollback(to=first).number == first
+
+
+def test_a_push_after_a_rollback_gets_a_higher_number(destination, saved_model):
+    _, second = (_publish(destination, saved_model).number for _ in range(2))
+    destination.rollback()
+    third = _publish(destination, saved_model).number
+    assert third > second
+    assert _served(destination) == third
+    assert destination.rolled_back() == [second]
+
+
+def test_rollback_without_an_earlier_version_says_so(destination, saved_model):
+    _publish(destination, saved_model)
+    with pytest.raises(ContractError, match="expected a version to return to"):
+        destination.rollback()
+    with pytest.raises(ContractError, match="expected a version to return to"):
+        destination.rollback(to=12)
+
+
+def test_a_rolled_back_run_is_not_found_as_published(destination, saved_model):
+    _publish(destination, saved_model, run_key="a")
+    _publish(destination, saved_model, run_key="b")
+    destination.rollback()
+    assert destination.find("b") is None
+    assert destination.find("a") is not None
+
+
+class _Killed(BaseException):
+    """Stands for a kill: nothing after it runs."""
+
+
+# Every change that `publish` makes, in order; a writer is killed at each of them in turn.
+_CHANGES = ("copy_tree", "write_text", "rename")
+
+
+@pytest.mark.parametrize("change", _CHANGES)
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_killed_writer_leaves_no_half_version(destination, saved_model, tflite, monkeypatch, change, at):
+    first = _publish(destination, saved_model, tflite).number
+    original, calls = getattr(files, change), []
+
+    def killed(*arguments, **keywords):
+        calls.append(arguments)
+        if len(calls) == at:
+            raise _Killed
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(files, change, killed)
+    with pytest.raises(_Killed):
+        _publish(destination, saved_model, tflite)
+    monkeypatch.undo()
+    assert destination.current().number == first
+    for number in os.listdir(os.path.join(destination.root, "saved_model")):
+        if number.isdigit():
+            assert os.path.exists(os.path.join(destination.saved_model_dir(int(number)), "saved_model.pb"))
+    last = _publish(destination, saved_model, tflite)
+    assert destination.current() == last
+    for version in destination.versions():
+        assert os.path.isdir(destination.saved_model_dir(version.number))
+        assert os.path.isdir(destination.tflite_dir(version.number))
+
+
+def test_a_broken_record_is_named(destination, saved_model):
+    number = _publish(destination, saved_model).number
+    path = os.path.join(destination.root, "versions", f"{number}.json")
+    files.write_text(path, json.dumps({"nonsense": 1}))
+    with pytest.raises(ContractError, match=path):
+        destination.current()
+
+
+def _push_many(root, saved_model):
+    for _ in range(5):
+        _publish(PushDestination(root), saved_model, keep=0)
+
+
+def test_two_writers_at_once_both_end_well(destination, saved_model):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_push_many, args=(destination.root, saved_model)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [w.exitcode for w in writers] == [0, 0]
+    numbers = [v.number for v in destination.versions()]
+    assert len(numbers) == len(set(numbers)) == 10
+    assert destination.current().number == numbers[-1] == _served(destination)

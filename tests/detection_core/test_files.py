@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from detection_core import files
+
+
+def test_a_file_is_replaced_in_whole(tmp_path):
+    path = str(tmp_path / "deep" / "a.txt")
+    files.write_text(path, "one")
+    files.write_text(path, "two é")
+    assert files.read_text(path) == "two é"
+    assert os.listdir(tmp_path / "deep") == ["a.txt"]
+
+
+def test_a_folder_appears_only_when_it_is_whole(tmp_path):
+    target = str(tmp_path / "made")
+    with files.atomic_dir(target) as folder:
+        files.write_text(os.path.join(folder, "x"), "1")
+        assert not files.exists(target)
+    assert files.list_dir(target) == ["x"]
+    assert os.listdir(tmp_path) == ["made"]
+
+
+def test_a_failed_writer_leaves_what_was_there(tmp_path):
+    target = str(tmp_path / "made")
+    with files.atomic_dir(target) as folder:
+        files.write_text(os.path.join(folder, "old"), "1")
+    with pytest.raises(RuntimeError), files.atomic_dir(target) as folder:
+        files.write_text(os.path.join(folder, "new"), "2")
+        raise RuntimeError
+    assert files.list_dir(target) == ["old"]
+    assert os.listdir(tmp_path) == ["made"]
+
+
+def test_a_tree_is_copied_with_its_folders(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c.bin").write_bytes(b"\x00\xff")
+    files.copy_tree(str(tmp_path / "a"), str(tmp_path / "z"))
+    assert files.read_bytes(str(tmp_path / "z" / "b" / "c.bin")) == b"\x00\xff"
+    assert files.total_size(str(tmp_path / "z")) == 2
+
+
+def test_globbing_is_sorted_and_removing_is_idempotent(tmp_path):
+    for name in ("b.txt", "a.txt"):
+        files.write_text(str(tmp_path / name), "")
+    assert [os.path.basename(p) for p in files.glob(str(tmp_path / "*.txt"))] == ["a.txt", "b.txt"]
+    files.remove_tree(str(tmp_path / "a.txt"))
+    files.remove_tree(str(tmp_path / "a.txt"))
+    assert files.list_dir(str(tmp_path)) == ["b.txt"]
+
+
+def test_schemes():
+    assert files.is_remote("gs://bucket/x")
+    assert not files.is_remote("/local/x")
+    assert not files.is_remote("file:///local/x")
