@@ -1,0 +1,91 @@
+"""What a run did, step by step: written by the backends, read by `detflow runs` and the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+RUN_STATUSES = ("running", "succeeded", "failed", "stopped")
+STEP_STATES = ("executed", "cached", "failed", "not run")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepRecord:
+    """One step of a run.
+
+    Attributes:
+        id: name of the step in the DAG, such as `Evaluator.float`.
+        component: name of the component's folder, such as `evaluator`.
+        state: one of `STEP_STATES`.
+        started: ISO 8601 time; "" for a step that did not run.
+        seconds: how long it took; 0 for a step that did not run.
+        outputs: name of the output (a field of the Job) to its folder.
+        error: what went wrong; "" when nothing did.
+    """
+
+    id: str
+    component: str
+    state: str
+    started: str = ""
+    seconds: float = 0.0
+    outputs: dict[str, str] = dataclasses.field(default_factory=dict)
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        if self.state not in STEP_STATES:
+            raise ValueError(f"state of step {self.id}: expected one of {STEP_STATES}, found {self.state!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """A run of the pipeline.
+
+    Attributes:
+        run_id: unique name of the run.
+        pipeline_name: name of the pipeline.
+        started: ISO 8601 time.
+        finished: ISO 8601 time; "" while it runs.
+        status: one of `RUN_STATUSES`.
+        settings_text: the settings as run, YAML.
+        workspace: folder that holds the run's artifacts.
+        steps: in the order of the DAG.
+    """
+
+    run_id: str
+    pipeline_name: str
+    started: str
+    finished: str
+    status: str
+    settings_text: str
+    workspace: str
+    steps: tuple[StepRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.status not in RUN_STATUSES:
+            raise ValueError(
+                f"status of run {self.run_id}: expected one of {RUN_STATUSES}, found {self.status!r}"
+            )
+
+    def to_json(self) -> str:
+        """Return the record as JSON text, which `from_json` reads back."""
+        return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRecord:
+        """Read a record from JSON text; fields of later versions that are not known here are passed over.
+
+        Raises:
+            ValueError: when the text is not the JSON of a run record.
+        """
+        try:
+            data = json.loads(text)
+            steps = tuple(StepRecord(**_known(StepRecord, step)) for step in data.pop("steps", []))
+            return cls(**_known(cls, data), steps=steps)
+        except (TypeError, AttributeError, json.JSONDecodeError) as e:
+            raise ValueError(f"expected the JSON of a run record, found something else ({e})") from e
+
+
+def _known(record_type: type, data: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(record_type)}
+    return {name: value for name, value in data.items() if name in names and name != "steps"}
