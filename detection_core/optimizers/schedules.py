@@ -182,8 +182,8 @@ class CosineDecay(Schedule):
         o = self.options
         step = tf.cast(step, tf.float32)
         start = float(o.warmup_steps + o.hold_base_rate_steps)
-        progress = (step - start) / max(o.total_steps - start, 1.0)
-        rate = 0.5 * o.learning_rate_base * (1.0 + tf.cos(math.pi * progress))
+        angle = math.pi * (step - start) / max(o.total_steps - start, 1.0)
+        rate = 0.5 * o.learning_rate_base * (1.0 + tf.cos(angle))
         if o.hold_base_rate_steps > 0:
             rate = tf.where(step > start, rate, o.learning_rate_base)
         if o.warmup_steps > 0:

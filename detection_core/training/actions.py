@@ -8,9 +8,9 @@ import time
 import tensorflow as tf
 
 from detection_core import files
+from detection_core.models.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.training.options import StepReport
-from detection_core.training.step import TOTAL_LOSS
 
 _SHORT_NAMES = {"localization_loss": "box", "classification_loss": "class", "regularization_loss": "reg"}
 
@@ -71,7 +71,15 @@ def _step_of(line: str) -> float:
 
 
 class TensorBoardScalars(TrainingAction):
-    """Writes losses, learning rate and speed under the Object Detection API's summary names."""
+    """Writes losses, learning rate and speed under the Object Detection API's summary names.
+
+    `tf.summary.scalar` needs the TensorBoard package, which training need not have installed; the record is
+    the same.
+    """
+
+    _METADATA = tf.compat.v1.SummaryMetadata(
+        plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1
+    )
 
     def __init__(self, directory: str) -> None:
         self._writer = tf.summary.create_file_writer(directory)
@@ -82,7 +90,7 @@ class TensorBoardScalars(TrainingAction):
         scalars |= {"learning_rate": report.learning_rate, "steps_per_sec": report.steps_per_second}
         with self._writer.as_default(step=report.step):
             for name, value in scalars.items():
-                tf.summary.scalar(name, value)
+                tf.summary.write(name, tf.constant(value, tf.float32), metadata=self._METADATA)
         self._writer.flush()
 
     def close(self) -> None:

@@ -73,21 +73,41 @@ class TrainingCheckpoints:
         return 0
 
     def _restore(self, step: int) -> bool:
-        try:
-            self._checkpoint.restore(self.path(step)).assert_existing_objects_matched()
-        except AssertionError as error:
-            raise ModelError(
-                "expected a checkpoint of this model and optimizer, found one of another. Train in another"
-                f" folder, or remove this one. ({str(error).splitlines()[0][:200]})",
-                where=self.path(step),
-            ) from error
-        except (tf.errors.OpError, ValueError) as error:
+        damage = _damage(self.path(step))
+        if damage:
             _logger.warning(
                 "checkpoint %s is damaged and is removed; the one before it is used (%s)",
                 self.path(step),
-                str(error).splitlines()[0][:200],
+                damage,
             )
             for file in files.glob(f"{self.path(step)}.*"):
                 files.remove_tree(file)
             return False
+        try:
+            self._checkpoint.restore(self.path(step)).assert_existing_objects_matched()
+        except (AssertionError, ValueError) as error:
+            raise ModelError(
+                "expected a checkpoint of this model and optimizer, found one of another. Train in another"
+                f" folder, or remove this one. ({_first_line(error)})",
+                where=self.path(step),
+            ) from error
         return True
+
+
+def _damage(prefix: str) -> str:
+    """Read every tensor, so that each checksum is compared; say what is wrong, or "".
+
+    A restore that fails half way leaves requests behind in the objects it was to fill, which a later restore
+    would try to serve. Hence the whole file is read before any object is touched.
+    """
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        return _first_line(error)
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

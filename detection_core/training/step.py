@@ -9,14 +9,12 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from detection_core.errors import ModelError
+from detection_core.models.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch
 from detection_core.training.options import TrainOptions
 from detection_core.training.variables import trained_variables
-
-TOTAL_LOSS = "Loss/total_loss"
-REGULARIZATION_LOSS = "Loss/regularization_loss"
 
 
 class TrainableModel(Protocol):

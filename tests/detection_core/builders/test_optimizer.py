@@ -1,0 +1,77 @@
+"""Optimizers and learning rates against the published goldens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.builders.optimizer import LEARNING_RATES, OPTIMIZERS, build_learning_rate, build_optimizer
+from detection_core.errors import ConfigError
+from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.protos import optimizer_pb2
+
+DATA = Path(__file__).parent / "data"
+RATES = json.loads((DATA / "learning_rates.json").read_text())
+CASES = json.loads((DATA / "optimizers.json").read_text())["cases"]
+SLOTS = ("momentum", "rms", "m", "v")
+
+
+@pytest.mark.parametrize("case", RATES["cases"], ids=lambda c: c["name"])
+def test_learning_rate(case: dict[str, Any]) -> None:
+    message = text_format.Parse(case["config"], optimizer_pb2.LearningRate())
+    if case.get("error"):
+        with pytest.raises(ConfigError):
+            build_learning_rate(message)
+        return
+    schedule = build_learning_rate(message)
+    found = [float(schedule(tf.constant(step, tf.int64))) for step in RATES["steps"]]
+    np.testing.assert_allclose(found, case["learning_rate"], rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c["name"])
+def test_optimizer(case: dict[str, Any]) -> None:
+    message = text_format.Parse(case["config"], optimizer_pb2.Optimizer())
+    if case.get("error"):
+        with pytest.raises(ConfigError):
+            build_optimizer(message)
+        return
+    built = build_optimizer(message)
+    variable = tf.Variable(tf.constant(case["initial"]))
+    average = MovingAverage([variable], built.average_decay) if "average" in case else None
+    assert bool(built.average_decay) == (average is not None)
+    values, averages = [], []
+    for t, gradient in enumerate(np.reshape(case["gradients"], [5, 4]), start=1):
+        built.optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
+        values.append(variable.numpy())
+        if average is not None:
+            average.update(tf.constant(t, tf.int64))
+            averages.append(average.averages[0].numpy())
+    np.testing.assert_allclose(values, np.reshape(case["variable"], [5, 4]), rtol=1e-5, atol=1e-6)
+    if average is not None:
+        np.testing.assert_allclose(averages, np.reshape(case["average"], [5, 4]), rtol=1e-5, atol=1e-6)
+    slots = [name for name in SLOTS if f"slot_{name}" in case]
+    assert slots
+    for name in slots:
+        found = built.optimizer.get_slot(variable, name)
+        np.testing.assert_allclose(found, case[f"slot_{name}"], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_the_error_names_the_field() -> None:
+    text = "momentum_optimizer { learning_rate { manual_step_learning_rate { } } }"
+    with pytest.raises(ConfigError, match=r"MomentumOptimizer\.learning_rate.*at least one step"):
+        build_optimizer(text_format.Parse(text, optimizer_pb2.Optimizer()))
+
+
+def test_every_arm_of_the_schema_is_in_a_table() -> None:
+    for message, oneof, table in (
+        (optimizer_pb2.Optimizer, "optimizer", OPTIMIZERS),
+        (optimizer_pb2.LearningRate, "learning_rate", LEARNING_RATES),
+    ):
+        arms = {f.name for f in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
+        assert arms == set(table)

@@ -1,0 +1,73 @@
+"""What the actions write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import tensorflow as tf
+
+from detection_core.progress import ProgressUpdate, format_progress
+from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars
+from detection_core.training.options import StepReport
+
+LOSSES = {
+    "Loss/classification_loss": 1.22,
+    "Loss/localization_loss": 0.61,
+    "Loss/regularization_loss": 0.05,
+    "Loss/total_loss": 1.88,
+}
+
+
+def report(step: int) -> StepReport:
+    scalars = {"gradient_norm/global": 3.0}
+    return StepReport(
+        step=step, steps=40, losses=LOSSES, learning_rate=0.004, steps_per_second=8.4, scalars=scalars
+    )
+
+
+def test_history_lines_have_the_contracts_fields(tmp_path: Path) -> None:
+    history = HistoryFile(str(tmp_path / "history.jsonl"))
+    history.start(0)
+    history.report(report(10))
+    (line,) = (json.loads(text) for text in (tmp_path / "history.jsonl").read_text().splitlines())
+    assert line.pop("time") > 1e9
+    assert line == {
+        "step": 10,
+        "steps": 40,
+        "loss": 1.88,
+        "losses": LOSSES,
+        "learning_rate": 0.004,
+        "steps_per_second": 8.4,
+    }
+
+
+def test_history_drops_what_a_resumed_training_writes_again(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"step": 10}\n{"step": 20}\n{"step": 30}\n{"step": 4')
+    history = HistoryFile(str(path))
+    history.start(20)
+    history.report(report(30))
+    assert [json.loads(text)["step"] for text in path.read_text().splitlines()] == [10, 20, 30]
+
+
+def test_tensorboard_has_the_object_detection_apis_names(tmp_path: Path) -> None:
+    board = TensorBoardScalars(str(tmp_path))
+    board.report(report(10))
+    board.close()
+    found = {}
+    (path,) = tmp_path.glob("events.*")
+    for event in tf.compat.v1.train.summary_iterator(str(path)):
+        for value in event.summary.value:
+            found[value.tag] = (event.step, round(float(tf.make_ndarray(value.tensor)), 5))
+    expected = LOSSES | {"learning_rate": 0.004, "steps_per_sec": 8.4, "gradient_norm/global": 3.0}
+    assert found == {name: (10, value) for name, value in expected.items()}
+
+
+def test_progress_shows_the_losses_by_short_names() -> None:
+    seen: list[ProgressUpdate] = []
+    ProgressLines("quantize", seen.append).report(report(20))
+    assert format_progress(seen[0]) == (
+        "quantize | step 20/40 | 8.4 steps/s | ETA 0:02 | loss 1.88 | class 1.22 | box 0.61"
+        " | reg 0.050 | lr 0.0040"
+    )

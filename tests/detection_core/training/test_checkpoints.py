@@ -1,0 +1,96 @@
+"""Checkpoints: fall-back past damaged files, leftovers of killed writers, foreign models."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from detection_core.errors import ModelError
+from detection_core.training.checkpoints import TrainingCheckpoints
+
+
+def make(folder: Path, value: float = 0.0) -> tuple[TrainingCheckpoints, tf.Variable]:
+    variable = tf.Variable(tf.fill([1000], value))
+    return TrainingCheckpoints({"model": tf.Module(), "weights": variable}, str(folder), keep=3), variable
+
+
+def saved(folder: Path, steps: list[int]) -> None:
+    checkpoints, variable = make(folder)
+    for step in steps:
+        variable.assign(tf.fill([1000], float(step)))
+        checkpoints.save(step)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+DAMAGE = [
+    ("ckpt-6.index", truncate),
+    ("ckpt-6.index", empty),
+    ("ckpt-6.data-00000-of-00001", truncate),
+    ("ckpt-6.data-00000-of-00001", flip_a_byte),
+    ("ckpt-6.data-00000-of-00001", Path.unlink),
+]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGE)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, damage: Callable[[Path], None]
+) -> None:
+    saved(tmp_path, [2, 4, 6])
+    damage(tmp_path / name)
+    checkpoints, variable = make(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert checkpoints.restore_latest() == 4
+    assert float(variable[0]) == 4.0
+    assert any("ckpt-6 is damaged" in message for message in caplog.messages)
+    checkpoints.save(6)
+    assert make(tmp_path)[0].restore_latest() == 6
+
+
+def test_no_checkpoint_means_the_start(tmp_path: Path) -> None:
+    checkpoints, variable = make(tmp_path, 5.0)
+    assert checkpoints.restore_latest() == 0
+    assert float(variable[0]) == 5.0
+
+
+def test_damage_to_all_is_an_error_and_no_silent_start_from_zero(tmp_path: Path) -> None:
+    saved(tmp_path, [2])
+    empty(tmp_path / "ckpt-2.index")
+    with pytest.raises(ModelError, match=r"all 1 are damaged\. Remove the folder"):
+        make(tmp_path)[0].restore_latest()
+
+
+def test_tensorflows_own_list_may_be_lost_and_leftovers_may_lie_about(tmp_path: Path) -> None:
+    saved(tmp_path, [2, 10])
+    (tmp_path / "checkpoint").unlink()
+    (tmp_path / "ckpt-12.data-00000-of-00001").write_bytes(b"written before the kill, no index yet")
+    (tmp_path / "ckpt-14_temp").mkdir()
+    assert make(tmp_path)[0].restore_latest() == 10
+
+
+def test_old_ones_go(tmp_path: Path) -> None:
+    saved(tmp_path, [1, 2, 3, 4, 5])
+    assert make(tmp_path)[0].steps() == [3, 4, 5]
+
+
+def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+    saved(tmp_path, [2])
+    other = TrainingCheckpoints({"other": tf.Variable(1.0)}, str(tmp_path))
+    with pytest.raises(ModelError, match="of this model"):
+        other.restore_latest()

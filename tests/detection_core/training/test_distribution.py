@@ -1,0 +1,53 @@
+"""The choice of strategy, and that a mirrored one trains as one device does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import tensorflow as tf
+
+from detection_core.training.distribution import choose_strategy
+
+
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
+def test_without_gpus_the_default_strategy_is_taken() -> None:
+    assert choose_strategy() is tf.distribute.get_strategy()
+
+
+def test_two_replicas_train_as_one(tmp_path: object) -> None:
+    # Two logical CPUs must be set up before TensorFlow starts, hence the process of its own.
+    program = f"""
+        import numpy as np
+        import tensorflow as tf
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        from tests.detection_core.training.test_loop import momentum
+        from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+        from detection_core.training.loop import run_training
+        from detection_core.training.options import TrainOptions
+        weights = []
+        for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
+            with tf.distribute.MirroredStrategy(devices).scope():
+                model = TinyModel()
+                model.network.get_layer("stem_bn").trainable = False  # its statistics are per replica
+                for options in (TrainOptions(num_steps=3), TrainOptions(num_steps=6, steps_per_call=2)):
+                    result = run_training(
+                        model, make_dataset, momentum(average=0.9), options, f"{tmp_path}/{{len(devices)}}"
+                    )
+                weights.append([v.numpy() for v in model.network.trainable_variables])
+                assert result.start_step == 3, result
+        for one, two in zip(*weights):
+            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+        print("equal")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]

@@ -1,0 +1,104 @@
+"""One update: which losses count, what is done to gradients, what is trained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.errors import ModelError
+from detection_core.optimizers.optimization import Optimization
+from detection_core.optimizers.schedules import Constant, ConstantOptions
+from detection_core.training.options import TrainOptions
+from detection_core.training.step import TrainState, counted_losses, shape_gradients, train_step
+from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+
+RATE = 0.1
+
+
+def state_of(model: TinyModel, options: TrainOptions) -> TrainState:
+    rate = Constant(ConstantOptions(learning_rate=RATE))
+    optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate)
+    return TrainState(model, Optimization(optimizer=optimizer, schedule=rate), options, None)
+
+
+def gradients_of(model: TinyModel, batch: object, regularized: bool = True) -> list[np.ndarray]:
+    with tf.GradientTape() as tape:
+        losses = model.losses(model.predict(batch.images, training=True), batch.truth)
+        total = losses["Loss/total_loss"] - (0.0 if regularized else losses["Loss/regularization_loss"])
+    return [g.numpy() for g in tape.gradient(total, model.network.trainable_variables)]
+
+
+@pytest.mark.parametrize("regularized", [True, False])
+def test_an_update_moves_the_weights_down_the_gradient(regularized: bool) -> None:
+    options = TrainOptions(num_steps=1, add_regularization_loss=regularized)
+    (batch,) = make_dataset(0).take(1)
+    model, twin = TinyModel(), TinyModel()
+    expected = [
+        v - RATE * g
+        for v, g in zip(twin.network.trainable_variables, gradients_of(twin, batch, regularized), strict=True)
+    ]
+    state = state_of(model, options)
+    outputs = train_step(state, options, 1, batch)
+    for variable, value in zip(model.network.trainable_variables, expected, strict=True):
+        np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-7)
+    assert ("Loss/regularization_loss" in outputs.losses) == regularized
+    parts = [v for name, v in outputs.losses.items() if name != "Loss/total_loss"]
+    assert float(outputs.losses["Loss/total_loss"]) == pytest.approx(float(tf.add_n(parts)), rel=1e-5)
+    assert float(outputs.learning_rate) == pytest.approx(RATE)
+    assert int(state.step) == 1
+    assert not outputs.scalars
+
+
+def test_replicas_share_the_loss() -> None:
+    (batch,) = make_dataset(0).take(1)
+    options = TrainOptions(num_steps=1)
+    moved = []
+    for replicas in (1, 4):
+        model = TinyModel()
+        before = model.network.trainable_variables[0].numpy()
+        train_step(state_of(model, options), options, replicas, batch)
+        moved.append(model.network.trainable_variables[0].numpy() - before)
+    np.testing.assert_allclose(moved[0], 4 * moved[1], rtol=1e-3, atol=1e-7)
+
+
+def test_only_chosen_variables_move() -> None:
+    (batch,) = make_dataset(0).take(1)
+    options = TrainOptions(num_steps=1, freeze_variables=("stem",))
+    model = TinyModel()
+    before = {v.name: v.numpy() for v in model.network.trainable_variables}
+    train_step(state_of(model, options), options, 1, batch)
+    moved = {v.name for v in model.network.trainable_variables if not np.array_equal(v, before[v.name])}
+    assert moved == {"head/kernel:0", "head/bias:0"}
+
+
+def test_a_total_without_a_regularisation_part_is_left_alone() -> None:
+    losses = {"Loss/total_loss": tf.constant(3.0)}
+    assert counted_losses(losses, TrainOptions(num_steps=1, add_regularization_loss=False)) is losses
+
+
+VARIABLES = [tf.Variable([1.0, 1.0], name="a/kernel"), tf.Variable([1.0], name="a/bias")]
+GRADIENTS = [tf.constant([3.0, 0.0]), tf.constant([4.0])]
+
+
+def test_clipping_is_by_the_global_norm() -> None:
+    options = TrainOptions(num_steps=1, gradient_clipping_by_norm=2.5, summarize_gradients=True)
+    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
+    np.testing.assert_allclose(kernel, [1.5, 0.0])
+    np.testing.assert_allclose(bias, [2.0])
+    norms = {name: float(value) for name, value in scalars.items()}
+    assert norms == {"gradient_norm/a/kernel": 3.0, "gradient_norm/a/bias": 4.0, "gradient_norm/global": 5.0}
+
+
+def test_bias_gradients_are_multiplied_before_clipping() -> None:
+    options = TrainOptions(num_steps=1, bias_grad_multiplier=2.0)
+    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
+    np.testing.assert_allclose(kernel, [3.0, 0.0])
+    np.testing.assert_allclose(bias, [8.0])
+    assert scalars == {}
+
+
+def test_a_variable_that_the_loss_does_not_use_is_named() -> None:
+    with pytest.raises(ModelError, match=r"\['a/bias'\] \(1 in all\)"):
+        shape_gradients([GRADIENTS[0], None], VARIABLES, TrainOptions(num_steps=1))

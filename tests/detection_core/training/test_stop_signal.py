@@ -1,0 +1,42 @@
+"""A stop signal is noted once, then has its usual effect."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from detection_core.training.stop_signal import StopSignal
+
+
+def test_the_second_signal_is_not_held_back() -> None:
+    with StopSignal() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.received == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_leaving_after_sigterm_has_the_shells_exit_code() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with StopSignal() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(SystemExit) as caught:
+        stop.leave()
+    assert caught.value.code == 143
+
+
+def test_outside_the_main_thread_nothing_is_touched() -> None:
+    before, seen = signal.getsignal(signal.SIGTERM), []
+
+    def work() -> None:
+        with StopSignal() as stop:
+            seen.append((stop.received, signal.getsignal(signal.SIGTERM)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(0, before)]

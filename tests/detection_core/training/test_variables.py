@@ -1,0 +1,45 @@
+"""Which variables the patterns leave to train."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from detection_core.errors import ConfigError
+from detection_core.training.options import TrainOptions
+from detection_core.training.variables import trained_variables
+
+NAMES = ["backbone/conv/kernel", "backbone/bn/gamma", "head/kernel", "head/bias"]
+VARIABLES = [tf.Variable(0.0, name=name) for name in NAMES]
+
+
+def chosen(update: tuple[str, ...] = (), freeze: tuple[str, ...] = ()) -> list[str]:
+    options = TrainOptions(num_steps=1, update_trainable_variables=update, freeze_variables=freeze)
+    return [v.name.split(":")[0] for v in trained_variables(VARIABLES, options)]
+
+
+def test_patterns() -> None:
+    assert chosen() == NAMES
+    assert chosen(freeze=("backbone/",)) == NAMES[2:]
+    assert chosen(update=("backbone/conv", "head")) == [NAMES[0], *NAMES[2:]]
+    assert chosen(update=("head",), freeze=(".*bias$",)) == ["head/kernel"]
+
+
+@pytest.mark.parametrize(
+    ("update", "freeze", "text"),
+    [
+        (
+            (),
+            ("conv",),
+            r"freeze_variables: pattern 'conv' matches none of the model's 4.*backbone/conv/kernel",
+        ),
+        (("nothing",), (), "update_trainable_variables: pattern 'nothing' matches none"),
+        ((), ("(",), "expected a regular expression"),
+        ((), ("head", "back"), "leave none of 4"),
+    ],
+)
+def test_patterns_that_cannot_be_meant_are_refused(
+    update: tuple[str, ...], freeze: tuple[str, ...], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        chosen(update, freeze)
