@@ -1,0 +1,67 @@
+"""Refusing configs that contradict themselves, before any tensor is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from detection_core.config.check_inputs import check_inputs
+from detection_core.config.check_model import check_model
+from detection_core.config.check_ranges import check_ranges
+from detection_core.config.check_training import check_graph_rewriter, check_training
+from detection_core.config.problems import Problem
+from detection_core.config.text_proto import line_of
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+Check = Callable[[TrainEvalPipelineConfig], Iterator[Problem]]
+
+CHECKS: tuple[Check, ...] = (
+    check_model,
+    check_training,
+    check_inputs,
+    check_graph_rewriter,
+    check_ranges,
+)
+
+
+def check_pipeline_config(
+    config: TrainEvalPipelineConfig, where: str = "", *, lines: Mapping[str, int] | None = None
+) -> None:
+    """Refuse a config whose values are out of range or contradict each other.
+
+    What the values mean for a model that is not supported is left to the builders.
+
+    Args:
+        config: a parsed config, overrides applied.
+        where: file the config came from, for errors.
+        lines: line of each field path, as `field_lines` gives them; without it errors name fields only.
+
+    Raises:
+        ConfigError: naming every problem with its field path, and with its line where that is known.
+    """
+    problems = find_problems(config)
+    if not problems:
+        return
+    first, *rest = problems
+    line = _line(first.path, lines or {})
+    message = f"{first.path}: {first.message}"
+    for problem in rest:
+        also = _line(problem.path, lines or {})
+        message += f"\n  {f'line {also}: ' if also else ''}{problem.path}: {problem.message}"
+    raise ConfigError(message, where=line_of(where, line) if line else where)
+
+
+def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
+    """Return all that `check_pipeline_config` would refuse, each field once, in the order of the checks."""
+    found: dict[str, Problem] = {}
+    for check in CHECKS:
+        for problem in check(config):
+            found.setdefault(problem.path, problem)
+    return list(found.values())
+
+
+def _line(path: str, lines: Mapping[str, int]) -> int:
+    """Return the line of a field, or of the nearest message around it, or 0."""
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    return lines.get(path, 0)

@@ -1,0 +1,215 @@
+"""Field paths such as `train_config.data_augmentation_options[0].random_crop_image.min_area`.
+
+An index is a number (negative from the end), `+` for a new element, `*` for every element, or the key of a
+map field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from detection_core.config.suggestions import describe_expected, describe_unknown_field
+from detection_core.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_SEGMENT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>[^\]]*)\])?(?P<end>\.|$)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Segment:
+    """One step of a path.
+
+    Attributes:
+        name: field name.
+        index: text between the brackets, or None without brackets.
+    """
+
+    name: str
+    index: str | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """A field of a message in the config that is to be set.
+
+    Attributes:
+        container: the message that has the field.
+        field: the field.
+        index: text between the brackets of the last segment, or None without brackets.
+    """
+
+    container: Message
+    field: FieldDescriptor
+    index: str | None
+
+
+class _Walk:
+    """A path on its way through a message; kept together for errors."""
+
+    def __init__(self, root: Message, path: str, where: str) -> None:
+        self.root = cast(Descriptor, root.DESCRIPTOR)
+        self.path = path
+        self.where = where
+
+    def field(self, message: Message, name: str) -> FieldDescriptor:
+        descriptor = cast(Descriptor, message.DESCRIPTOR)
+        field = descriptor.fields_by_name.get(name)
+        if field is not None:
+            return field
+        near = nearest_paths(self.path, self.root)
+        hint = f"; nearest paths: {', '.join(near)}" if near else ""
+        raise self.error(describe_unknown_field(name, descriptor) + hint)
+
+    def error(self, message: str) -> ConfigError:
+        return ConfigError(message, where=self.where)
+
+    def children(self, message: Message, step: Segment) -> list[Message]:
+        """Return the messages that a segment in the middle of the path leads to."""
+        field, index = self.field(message, step.name), step.index
+        if not holds_messages(field):
+            raise self.error(f"{field.name} holds {describe_expected(field)}, so nothing follows it")
+        leave_other_arm(message, field, self.where)
+        value = getattr(message, field.name)
+        if not field.is_repeated:
+            if index is not None:
+                raise self.error(f"{field.name} is a single message; leave out [{index}]")
+            return [value]
+        if index is None:
+            raise self.error(f"{field.name} is a list; write {field.name}[0], [+] or [*]")
+        if is_map(field):
+            return [value[map_key(field, index, self.where)]]
+        return _elements(value, index, self.where)
+
+
+def _elements(values: Any, index: str, where: str) -> list[Message]:
+    if index == "+":
+        return [values.add()]
+    if index == "*":
+        return list(values)
+    return [values[element_index(index, len(values), where)]]
+
+
+def split_path(path: str, *, where: str) -> list[Segment]:
+    """Split a path into its segments.
+
+    Raises:
+        ConfigError: when the text is not a path.
+    """
+    segments: list[Segment] = []
+    position, ended = 0, False
+    while not ended:
+        match = _SEGMENT.match(path, position)
+        if match is None:
+            message = f"expected a field path like train_config.batch_size or a.b[0].c, found {path!r}"
+            raise ConfigError(message, where=where)
+        segments.append(Segment(name=match["name"], index=match["index"]))
+        position, ended = match.end(), match["end"] == ""
+    return segments
+
+
+def find_targets(root: Message, path: str, *, where: str) -> list[Target]:
+    """Walk a path and return the fields at its end: one, or several where the path holds `[*]`.
+
+    Messages on the way are made where they are missing, once something is set in them.
+
+    Args:
+        root: the message the path starts in; changed in place.
+        path: the path.
+        where: place for errors.
+
+    Raises:
+        ConfigError: naming the field that does not exist, with candidates, or the index that is wrong.
+    """
+    walk = _Walk(root, path, where)
+    *steps, last = split_path(path, where=where)
+    containers = [root]
+    for step in steps:
+        containers = [child for message in containers for child in walk.children(message, step)]
+    return [Target(container=m, field=walk.field(m, last.name), index=last.index) for m in containers]
+
+
+def element_index(index: str, length: int, where: str) -> int:
+    """Return the position of an existing element.
+
+    Raises:
+        ConfigError: when the text is no number or the element does not exist.
+    """
+    try:
+        number = int(index)
+    except ValueError:
+        message = f"expected a number, + or * in the brackets, found {index!r}"
+        raise ConfigError(message, where=where) from None
+    if not -length <= number < length:
+        message = f"element {number} does not exist, there are {length}; use [+] to add one"
+        raise ConfigError(message, where=where)
+    return number % length
+
+
+def leave_other_arm(message: Message, field: FieldDescriptor, where: str) -> None:
+    """Say that setting a field drops another one, where the two exclude each other."""
+    oneof = field.containing_oneof
+    arm = message.WhichOneof(oneof.name) if oneof is not None else None
+    if arm is not None and arm != field.name:
+        logger.warning("%s: %s replaces %s and all that was set in it", where, field.name, arm)
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    """Tell whether a field is a map."""
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def holds_messages(field: FieldDescriptor) -> bool:
+    """Tell whether a field, the elements of a list or the values of a map are messages."""
+    value = map_entry(field).fields_by_name["value"] if is_map(field) else field
+    return value.message_type is not None
+
+
+def map_entry(field: FieldDescriptor) -> Descriptor:
+    """Return the message type of a map field's entries, with the fields `key` and `value`."""
+    return cast(Descriptor, field.message_type)
+
+
+def map_key(field: FieldDescriptor, text: str, where: str) -> Any:
+    """Return the key of a map field from the text between the brackets, quotes or not.
+
+    Raises:
+        ConfigError: when the key is not of the map's type.
+    """
+    key_field = map_entry(field).fields_by_name["key"]
+    text = text.strip("\"'")
+    if key_field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        message = f"expected {describe_expected(key_field)} as key of {field.name}, found {text!r}"
+        raise ConfigError(message, where=where) from None
+
+
+def nearest_paths(path: str, root: Descriptor) -> list[str]:
+    """Return up to three paths of the schema that end like `path`, or else look like it, nearest first."""
+    bare = re.sub(r"\[[^\]]*\]", "", path)
+    known = list(_all_paths(root))
+    ending = [p for p in known if f".{p}".endswith(f".{bare}")]
+    if not ending:
+        leaf = bare.rpartition(".")[2]
+        ending = [p for p in known if p.rpartition(".")[2] == leaf]
+    return difflib.get_close_matches(bare, ending, n=3, cutoff=0.0) or difflib.get_close_matches(
+        bare, known, n=3
+    )
+
+
+def _all_paths(message: Descriptor, prefix: str = "") -> Iterator[str]:
+    for field in message.fields:
+        yield prefix + field.name
+        if field.message_type is not None and not is_map(field):
+            yield from _all_paths(field.message_type, f"{prefix}{field.name}.")

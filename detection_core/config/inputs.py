@@ -1,0 +1,50 @@
+"""Pointing a config's input readers at the examples that a job was given."""
+
+from __future__ import annotations
+
+from detection_core import files
+from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+LABEL_MAP_NAME = "label_map.pbtxt"
+
+
+def split_pattern(examples_dir: str, split: str) -> str:
+    """Return the pattern of a split's TFRecord files, compressed or not."""
+    return files.join(examples_dir, f"Split-{split}", "*.tfrecord*")
+
+
+def point_at_examples(
+    config: TrainEvalPipelineConfig,
+    examples_dir: str,
+    *,
+    train_split: str = "train",
+    eval_split: str = "eval",
+) -> TrainEvalPipelineConfig:
+    """Return a copy of the config that reads a folder of examples.
+
+    Whatever else the readers say (shuffling, masks, workers, ...) stays. Of several readers for evaluation
+    the first is kept, as one split is evaluated.
+
+    Args:
+        config: left as it is.
+        examples_dir: folder with `Split-NAME/*.tfrecord*` and a label map.
+        train_split: split that train_input_reader reads.
+        eval_split: split that eval_input_reader reads.
+    """
+    result = TrainEvalPipelineConfig()
+    result.CopyFrom(config)
+    del result.eval_input_reader[1:]
+    if not result.eval_input_reader:
+        reader = result.eval_input_reader.add()
+        reader.shuffle = False
+        reader.num_epochs = 1
+    _point(result.train_input_reader, examples_dir, train_split)
+    _point(result.eval_input_reader[0], examples_dir, eval_split)
+    return result
+
+
+def _point(reader: InputReader, examples_dir: str, split: str) -> None:
+    reader.label_map_path = files.join(examples_dir, LABEL_MAP_NAME)
+    reader.ClearField("sample_from_datasets_weights")  # it has one weight per input path
+    reader.tf_record_input_reader.input_path[:] = [split_pattern(examples_dir, split)]

@@ -1,0 +1,51 @@
+"""Reading label map files: text-format `StringIntLabelMap` messages, usually named label_map.pbtxt."""
+
+from __future__ import annotations
+
+from detection_core.config.text_proto import parse_message, read_message_text
+from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem
+from detection_core.errors import ConfigError, DataError
+from detection_core.protos.string_int_label_map_pb2 import StringIntLabelMap, StringIntLabelMapItem
+
+
+def load_label_map(path: str) -> LabelMap:
+    """Read a label map file.
+
+    Raises:
+        ConfigError: when the file cannot be read or is no label map, with line and field.
+    """
+    return parse_label_map(read_message_text(path, what="label map"), where=path)
+
+
+def parse_label_map(text: str, where: str = "") -> LabelMap:
+    """Parse the text of a label map.
+
+    Args:
+        text: `item { id: 1 name: "cat" }` and so on.
+        where: file the text came from, for errors.
+
+    Raises:
+        ConfigError: when the text is no label map, with line and field; when there is no item; or when ids or
+            names contradict each other.
+    """
+    message = parse_message(text, StringIntLabelMap, where=where)
+    try:
+        label_map = LabelMap(items=tuple(_item(item) for item in message.item))
+    except DataError as error:
+        raise ConfigError(error.message, where=where) from error
+    if not label_map.items:
+        raise ConfigError('expected at least one item { id: 1 name: "..." }, found none', where=where)
+    return label_map
+
+
+def _item(message: StringIntLabelMapItem) -> LabelMapItem:
+    return LabelMapItem(
+        id=message.id,
+        name=message.name,
+        display_name=message.display_name,
+        keypoints=tuple(Keypoint(id=keypoint.id, label=keypoint.label) for keypoint in message.keypoints),
+        ancestor_ids=tuple(message.ancestor_ids),
+        descendant_ids=tuple(message.descendant_ids),
+        frequency=FREQUENCIES[message.frequency],
+        instance_count=message.instance_count,
+    )

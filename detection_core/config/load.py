@@ -1,0 +1,64 @@
+"""Reading and writing pipeline.config files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from google.protobuf.descriptor import Descriptor
+
+from detection_core import files
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.config.positions import field_lines
+from detection_core.config.text_proto import format_message, parse_message, read_message_text
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+
+def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
+    """Read a pipeline.config file; see `check_pipeline_config` for what is not looked at here.
+
+    Raises:
+        ConfigError: when the file cannot be read or does not fit the schema, with line and field.
+    """
+    return parse_pipeline_config(read_message_text(path, what="pipeline.config"), where=path)
+
+
+def parse_pipeline_config(text: str, where: str = "") -> TrainEvalPipelineConfig:
+    """Parse the text of a pipeline.config.
+
+    Args:
+        text: protobuf text format.
+        where: file the text came from, for errors.
+
+    Raises:
+        ConfigError: when the text does not fit the schema, with line and field.
+    """
+    return parse_message(text, TrainEvalPipelineConfig, where=where)
+
+
+def format_pipeline_config(config: TrainEvalPipelineConfig) -> str:
+    """Return text that parses to an equal config."""
+    return format_message(config)
+
+
+def load_checked_config(path: str, overrides: Mapping[str, Any] | None = None) -> TrainEvalPipelineConfig:
+    """Read a pipeline.config, apply overrides and refuse contradictions, which are named with their lines.
+
+    Args:
+        path: the file.
+        overrides: field path to value, as `apply_overrides` takes them.
+
+    Raises:
+        ConfigError: for the first step that fails.
+    """
+    text = read_message_text(path, what="pipeline.config")
+    root = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
+    config = apply_overrides(parse_pipeline_config(text, where=path), overrides or {})
+    check_pipeline_config(config, where=path, lines=field_lines(text, root))
+    return config
+
+
+def write_as_run(config: TrainEvalPipelineConfig, path: str) -> None:
+    """Write the config that a job really used, whole or not at all; it loads to an equal message."""
+    files.write_text(path, format_pipeline_config(config))

@@ -1,0 +1,169 @@
+"""Overrides of single fields: any path of the schema, through its descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from detection_core.config.field_paths import (
+    Target,
+    element_index,
+    find_targets,
+    is_map,
+    leave_other_arm,
+    map_entry,
+    map_key,
+)
+from detection_core.config.field_values import scalar_list, scalar_value
+from detection_core.config.short_names import expand_short_name
+from detection_core.config.suggestions import describe_expected
+from detection_core.config.text_proto import parse_message
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+# Clears a field, whatever its type; a text field takes the word itself in quotes.
+UNSET = "unset"
+
+
+def apply_overrides(config: TrainEvalPipelineConfig, overrides: Mapping[str, Any]) -> TrainEvalPipelineConfig:
+    """Return a copy of the config with some fields set.
+
+    A path names any field: `model.ssd.num_classes`, `eval_input_reader[*].shuffle`,
+    `train_config.data_augmentation_options[1].random_crop_image.min_area`. Paths and short names
+    (`learning_rate`, `batch_size`, ...) are applied in the order given. Setting a field in another arm of a
+    oneof drops the old arm.
+
+    Args:
+        config: left as it is.
+        overrides: path to value. A value is text as on a command line, or a Python value as from YAML:
+            numbers, booleans, text (quoted or not), enum names; `{...}` or a mapping for a message, which is
+            replaced whole; `[...]`, a list, or numbers with commas for a whole list; `unset` or None to clear
+            the field.
+
+    Raises:
+        ConfigError: naming the path, what it takes, and the nearest paths where it does not exist.
+    """
+    result = type(config)()
+    result.CopyFrom(config)
+    for path, value in overrides.items():
+        for full_path, full_value in expand_short_name(result, path, value):
+            set_field(result, full_path, full_value)
+    return result
+
+
+def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:
+    """Set what a path names in a message, in place; see `apply_overrides` for paths and values.
+
+    Args:
+        message: any message.
+        path: path from this message.
+        value: text or a Python value.
+        where: place for errors; the path itself by default.
+
+    Raises:
+        ConfigError: naming the path and what it takes.
+    """
+    where = where or f"override {path}"
+    targets = find_targets(message, path, where=where)
+    if not targets:
+        raise ConfigError("[*] matches nothing, as the list is empty; use [+] to add an element", where=where)
+    for target in targets:
+        if value is None or value == UNSET:
+            _clear(target, where)
+        elif is_map(target.field):
+            _set_map(target, value, where)
+        elif target.field.is_repeated:
+            _set_repeated(target, value, where)
+        else:
+            _set_single(target, value, where)
+
+
+def _clear(target: Target, where: str) -> None:
+    values = getattr(target.container, target.field.name)
+    if target.index is None or target.index == "*":
+        target.container.ClearField(target.field.name)
+    elif is_map(target.field):
+        values.pop(map_key(target.field, target.index, where), None)
+    else:
+        del values[element_index(target.index, len(values), where)]
+
+
+def _set_single(target: Target, value: Any, where: str) -> None:
+    field, container = target.field, target.container
+    if target.index is not None:
+        raise ConfigError(f"{field.name} is a single value; leave out [{target.index}]", where=where)
+    leave_other_arm(container, field, where)
+    if field.message_type is None:
+        setattr(container, field.name, scalar_value(field, value, where=where))
+        return
+    child = getattr(container, field.name)
+    child.CopyFrom(_message(type(container), field, value, where))
+    child.SetInParent()
+
+
+def _set_repeated(target: Target, value: Any, where: str) -> None:
+    field, values = target.field, getattr(target.container, target.field.name)
+    if target.index is None or target.index == "+":
+        parsed = _list(type(target.container), field, value, where)
+        if target.index is None:
+            target.container.ClearField(field.name)
+        values.extend(parsed)
+        return
+    every = target.index == "*"
+    for i in range(len(values)) if every else [element_index(target.index, len(values), where)]:
+        if field.message_type is not None:
+            values[i].CopyFrom(_message(type(target.container), field, value, where))
+        else:
+            values[i] = scalar_value(field, value, where=where)
+
+
+def _set_map(target: Target, value: Any, where: str) -> None:
+    field, values = target.field, getattr(target.container, target.field.name)
+    if target.index is None:
+        raise ConfigError(f"{field.name} is a map; write {field.name}[KEY]", where=where)
+    key, entry_value = map_key(field, target.index, where), map_entry(field).fields_by_name["value"]
+    if entry_value.message_type is None:
+        values[key] = scalar_value(entry_value, value, where=where)
+    else:
+        values[key].CopyFrom(_message(GetMessageClass(map_entry(field)), entry_value, value, where))
+
+
+def _list(container_type: type[Message], field: FieldDescriptor, value: Any, where: str) -> list[Any]:
+    """Return the elements of a repeated field."""
+    if field.message_type is None:
+        return scalar_list(field, value, where=where)
+    if isinstance(value, list | tuple):
+        return [_message(container_type, field, element, where) for element in value]
+    if isinstance(value, str) and value.strip().startswith("["):
+        return list(getattr(_scratch(container_type, field, f"{field.name}: {value}", where), field.name))
+    return [_message(container_type, field, value, where)]
+
+
+def _message(container_type: type[Message], field: FieldDescriptor, value: Any, where: str) -> Message:
+    """Return a message that a field takes, from its text with or without outer braces, or from a mapping."""
+    if isinstance(value, Mapping):
+        message = GetMessageClass(cast(Descriptor, field.message_type))()
+        for path, inner in value.items():
+            set_field(message, str(path), inner, where=f"{where}, {path}")
+        return message
+    text = str(value).strip()
+    text = text if text[:1] in ("{", "<") else f"{{ {text} }}"
+    parsed = getattr(_scratch(container_type, field, f"{field.name} {text}", where), field.name)
+    return parsed[0] if field.is_repeated else parsed
+
+
+def _scratch(container_type: type[Message], field: FieldDescriptor, text: str, where: str) -> Message:
+    """Parse the text of one field in an empty message of the type that has it."""
+    try:
+        message = parse_message(text, container_type)
+    except ConfigError as error:
+        raise ConfigError(error.message, where=where) from error
+    if {known.name for known, _ in message.ListFields()} - {field.name}:
+        raise ConfigError(
+            f"expected {describe_expected(field)} and nothing after it, found {text}", where=where
+        )
+    return message

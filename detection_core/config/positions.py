@@ -1,0 +1,198 @@
+"""Where each field of a text-format message stands: line, column and field path.
+
+protobuf's parser tells the line of an error but not the field it was in, and forgets all lines once done.
+This scanner follows braces and names only; it accepts broken text, up to where it breaks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|\#[^\n]*)
+    |(?P<string>"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)
+    |(?P<mark>[{}<>\[\]:,;])
+    |(?P<word>[^\s{}<>\[\]:,;"'\#]+)""",
+    re.VERBOSE,
+)
+_OPENING, _CLOSING, _SEPARATORS = "{<", "}>", ",;"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Token:
+    """One token and the field it belongs to.
+
+    Attributes:
+        line: from 1.
+        column: from 1.
+        text: the token as written.
+        path: field path from the root message; repeated fields carry an index, as in `a.b[0].c`.
+        name: last field name of the path; empty at the root.
+        container: message type that should have a field `name`; None inside a field that does not exist.
+        is_name: whether the token is the field's name, not its value or a brace.
+    """
+
+    line: int
+    column: int
+    text: str
+    path: str
+    name: str
+    container: Descriptor | None
+    is_name: bool
+
+
+class _Frame:
+    """An open message: its path, its type and how often each repeated field has occurred."""
+
+    def __init__(self, path: str, message: Descriptor | None, *, in_list: bool = False) -> None:
+        self.path = path
+        self.message = message
+        self.in_list = in_list
+        self.name = ""
+        self.counts: dict[str, int] = {}
+
+    def field(self) -> FieldDescriptor | None:
+        return self.message.fields_by_name.get(self.name) if self.message is not None else None
+
+    def start_element(self) -> None:
+        self.counts[self.name] = self.counts.get(self.name, -1) + 1
+
+    def field_path(self) -> str:
+        if not self.name:
+            return self.path
+        field = self.field()
+        path = f"{self.path}.{self.name}".lstrip(".")
+        return f"{path}[{self.counts.get(self.name, 0)}]" if field is not None and field.is_repeated else path
+
+    def child(self, *, in_list: bool) -> _Frame:
+        field = self.field()
+        return _Frame(self.field_path(), field.message_type if field is not None else None, in_list=in_list)
+
+
+class _Scanner:
+    """Follows the tokens; `state` is what the next one may be: a name, a value or a list element."""
+
+    def __init__(self, root: Descriptor | None) -> None:
+        self.frames = [_Frame("", root)]
+        self.state = "name"
+
+    @property
+    def frame(self) -> _Frame:
+        return self.frames[-1]
+
+    def take(self, kind: str, text: str) -> bool:
+        """Move on by one token and tell whether it was a field's name."""
+        if text in _CLOSING:
+            self._close()
+        elif text in _OPENING and self.state != "name":
+            self._open()
+        elif self.state == "name":
+            return self._take_name(kind, text)
+        elif self.state == "extension":
+            self._take_extension(text)
+        else:
+            self._take_value(kind, text)
+        return False
+
+    def _open(self) -> None:
+        in_list = self.state == "list"
+        self.frame.start_element()
+        self.frames.append(self.frame.child(in_list=in_list))
+        self.state = "name"
+
+    def _close(self) -> None:
+        in_list = self.frame.in_list
+        if len(self.frames) > 1:
+            self.frames.pop()
+        self.state = "list" if in_list else "name"
+
+    def _take_name(self, kind: str, text: str) -> bool:
+        if kind == "word":
+            self.frame.name = text
+            self.state = "value"
+            return True
+        if text == "[":
+            self.frame.name = ""
+            self.state = "extension"
+        return False
+
+    def _take_extension(self, text: str) -> None:
+        if text == "]":
+            self.frame.name = f"[{self.frame.name}]"
+            self.state = "value"
+        else:
+            self.frame.name += text
+
+    def _take_value(self, kind: str, text: str) -> None:
+        if self.state == "list":
+            if text == "]":
+                self.state = "name"
+            elif kind != "mark":
+                self.frame.start_element()
+        elif text == "[":
+            self.state = "list"
+        elif kind != "mark":
+            self.frame.start_element()
+            self.state = "name"
+
+
+def scan(text: str, root: Descriptor | None) -> Iterator[Token]:
+    """Yield every token of a text-format message with the field it belongs to.
+
+    Args:
+        text: the message; it need not be valid.
+        root: type of the message, which tells repeated fields from single ones.
+    """
+    scanner = _Scanner(root)
+    line, line_start, position = 1, 0, 0
+    while (match := _TOKEN.match(text, position)) is not None:
+        position = match.end()
+        kind, written = str(match.lastgroup), match.group()
+        if kind != "skip":
+            frame = scanner.frame
+            is_name = scanner.take(kind, written)
+            holder = scanner.frame if is_name else frame
+            yield Token(
+                line=line,
+                column=match.start() - line_start + 1,
+                text=written,
+                path=_name_path(holder) if is_name else holder.field_path(),
+                name=holder.name,
+                container=holder.message,
+                is_name=is_name,
+            )
+        if "\n" in written:
+            line += written.count("\n")
+            line_start = match.start() + written.rindex("\n") + 1
+
+
+def _name_path(frame: _Frame) -> str:
+    """Path at a field's name, where the occurrence that it begins is not counted yet."""
+    counts = dict(frame.counts)
+    frame.start_element()
+    path = frame.field_path()
+    frame.counts = counts
+    return path
+
+
+def field_lines(text: str, root: Descriptor) -> dict[str, int]:
+    """Return the line on which each field path of a message first stands."""
+    lines: dict[str, int] = {}
+    for token in scan(text, root):
+        if token.is_name:
+            lines.setdefault(token.path, token.line)
+    return lines
+
+
+def token_at(text: str, root: Descriptor, line: int, column: int) -> Token | None:
+    """Return the last token that begins at or before a position, or None before the first."""
+    found = None
+    for token in scan(text, root):
+        if (token.line, token.column) > (line, column):
+            break
+        found = token
+    return found

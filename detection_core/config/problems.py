@@ -1,0 +1,54 @@
+"""What a check finds, and how messages are walked to find it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from detection_core.config.field_paths import is_map
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something wrong with one field.
+
+    Attributes:
+        path: field path from the root.
+        message: what was expected, what was found and what to do.
+    """
+
+    path: str
+    message: str
+
+
+def missing_arm(message: Message, oneof: str, path: str) -> Iterator[Problem]:
+    """Yield a problem when no arm of a oneof is set.
+
+    Args:
+        message: the message that has the oneof.
+        oneof: its name.
+        path: path of the message.
+    """
+    if message.WhichOneof(oneof) is None:
+        arms = ", ".join(field.name for field in message.DESCRIPTOR.oneofs_by_name[oneof].fields)
+        yield Problem(path=path, message=f"expected one of {arms}, found none; add the one you want")
+
+
+def walk_messages(message: Message, path: str = "") -> Iterator[tuple[str, Message]]:
+    """Yield every message that is present below one, itself first, with its path."""
+    yield path, message
+    for field, value in message.ListFields():
+        if field.message_type is None or is_map(field):
+            continue
+        children = enumerate(value) if field.is_repeated else [(None, value)]
+        for i, child in children:
+            yield from walk_messages(child, child_path(path, field, i))
+
+
+def child_path(path: str, field: FieldDescriptor, index: int | None = None) -> str:
+    """Return the path of a field below a message."""
+    bare = f"{path}.{field.name}".lstrip(".")
+    return bare if index is None else f"{bare}[{index}]"

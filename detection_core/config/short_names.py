@@ -1,0 +1,195 @@
+"""Short names of often changed settings, as the Object Detection API's command lines have them.
+
+A short name becomes full field paths; which ones may depend on the config, as the learning rate stands in
+another field for every schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from detection_core.config.suggestions import near_names
+from detection_core.errors import ConfigError
+from detection_core.protos.optimizer_pb2 import LearningRate
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+T = TypeVar("T")
+Overrides = list[tuple[str, Any]]
+
+_TRAIN_READER, _EVAL_READERS = "train_input_reader", "eval_input_reader[*]"
+
+# Names that always stand for the same fields.
+_FIXED: dict[str, tuple[str, ...]] = {
+    "train_steps": ("train_config.num_steps",),
+    "batch_size": ("train_config.batch_size",),
+    "use_bfloat16": ("train_config.use_bfloat16",),
+    "fine_tune_checkpoint": ("train_config.fine_tune_checkpoint",),
+    "train_input_path": (f"{_TRAIN_READER}.tf_record_input_reader.input_path",),
+    "eval_input_path": (f"{_EVAL_READERS}.tf_record_input_reader.input_path",),
+    "label_map_path": (f"{_TRAIN_READER}.label_map_path", f"{_EVAL_READERS}.label_map_path"),
+    "mask_type": (f"{_TRAIN_READER}.mask_type", f"{_EVAL_READERS}.mask_type"),
+    "sample_from_datasets_weights": (f"{_TRAIN_READER}.sample_from_datasets_weights",),
+    "sample_1_of_n_eval_examples": (f"{_EVAL_READERS}.sample_1_of_n_examples",),
+    "eval_num_epochs": (f"{_EVAL_READERS}.num_epochs",),
+    "eval_with_moving_averages": ("eval_config.use_moving_averages",),
+    "retain_original_images_in_eval": ("eval_config.retain_original_images",),
+    "retain_original_image_additional_channels_in_eval": (
+        "eval_config.retain_original_image_additional_channels",
+    ),
+}
+
+
+def expand_short_name(config: TrainEvalPipelineConfig, name: str, value: Any) -> Overrides:
+    """Return the overrides that a short name stands for in this config.
+
+    Args:
+        config: the config that the name is for.
+        name: short name, or a full path, which is returned as it is.
+        value: the value given.
+
+    Raises:
+        ConfigError: when the config has nothing that the name could stand for.
+    """
+    if value is None and name in SHORT_NAMES:
+        return []  # a setting that was not given
+    if name in _FIXED:
+        paths = _FIXED[name]
+        if not config.eval_input_reader and _TRAIN_READER in paths[0]:
+            paths = paths[:1]
+        return [(path, value) for path in paths]
+    if name in _BY_CONFIG:
+        return _BY_CONFIG[name](config, value)
+    if "." not in name and name.partition("[")[0] not in config.DESCRIPTOR.fields_by_name:
+        near = near_names(name, [*_FIXED, *_BY_CONFIG])
+        if near:
+            message = (
+                f"no such short name; did you mean {' or '.join(near)}? A field is named by its full path"
+            )
+            raise ConfigError(message, where=f"override {name}")
+    return [(name, value)]
+
+
+def _model_arm(config: TrainEvalPipelineConfig, name: str) -> str:
+    arm = config.model.WhichOneof("model")
+    if arm is None:
+        raise ConfigError("the config has no model that this name could change", where=f"override {name}")
+    return str(arm)
+
+
+def _num_classes(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
+    return [(f"model.{_model_arm(config, 'num_classes')}.num_classes", value)]
+
+
+def _optimizer_path(config: TrainEvalPipelineConfig, name: str) -> tuple[str, str]:
+    """Return the optimizer's name and the path of its message."""
+    arm = config.train_config.optimizer.WhichOneof("optimizer")
+    if arm is None:
+        message = "the config has no optimizer; set train_config.optimizer.momentum_optimizer first"
+        raise ConfigError(message, where=f"override {name}")
+    return str(arm), f"train_config.optimizer.{arm}"
+
+
+def _momentum(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
+    name = "momentum_optimizer_value"
+    arm, path = _optimizer_path(config, name)
+    if arm == "adam_optimizer":
+        message = "expected an optimizer with momentum, found adam_optimizer; leave this out"
+        raise ConfigError(message, where=f"override {name}")
+    return [(f"{path}.{name}", value)]
+
+
+def _learning_rate(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
+    """Name the rate reached after warm-up; the schedule's other rates keep their ratio to it."""
+    arm, optimizer_path = _optimizer_path(config, "learning_rate")
+    schedule: LearningRate = getattr(config.train_config.optimizer, arm).learning_rate
+    kind = schedule.WhichOneof("learning_rate")
+    if kind is None:
+        return [(f"{optimizer_path}.learning_rate.constant_learning_rate.learning_rate", value)]
+    path = f"{optimizer_path}.learning_rate.{kind}"
+    if kind == "manual_step_learning_rate":
+        return _manual_step_rates(schedule, path, value)
+    if kind == "cosine_decay_learning_rate":
+        cosine = schedule.cosine_decay_learning_rate
+        ratio = _ratio(value, cosine.learning_rate_base)
+        warmup = (f"{path}.warmup_learning_rate", cosine.warmup_learning_rate * ratio)
+        return [(f"{path}.learning_rate_base", value), warmup]
+    field = "learning_rate" if kind == "constant_learning_rate" else "initial_learning_rate"
+    return [(f"{path}.{field}", value)]
+
+
+def _manual_step_rates(schedule: LearningRate, path: str, value: Any) -> Overrides:
+    manual = schedule.manual_step_learning_rate
+    ratio = _ratio(value, manual.initial_learning_rate)
+    steps = [
+        (f"{path}.schedule[{i}].learning_rate", step.learning_rate * ratio)
+        for i, step in enumerate(manual.schedule)
+    ]
+    return [(f"{path}.initial_learning_rate", value), *steps]
+
+
+def _ratio(value: Any, old: float) -> float:
+    try:
+        new = float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"expected a number, found {value}", where="override learning_rate") from None
+    return new / old if old else 1.0
+
+
+_LOSS_WEIGHTS = {
+    "ssd": ("model.ssd.loss.localization_weight", "model.ssd.loss.classification_weight"),
+    "faster_rcnn": (
+        "model.faster_rcnn.second_stage_localization_loss_weight",
+        "model.faster_rcnn.second_stage_classification_loss_weight",
+    ),
+}
+_CLASSIFICATION_LOSSES = {
+    "ssd": "model.ssd.loss.classification_loss",
+    "faster_rcnn": "model.faster_rcnn.second_stage_classification_loss",
+}
+
+
+def _loss_ratio(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
+    localization, classification = _for_model(
+        config, _LOSS_WEIGHTS, "classification_localization_weight_ratio"
+    )
+    return [(localization, 1.0), (classification, value)]
+
+
+def _focal(field: str) -> Callable[[TrainEvalPipelineConfig, Any], Overrides]:
+    def expand(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
+        name = f"focal_loss_{field}"
+        path = _for_model(config, _CLASSIFICATION_LOSSES, name)
+        arm = _classification_loss_arm(config)
+        if arm != "weighted_sigmoid_focal":
+            message = f"expected the loss weighted_sigmoid_focal, found {arm}; set {path} first"
+            raise ConfigError(message, where=f"override {name}")
+        return [(f"{path}.weighted_sigmoid_focal.{field}", value)]
+
+    return expand
+
+
+def _classification_loss_arm(config: TrainEvalPipelineConfig) -> str | None:
+    if config.model.HasField("ssd"):
+        return config.model.ssd.loss.classification_loss.WhichOneof("classification_loss")
+    return config.model.faster_rcnn.second_stage_classification_loss.WhichOneof("classification_loss")
+
+
+def _for_model(config: TrainEvalPipelineConfig, table: dict[str, T], name: str) -> T:
+    arm = _model_arm(config, name)
+    if arm not in table:
+        raise ConfigError(f"expected a model of {' or '.join(table)}, found {arm}", where=f"override {name}")
+    return table[arm]
+
+
+# Names whose fields follow from the model, optimizer or loss in use.
+_BY_CONFIG: dict[str, Callable[[TrainEvalPipelineConfig, Any], Overrides]] = {
+    "num_classes": _num_classes,
+    "learning_rate": _learning_rate,
+    "momentum_optimizer_value": _momentum,
+    "classification_localization_weight_ratio": _loss_ratio,
+    "focal_loss_gamma": _focal("gamma"),
+    "focal_loss_alpha": _focal("alpha"),
+}
+
+SHORT_NAMES = (*_FIXED, *_BY_CONFIG)

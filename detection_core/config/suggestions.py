@@ -1,0 +1,68 @@
+"""What the user may have meant: near names, and descriptions of what a field holds."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+# Kinds of value, in words, by the C++ type that the descriptors give.
+_KINDS = {
+    FieldDescriptor.CPPTYPE_INT32: f"a whole number from {-(2**31)} to {2**31 - 1}",
+    FieldDescriptor.CPPTYPE_UINT32: f"a whole number from 0 to {2**32 - 1}",
+    FieldDescriptor.CPPTYPE_INT64: "a whole number",
+    FieldDescriptor.CPPTYPE_UINT64: "a whole number, 0 or more",
+    FieldDescriptor.CPPTYPE_FLOAT: "a number",
+    FieldDescriptor.CPPTYPE_DOUBLE: "a number",
+    FieldDescriptor.CPPTYPE_BOOL: "true or false",
+    FieldDescriptor.CPPTYPE_STRING: "a text in quotes",
+}
+
+
+def near_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
+    """Return the known names that look most like `name`, nearest first."""
+    return difflib.get_close_matches(name, list(known), n=limit, cutoff=0.6)
+
+
+def describe_unknown_field(name: str, message: Descriptor) -> str:
+    """Say that a message has no such field, and which it could have been."""
+    near = near_names(name, message.fields_by_name)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    owners = sorted(owner.name for owner in _reachable(message) if name in owner.fields_by_name)
+    inside = f"{name} is a field of {', '.join(owners[:4])}. " if owners and not near else ""
+    return f"{message.name} has no field '{name}'; {hint}{inside}It has: {field_list(message)}"
+
+
+def field_list(message: Descriptor) -> str:
+    """Return the names of a message's fields, as a list in words."""
+    return ", ".join(sorted(message.fields_by_name)) or "no fields"
+
+
+def describe_expected(field: FieldDescriptor) -> str:
+    """Say in words what a single value of the field looks like."""
+    if field.enum_type is not None:
+        return f"one of {', '.join(value.name for value in field.enum_type.values)}"
+    if field.message_type is not None:
+        return f"a {field.message_type.name} in braces, with any of: {field_list(field.message_type)}"
+    return _KINDS[field.cpp_type]
+
+
+def describe_wrong_value(field: FieldDescriptor, found: str) -> str:
+    """Say what a field expects and what was found instead."""
+    near = near_names(found, [v.name for v in field.enum_type.values]) if field.enum_type is not None else []
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"expected {describe_expected(field)}, found {found}{hint}"
+
+
+def _reachable(message: Descriptor) -> list[Descriptor]:
+    """Return every message type below one, itself first."""
+    found = {message.full_name: message}
+    waiting = [message]
+    while waiting:
+        for field in waiting.pop().fields:
+            child = field.message_type
+            if child is not None and child.full_name not in found:
+                found[child.full_name] = child
+                waiting.append(child)
+    return list(found.values())

@@ -1,0 +1,138 @@
+"""Text-format messages in and out, with errors that name line, field and remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from google.protobuf import text_format
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
+
+from detection_core import files
+from detection_core.config.positions import Token, token_at
+from detection_core.config.suggestions import describe_expected, describe_unknown_field, describe_wrong_value
+from detection_core.errors import ConfigError
+
+M = TypeVar("M", bound=Message)
+
+
+def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
+    """Parse a text-format message.
+
+    Args:
+        text: the message in protobuf's text format.
+        message_type: class of the message.
+        where: file the text came from, for errors.
+
+    Raises:
+        ConfigError: naming line and field path of the first thing that does not fit the schema.
+    """
+    message = message_type()
+    try:
+        text_format.Parse(text, message)
+    except text_format.ParseError as error:
+        raise _translate(error, text, message, where) from error
+    except ValueError as error:  # a string whose escapes are not UTF-8
+        raise ConfigError(f"not a valid {message_type.DESCRIPTOR.name}: {error}", where=where) from error
+    return message
+
+
+def format_message(message: Message) -> str:
+    """Return a message as text that parses to an equal message, fields in the order of the schema's text."""
+    return text_format.MessageToString(message)
+
+
+def read_message_text(path: str, *, what: str) -> str:
+    """Return the text of a file that should hold a message.
+
+    Args:
+        path: local path or object store address.
+        what: what the file is, for errors, as in "pipeline.config".
+
+    Raises:
+        ConfigError: when the file is missing, unreadable or not text.
+    """
+    try:
+        return files.read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
+        raise ConfigError(message, where=path) from error
+    except Exception as error:
+        if not isinstance(error, OSError) and not files.is_remote(path):
+            raise
+        raise ConfigError(f"cannot read the {what} ({error}); check the path", where=path) from error
+
+
+def line_of(where: str, line: int) -> str:
+    """Return the place `file:line`, or `line N` for a text that came from no file."""
+    return f"{where}:{line}" if where else f"line {line}"
+
+
+def _translate(error: text_format.ParseError, text: str, message: Message, where: str) -> ConfigError:
+    line, column = error.GetLine() or 1, error.GetColumn() or 1
+    token = token_at(text, cast(Descriptor, message.DESCRIPTOR), line, column)
+    raw = _bare_message(str(error), text, line, column)
+    if token is None:
+        return ConfigError(raw, where=line_of(where, line))
+    reason = next((describe for pattern, describe in _REASONS if re.search(pattern, raw)), _syntax)
+    path = f"{token.path}: " if token.path else ""
+    return ConfigError(path + reason(token, raw), where=line_of(where, line))
+
+
+def _bare_message(raw: str, text: str, line: int, column: int) -> str:
+    """Strip the position and the quoted line that protobuf puts before its message."""
+    rows = text.split("\n")
+    bare = raw.removeprefix(f"{line}:{column} : ")
+    return bare.removeprefix(f"'{rows[line - 1]}': ") if line <= len(rows) else bare
+
+
+def _unknown_field(token: Token, raw: str) -> str:
+    if token.container is None or token.name in token.container.fields_by_name:
+        return raw
+    return describe_unknown_field(token.name, token.container)
+
+
+def _duplicate(token: Token, raw: str) -> str:
+    return f"'{token.name}' is given twice, but takes one value; keep one of the two"
+
+
+def _second_arm(token: Token, raw: str) -> str:
+    both = re.match(r'Field "(\w+)" is specified along with field "(\w+)"', raw)
+    if both is None:
+        return raw
+    return f"'{both[1]}' and '{both[2]}' exclude each other; keep one of the two"
+
+
+def _wrong_value(token: Token, raw: str) -> str:
+    field = token.container.fields_by_name.get(token.name) if token.container is not None else None
+    if field is None:
+        return raw
+    return describe_wrong_value(field, token.text)
+
+
+def _wrong_shape(token: Token, raw: str) -> str:
+    field = token.container.fields_by_name.get(token.name) if token.container is not None else None
+    if field is None or token.is_name:
+        return _syntax(token, raw)
+    return f"expected {describe_expected(field)}, found {token.text}"
+
+
+def _unknown_extension(token: Token, raw: str) -> str:
+    return "no extension of this name is known here; remove it, or rename it to a field of the message"
+
+
+def _syntax(token: Token, raw: str) -> str:
+    return f"{raw.rstrip('.')} near {token.text!r}; check braces, quotes and colons before it"
+
+
+# What protobuf says, and how to say it with the schema at hand; the first match counts.
+_REASONS: tuple[tuple[str, Callable[[Token, str], str]], ...] = (
+    ("has no field named", _unknown_field),
+    ("not registered", _unknown_extension),
+    ("should not have multiple", _duplicate),
+    ("specified along with field", _second_arm),
+    ('Couldn\'t parse|out of range|has no value|Expected string but|Expected "true"', _wrong_value),
+    ('^Expected "[{:]"', _wrong_shape),
+)

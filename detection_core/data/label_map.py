@@ -1,0 +1,159 @@
+"""Classes of a data set: ids as in records and label map files, names for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from detection_core.errors import DataError
+
+BACKGROUND = "background"
+FREQUENCIES = (
+    "UNSPECIFIED",
+    "FREQUENT",
+    "COMMON",
+    "RARE",
+)  # how often LVIS shows a class; index = stored value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Keypoint:
+    """A keypoint of a class.
+
+    Attributes:
+        id: index of the keypoint in records.
+        label: name.
+    """
+
+    id: int
+    label: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelMapItem:
+    """One class, or another name of a class that has an item already.
+
+    Attributes:
+        id: 1 or more; 0 is kept for the background.
+        name: name as in the records' class texts; may be a code such as `/m/01g317`.
+        display_name: name for people, empty where `name` serves.
+        keypoints: keypoints of the class.
+        ancestor_ids: ids of the classes above this one in a hierarchy.
+        descendant_ids: ids of the classes below this one.
+        frequency: one of `FREQUENCIES`.
+        instance_count: number of training objects of the class, 0 where unknown.
+    """
+
+    id: int
+    name: str
+    display_name: str = ""
+    keypoints: tuple[Keypoint, ...] = ()
+    ancestor_ids: tuple[int, ...] = ()
+    descendant_ids: tuple[int, ...] = ()
+    frequency: str = FREQUENCIES[0]
+    instance_count: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelMap:
+    """All classes of a data set. Class c of a model has id c + 1; ids may have gaps, as COCO's have.
+
+    Attributes:
+        items: by rising id, without the background. Items with one id are one class under several names.
+
+    Raises:
+        DataError: when an id is below 1 (an item for the background may have 0), a name stands for two ids,
+            or an item has no name.
+    """
+
+    items: tuple[LabelMapItem, ...]
+
+    def __post_init__(self) -> None:
+        ids: dict[str, int] = {}
+        for item in self.items:
+            _check_item(item)
+            if item.name and ids.setdefault(item.name, item.id) != item.id:
+                message = (
+                    f"the name {item.name!r} stands for id {ids[item.name]} and id {item.id}; rename one"
+                )
+                raise DataError(message)
+        kept = (item for item in self.items if item.id > 0)
+        object.__setattr__(self, "items", tuple(sorted(kept, key=lambda item: item.id)))
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes that a model needs: the highest id, gaps included."""
+        return max((item.id for item in self.items), default=0)
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """Name for people of every class: index c has id c + 1. A gap is named by its id."""
+        names = [str(id_) for id_ in range(1, self.num_classes + 1)]
+        for item in reversed(self.items):  # of several names of a class the first one counts
+            names[item.id - 1] = item.display_name or item.name
+        return names
+
+    @functools.cached_property
+    def classes(self) -> tuple[int, ...]:
+        """Classes in [0, num_classes) that have an item, rising."""
+        return tuple(sorted({item.id - 1 for item in self.items}))
+
+    @functools.cached_property
+    def ids_by_text(self) -> dict[str, int]:
+        """Id for every name and display name; where a text is both, the larger id counts."""
+        ids: dict[str, int] = {}
+        for item in self.items:
+            for text in (item.name, item.display_name):
+                if text:
+                    ids[text] = max(ids.get(text, item.id), item.id)
+        return ids
+
+
+def label_map_from_names(names: Sequence[str]) -> LabelMap:
+    """Return a label map that gives the names ids from 1.
+
+    Raises:
+        DataError: when a name is empty or occurs twice.
+    """
+    return LabelMap(items=tuple(LabelMapItem(id=i, name=name) for i, name in enumerate(names, start=1)))
+
+
+def format_label_map(label_map: LabelMap) -> str:
+    """Return the label map as text of a .pbtxt file, as the Object Detection API reads it."""
+    return "\n".join(f"item {{\n{_format_item(item)}}}" for item in label_map.items) + "\n"
+
+
+def _check_item(item: LabelMapItem) -> None:
+    if item.id < 0:
+        raise DataError(f"expected ids of 1 or more, found id {item.id} of {item.name!r}; number from 1")
+    if item.id == 0 and BACKGROUND not in (item.name, item.display_name):
+        message = f"id 0 is kept for the background, found it at {item.name!r}; number classes from 1"
+        raise DataError(message)
+    if not item.name and not item.display_name:
+        raise DataError(f"the item with id {item.id} has no name; give it one")
+
+
+def _format_item(item: LabelMapItem) -> str:
+    lines = [f"name: {_quote(item.name)}"] if item.name else []
+    lines.append(f"id: {item.id}")
+    if item.display_name:
+        lines.append(f"display_name: {_quote(item.display_name)}")
+    lines += [f"keypoints {{ id: {k.id} label: {_quote(k.label)} }}" for k in item.keypoints]
+    lines += [f"ancestor_ids: {id_}" for id_ in item.ancestor_ids]
+    lines += [f"descendant_ids: {id_}" for id_ in item.descendant_ids]
+    if item.frequency != FREQUENCIES[0]:
+        lines.append(f"frequency: {item.frequency}")
+    if item.instance_count:
+        lines.append(f"instance_count: {item.instance_count}")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def _quote(text: str) -> str:
+    """Return the text as a text-format string, control characters escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else _escape(c) for c in escaped) + '"'
+
+
+def _escape(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode())
