@@ -47,12 +47,7 @@ class _Run:
         self._settings = settings
         self._dag = dag
         self._workspace = workspace
-        steps = [
-            StepRecord(
-                id=s.id, component=s.component, state="not run", started="", seconds=0.0, outputs={}, error=""
-            )
-            for s in dag.steps
-        ]
+        steps = [StepRecord(id=s.id, component=s.component, state="not run") for s in dag.steps]
         self.record = RunRecord(
             run_id=new_run_id(),
             pipeline_name=settings.name,
@@ -77,7 +72,7 @@ class _Run:
             tfx_pipeline = build_tfx_pipeline(
                 self._dag, checks, self._workspace.artifacts, self._workspace.metadata_path
             )
-            run_tfx_pipeline(tfx_pipeline, self.record.run_id, self._observe)
+            run_tfx_pipeline(tfx_pipeline, self._dag, self.record.run_id, self._observe)
         except BaseException as e:
             status = "failed" if isinstance(e, Exception) else "stopped"
             self._finish(status)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 RUN_STATUSES = ("running", "succeeded", "failed", "stopped")
-STEP_STATES = ("executed", "cached", "failed", "not run")
+STEP_STATES = ("not run", "running", "executed", "cached", "failed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,9 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, str], root: str, metadata_
 class ObservedDagRunner(local_dag_runner.LocalDagRunner):
     """LocalDagRunner that tells when a step begins and how it ended, and takes the run's id from us."""
 
-    def __init__(self, run_id: str, observer: Observer) -> None:
+    def __init__(self, run_id: str, components: Mapping[str, str], observer: Observer) -> None:
         super().__init__()
+        self._components = components
         self._run_id = run_id
         self._observer = observer
 
@@ -79,7 +80,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
 
     def _run_node(self, node: Any, pipeline: Any, deployment: Any, connection: Any) -> None:
         step_id, started = node.node_info.id, time.time()
-        component = node.node_info.type.name.rsplit(".", 1)[-1]
+        component = self._components[step_id]
         at = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
 
         def record(state: str, outputs: Mapping[str, str] | None = None, error: str = "") -> StepRecord:
@@ -125,11 +126,12 @@ def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str]]:
     return ("cached" if cached else "executed"), outputs
 
 
-def run_tfx_pipeline(pipeline: Any, run_id: str, observer: Observer) -> None:
+def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -> None:
     """Compile and run a TFX pipeline in this process.
 
     Args:
         pipeline: from `build_tfx_pipeline`.
+        dag: what it was built from.
         run_id: unique name of the run.
         observer: called with a StepRecord in state `running` when a step begins, and again with `executed`,
             `cached` or `failed`.
@@ -137,4 +139,4 @@ def run_tfx_pipeline(pipeline: Any, run_id: str, observer: Observer) -> None:
     Raises:
         Exception: whatever the failing step raised; everything before it is in the cache.
     """
-    ObservedDagRunner(run_id, observer).run(pipeline)
+    ObservedDagRunner(run_id, {s.id: s.component for s in dag.steps}, observer).run(pipeline)

@@ -19,7 +19,6 @@ _SPLIT = argument("--split", default="eval", help="split to measure on (default:
 
 def _config_text(arguments: argparse.Namespace) -> str:
     from detection_core.config.check import check_pipeline_config
-
     from detection_core.config.load import format_pipeline_config, load_pipeline_config
     from detection_core.config.overrides import apply_overrides
 

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from component_specs import BaselineResolverJob
+from components._runtime.bind import ABSENT
+from components._runtime.destination import PushDestination, Version
+from components.baseline_resolver.run import run
+from detection_core import files
+from detection_core.errors import ContractError
+
+
+def _job(tmp_path, version=""):
+    return BaselineResolverJob(
+        baseline=str(tmp_path / "baseline"),
+        push_destination=str(tmp_path / "pushed"),
+        baseline_version=version,
+    )
+
+
+def test_the_first_run_has_no_baseline(tmp_path):
+    run(_job(tmp_path))
+    assert os.listdir(tmp_path / "baseline") == [ABSENT]
+
+
+def test_the_named_version_is_copied(tmp_path):
+    files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
+    destination = PushDestination(str(tmp_path / "pushed"))
+    number = destination.publish(str(tmp_path / "source"), "", Version(number=0), 0).number
+    run(_job(tmp_path, str(number)))
+    assert files.read_text(str(tmp_path / "baseline" / "Format-Serving" / "saved_model.pb")) == "graph"
+
+
+def test_a_version_that_is_gone_is_an_error(tmp_path):
+    with pytest.raises(ContractError, match="expected version 7"):
+        run(_job(tmp_path, "7"))

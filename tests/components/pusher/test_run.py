@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from component_specs import PusherJob
+from components._runtime.blessing import write_blessing
+from components._runtime.destination import PushDestination
+from components.pusher.run import run
+from detection_core import files
+
+
+@pytest.fixture
+def artifacts(tmp_path):
+    serving = tmp_path / "model" / "Format-Serving"
+    files.write_text(str(serving / "saved_model.pb"), "graph")
+    files.write_text(str(serving / "variables" / "variables.data-00000-of-00001"), "weights")
+    files.write_text(str(tmp_path / "tflite" / "model_int8.tflite"), "bytes")
+    files.write_text(str(tmp_path / "evaluation" / "metrics.json"), json.dumps({"metrics": {"mAP": 0.5}}))
+    for gate in ("blessing", "quantized_blessing", "tflite_blessing"):
+        write_blessing(str(tmp_path / gate), True, ["mAP 0.5 is above 0.4"])
+    return tmp_path
+
+
+def _job(artifacts, **changes):
+    names = (
+        "model",
+        "blessing",
+        "evaluation",
+        "quantized_blessing",
+        "tflite",
+        "tflite_blessing",
+        "pushed_model",
+    )
+    folders = {name: str(artifacts / name) for name in names}
+    fields = {"push_destination": str(artifacts / "pushed"), "run_key": "k", "push_token": "t"}
+    return PusherJob(**{**folders, **fields, **changes})
+
+
+def test_what_every_gate_blessed_is_published(artifacts):
+    report = run(_job(artifacts))
+    assert report["pushed"]
+    current = PushDestination(str(artifacts / "pushed")).current()
+    assert (current.number, current.run_key, current.push_token) == (report["version"], "k", "t")
+    assert current.metrics == {"mAP": 0.5}
+    assert json.loads(files.read_text(str(artifacts / "pushed_model" / "pushed.json"))) == report
+
+
+@pytest.mark.parametrize("gate", ["blessing", "quantized_blessing", "tflite_blessing"])
+def test_one_refusal_is_enough(artifacts, gate):
+    files.remove_tree(str(artifacts / gate))
+    write_blessing(str(artifacts / gate), False, ["mAP 0.1 is below 0.4"])
+    report = run(_job(artifacts))
+    assert not report["pushed"]
+    assert "mAP 0.1 is below 0.4" in report["reasons"][0]
+    assert not os.path.exists(artifacts / "pushed")
+
+
+def test_the_optional_parts_may_be_missing(artifacts):
+    assert run(_job(artifacts, quantized_blessing="", tflite="", tflite_blessing=""))["pushed"]
+
+
+def test_an_equal_model_is_not_published_twice(artifacts):
+    first = run(_job(artifacts))
+    second = run(_job(artifacts, run_key="other"))
+    assert not second["pushed"] and second["version"] == first["version"]
+    assert len(PushDestination(str(artifacts / "pushed")).versions()) == 1
+
+
+def test_a_rolled_back_model_does_not_come_back(artifacts):
+    weights = str(artifacts / "model" / "Format-Serving" / "variables" / "variables.data-00000-of-00001")
+    run(_job(artifacts))
+    files.write_text(weights, "worse weights")
+    assert run(_job(artifacts))["pushed"]
+    PushDestination(str(artifacts / "pushed")).rollback()
+    report = run(_job(artifacts))
+    assert not report["pushed"] and "rolled back" in report["reasons"][0]

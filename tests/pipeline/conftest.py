@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+@pytest.fixture
+def digits_settings(tmp_path):
+    """The digits example with its own workspace and an empty data folder."""
+    folder = tmp_path / "examples" / "digits"
+    folder.mkdir(parents=True)
+    for name in ("settings.yaml", "pipeline.config"):
+        shutil.copy(DIGITS / name, folder)
+    (tmp_path / "build" / "digits" / "scenes").mkdir(parents=True)
+    return str(folder / "settings.yaml")

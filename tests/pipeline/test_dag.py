@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from detection_core.config.load import parse_pipeline_config
+from pipeline.checks import CHECKS
+from pipeline.dag import FromCheck, FromStep, build_dag, pipeline_config_text
+from pipeline.settings_file import load_settings
+
+
+def _steps(settings):
+    return {step.id: step for step in build_dag(settings).steps}
+
+
+def test_the_quantized_workflow(digits_settings):
+    steps = _steps(load_settings(digits_settings))
+    assert list(steps) == [
+        "example_gen",
+        "baseline_resolver",
+        "trainer",
+        "evaluator",
+        "quantization_rewriter",
+        "quantized_evaluator",
+        "tflite_exporter",
+        "pusher",
+    ]
+    assert steps["quantized_evaluator"].inputs["baseline"] == FromStep("trainer", "model")
+    assert steps["pusher"].inputs["quantized_blessing"] == FromStep("quantized_evaluator", "blessing")
+
+
+def test_without_quantization(digits_settings):
+    steps = _steps(load_settings(digits_settings, ["quantize.enabled=false"]))
+    assert "quantization_rewriter" not in steps and "quantized_evaluator" not in steps
+    assert "quantized_model" not in steps["tflite_exporter"].inputs
+
+
+def test_producers_come_before_their_consumers_and_checks_exist(digits_settings):
+    seen = set()
+    for step in build_dag(load_settings(digits_settings)).steps:
+        assert {source.step for source in step.inputs.values()} <= seen
+        assert {v.name for v in step.parameters.values() if isinstance(v, FromCheck)} <= set(CHECKS)
+        seen.add(step.id)
+
+
+def test_each_training_step_has_its_own_config(digits_settings):
+    settings = load_settings(digits_settings, ["train_config.batch_size=4", "train_config.num_steps=7"])
+    trained = parse_pipeline_config(pipeline_config_text(settings, quantize=False))
+    quantized = parse_pipeline_config(pipeline_config_text(settings, quantize=True))
+    assert trained.train_config.batch_size == quantized.train_config.batch_size == 4
+    assert trained.train_config.num_steps == 7
+    assert quantized.train_config.num_steps == settings.quantize.overrides["train_config.num_steps"]
+    assert not trained.HasField("graph_rewriter") and quantized.HasField("graph_rewriter")
+
+
+def test_quantization_settings_do_not_change_the_float_training(digits_settings):
+    plain = load_settings(digits_settings)
+    changed = load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"])
+    assert _steps(plain)["trainer"] == _steps(changed)["trainer"]
+    assert _steps(plain)["quantization_rewriter"] != _steps(changed)["quantization_rewriter"]
+
+
+def test_an_edge_that_does_not_fit_the_contracts_is_refused(digits_settings, monkeypatch):
+    from pipeline import dag
+
+    original = dag._evaluator
+
+    def wrong(settings):
+        step = original(settings)
+        return dataclasses.replace(step, inputs={**step.inputs, "model": FromStep("example_gen", "examples")})
+
+    monkeypatch.setattr(dag, "_evaluator", wrong)
+    with pytest.raises(ValueError, match="step evaluator: input model cannot come from example_gen.examples"):
+        build_dag(load_settings(digits_settings))

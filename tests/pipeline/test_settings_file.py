@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detection_core.errors import ConfigError
+from pipeline.settings_file import format_settings, load_settings
+
+
+@pytest.fixture
+def settings_path(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "pipeline.config").write_text("model { ssd { num_classes: 1 } }")
+    path = tmp_path / "settings.yaml"
+    path.write_text("name: digits\nworkspace: build\ndata: {path: data}\nmodel: {config: pipeline.config}\n")
+    return str(path)
+
+
+def _append(path, text):
+    with open(path, "a", encoding="utf-8") as f:
+        f.write(text)
+
+
+def test_relative_paths_are_taken_from_the_file(settings_path, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    settings = load_settings(settings_path)
+    assert settings.data.path == str(tmp_path / "data")
+    assert settings.model.config == str(tmp_path / "pipeline.config")
+    assert settings.push_destination == str(tmp_path / "build" / "pushed")
+
+
+def test_a_path_on_the_command_line_is_taken_from_the_working_directory(settings_path, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_settings(settings_path, ["data.path=elsewhere"]).data.path == str(tmp_path / "elsewhere")
+    assert load_settings(settings_path, ["workspace=w"]).workspace == str(tmp_path / "w")
+
+
+def test_values_of_the_command_line_are_typed(settings_path):
+    overrides = ["data.quarantine_limit=0.25", "export.formats=[int8]", "push.keep_versions=2"]
+    settings = load_settings(settings_path, overrides)
+    assert settings.data.quarantine_limit == 0.25
+    assert settings.export.formats == ["int8"]
+    assert settings.push.keep_versions == 2
+
+
+def test_a_pipeline_config_path_lands_in_the_overrides(settings_path):
+    overrides = [
+        "train_config.batch_size=8",
+        "model.ssd.num_classes=3",
+        "train.overrides.train_config.num_steps=5",
+    ]
+    settings = load_settings(settings_path, overrides)
+    assert settings.model.overrides == {"train_config.batch_size": "8", "model.ssd.num_classes": "3"}
+    assert settings.train.overrides == {"train_config.num_steps": 5}
+
+
+def test_a_threshold_with_dots_in_its_name(settings_path):
+    override = "evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"
+    thresholds = load_settings(settings_path, [override]).evaluate.thresholds
+    assert thresholds["DetectionBoxes_Precision/mAP@.50IOU"] == {"lower_bound": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dta: {}\n", "unknown key dta; did you mean data"),
+        ("push: {keep_version: 2}\n", "unknown key push.keep_version; did you mean push.keep_versions"),
+        ("push: {keep_versions: many}\n", "push.keep_versions: expected int, found 'many'"),
+        ("push: {keep_versions: true}\n", "push.keep_versions: expected int, found True"),
+        ("push: 3\n", "push: expected a mapping, found 3"),
+        ("export: {formats: [float64]}\n", "export.formats: expected float32, int8 or both"),
+        ("evaluate: {split: dev}\n", "evaluate.split: expected one of the splits"),
+        ("push: {keep_versions: -1}\n", r"push.keep_versions: expected 0 \(keep all\) or more"),
+        ("push: [\n", r"settings.yaml:\d+: not valid YAML"),
+    ],
+)
+def test_what_is_wrong_is_named(settings_path, text, message):
+    _append(settings_path, text)
+    with pytest.raises(ConfigError, match=message):
+        load_settings(settings_path)
+
+
+def test_missing_files_are_named(settings_path, tmp_path):
+    with pytest.raises(ConfigError, match=r"model.config: no file .*/none.config"):
+        load_settings(settings_path, [f"model.config={tmp_path}/none.config"])
+    with pytest.raises(ConfigError, match=r"data.path: no folder .*/none; give one with --set"):
+        load_settings(settings_path, [f"data.path={tmp_path}/none"])
+    assert load_settings(settings_path, [f"data.path={tmp_path}/none"], check_files=False)
+    with pytest.raises(ConfigError, match="cannot read the settings file"):
+        load_settings(str(tmp_path / "none.yaml"))
+
+
+def test_a_missing_key_is_named(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: x\nworkspace: w\ndata: {path: .}\n")
+    with pytest.raises(ConfigError, match="the key model is missing"):
+        load_settings(str(path))
+    path.write_text("just text")
+    with pytest.raises(ConfigError, match="expected a mapping"):
+        load_settings(str(path))
+
+
+@pytest.mark.parametrize("override", ["nonsense", "=3", "data.nonsense=3", "data.path=[", "name.x=1"])
+def test_a_bad_override_is_refused(settings_path, override):
+    with pytest.raises(ConfigError):
+        load_settings(settings_path, [override])
+
+
+def test_settings_survive_a_round_trip(settings_path, tmp_path):
+    settings = load_settings(settings_path, ["train_config.batch_size=8", "export.formats=[int8]"])
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(format_settings(settings))
+    assert load_settings(str(copy)) == settings
+
+
+@given(
+    tree=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), st.lists, max_leaves=5)
+)
+def test_any_value_is_loaded_or_refused(tmp_path_factory, tree):
+    folder = tmp_path_factory.mktemp("settings")
+    os.mkdir(folder / "data")
+    (folder / "c").write_text("")
+    base = {"name": "x", "workspace": "w", "data": {"path": "data"}, "model": {"config": "c"}}
+    for key in ("evaluate", "export", "name", "data"):
+        path = folder / "s.yaml"
+        path.write_text(yaml.safe_dump({**base, key: tree}))
+        try:
+            load_settings(str(path))
+        except ConfigError as e:
+            assert str(path) in str(e)
