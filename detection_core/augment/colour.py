@@ -1,0 +1,244 @@
+"""Brightness, contrast, hue, saturation and what else changes pixels evenly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from detection_core.augment.steps import maybe, scaled, uniforms
+from detection_core.structures import Sample
+
+
+def _on_unit_range(sample: Sample, change: Callable[[tf.Tensor], tf.Tensor]) -> Sample:
+    """Apply a change to the image as 0..1, and bring it back to 0..255, clipped."""
+    image = change(tf.cast(sample.image, tf.float32) / 255.0)
+    return sample._replace(image=tf.clip_by_value(image * 255.0, 0.0, 255.0))
+
+
+def adjust_brightness(sample: Sample, delta: tf.Tensor) -> Sample:
+    """Add `delta`, a fraction of the full range."""
+    return _on_unit_range(sample, lambda image: image + delta)
+
+
+def adjust_contrast(sample: Sample, factor: tf.Tensor) -> Sample:
+    """Scale the distance from each channel's mean."""
+    return _on_unit_range(sample, lambda image: tf.image.adjust_contrast(image, factor))
+
+
+def adjust_hue(sample: Sample, delta: tf.Tensor) -> Sample:
+    """Turn the hue by `delta`, a fraction of the full circle."""
+    return _on_unit_range(sample, lambda image: tf.image.adjust_hue(image, delta))
+
+
+def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
+    """Scale the saturation."""
+    return _on_unit_range(sample, lambda image: tf.image.adjust_saturation(image, factor))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomAdjustBrightness:
+    """Make the image brighter or darker.
+
+    Attributes:
+        max_delta: largest change, as a fraction of the full range.
+    """
+
+    max_delta: float = 0.2
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return adjust_brightness(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomAdjustContrast:
+    """Scale the contrast.
+
+    Attributes:
+        min_delta: smallest factor.
+        max_delta: largest factor.
+    """
+
+    min_delta: float = 0.8
+    max_delta: float = 1.25
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return adjust_contrast(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomAdjustHue:
+    """Turn the hue.
+
+    Attributes:
+        max_delta: largest turn, as a fraction of the full circle.
+    """
+
+    max_delta: float = 0.02
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return adjust_hue(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomAdjustSaturation:
+    """Scale the saturation.
+
+    Attributes:
+        min_delta: smallest factor.
+        max_delta: largest factor.
+    """
+
+    min_delta: float = 0.8
+    max_delta: float = 1.25
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return adjust_saturation(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
+
+
+_Change = Callable[[Sample, tf.Tensor], Sample]
+_BRIGHTNESS: tuple[_Change, float, float] = (adjust_brightness, -32.0 / 255.0, 32.0 / 255.0)
+_CONTRAST: tuple[_Change, float, float] = (adjust_contrast, 0.5, 1.5)
+_HUE: tuple[_Change, float, float] = (adjust_hue, -0.2, 0.2)
+_SATURATION: tuple[_Change, float, float] = (adjust_saturation, 0.5, 1.5)
+COLOR_ORDERINGS = {
+    0: (_BRIGHTNESS, _SATURATION, _HUE, _CONTRAST),
+    1: (_BRIGHTNESS, _CONTRAST, _SATURATION, _HUE),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomDistortColor:
+    """Change brightness, contrast, saturation and hue together, strongly.
+
+    Attributes:
+        color_ordering: 0: brightness, saturation, hue, contrast; 1: brightness, contrast, saturation, hue.
+    """
+
+    color_ordering: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown order.
+
+        Raises:
+            ValueError: for it.
+        """
+        if self.color_ordering not in COLOR_ORDERINGS:
+            raise ValueError(f"color_ordering must be 0 or 1, found {self.color_ordering}")
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        draws = uniforms(seed, 4)
+        for number, (change, low, high) in enumerate(COLOR_ORDERINGS[self.color_ordering]):
+            sample = change(sample, scaled(draws[number], low, high))
+        return sample
+
+
+def to_gray(sample: Sample) -> Sample:
+    """Take the colour away, keeping three equal channels."""
+    gray = tf.image.rgb_to_grayscale(sample.image)
+    return sample._replace(image=tf.tile(gray, [1, 1, 3]))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomRGBtoGray:
+    """Take the colour away, or not; three channels stay.
+
+    Attributes:
+        probability: of the change.
+    """
+
+    probability: float = 0.1
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        sample = sample._replace(image=tf.cast(sample.image, tf.float32))
+        return maybe(uniforms(seed, 1)[0] < self.probability, to_gray, sample)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RGBtoGray:
+    """Reduce the image to one channel."""
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return sample._replace(image=tf.image.rgb_to_grayscale(tf.cast(sample.image, tf.float32)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomPixelValueScale:
+    """Multiply every value by a factor of its own.
+
+    Attributes:
+        minval: smallest factor.
+        maxval: largest factor.
+    """
+
+    minval: float = 0.9
+    maxval: float = 1.1
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        factors = scaled(tf.random.stateless_uniform(tf.shape(sample.image), seed), self.minval, self.maxval)
+        image = tf.cast(sample.image, tf.float32) * factors
+        return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdjustGamma:
+    """Apply gain * value ** gamma to values as 0..1.
+
+    Attributes:
+        gamma: exponent.
+        gain: factor.
+    """
+
+    gamma: float = 1.0
+    gain: float = 1.0
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return _on_unit_range(sample, lambda image: self.gain * image**self.gamma)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NormalizeImage:
+    """Map one range of values linearly to another, without clipping.
+
+    Attributes:
+        original_minval: value that becomes `target_minval`.
+        original_maxval: value that becomes `target_maxval`.
+        target_minval: see above.
+        target_maxval: see above.
+    """
+
+    original_minval: float
+    original_maxval: float
+    target_minval: float = 0.0
+    target_maxval: float = 1.0
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        scale = (self.target_maxval - self.target_minval) / (self.original_maxval - self.original_minval)
+        image = (tf.cast(sample.image, tf.float32) - self.original_minval) * scale + self.target_minval
+        return sample._replace(image=image)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SubtractChannelMean:
+    """Subtract a value from each channel.
+
+    Attributes:
+        means: one a channel.
+    """
+
+    means: tuple[float, ...]
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return sample._replace(image=tf.cast(sample.image, tf.float32) - tf.constant(self.means))

@@ -1,0 +1,211 @@
+"""Random crops that keep enough of the objects."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from detection_core.augment.steps import maybe, uniforms, whole
+from detection_core.ops.objects import keep_objects
+from detection_core.structures import GroundTruth, Sample
+
+
+class Window(NamedTuple):
+    """A part of an image.
+
+    Attributes:
+        begin: int32 [2], first row and column.
+        size: int32 [2], rows and columns.
+    """
+
+    begin: tf.Tensor
+    size: tf.Tensor
+
+
+def crop_masks(masks: tf.Tensor, window: Window) -> tf.Tensor:
+    """Cut masks [G, H, W] to the window; zero-sized masks stay as they are."""
+    if masks.shape[1:] == [0, 0]:
+        return masks
+    zero, all_objects = tf.zeros([1], tf.int32), tf.shape(masks)[:1]
+    cut = tf.slice(masks, tf.concat([zero, window.begin], 0), tf.concat([all_objects, window.size], 0))
+    return tf.ensure_shape(cut, [None, None, None])
+
+
+def _normalized(window: Window, image: tf.Tensor) -> tf.Tensor:
+    """Return the window as float32 [4], normalised to the image."""
+    corners = tf.cast(tf.concat([window.begin, window.begin + window.size], 0), tf.float32)
+    return corners / tf.cast(tf.tile(tf.shape(image)[:2], [2]), tf.float32)
+
+
+def boxes_in_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Normalise boxes [G, 4] to a window [4] that has the same frame as they; not clipped."""
+    size = window[2:] - window[:2]
+    return (boxes - tf.tile(window[:2], [2])) / tf.tile(size, [2])
+
+
+def seen_share(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Return float32 [G], how much of each box's area lies in the window [4]; 0 for a box without area."""
+    clipped = tf.concat([tf.maximum(boxes[:, :2], window[:2]), tf.minimum(boxes[:, 2:], window[2:])], 1)
+    inside = tf.reduce_prod(tf.maximum(clipped[:, 2:] - clipped[:, :2], 0.0), axis=1)
+    return tf.math.divide_no_nan(inside, tf.reduce_prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+
+
+def crop_truth(
+    truth: GroundTruth, window: tf.Tensor, *, overlap_thresh: tf.Tensor | float, clip_boxes: tf.Tensor | bool
+) -> GroundTruth:
+    """Bring objects into a window's frame and drop those that it hardly shows; masks are left to the caller.
+
+    Args:
+        truth: unbatched.
+        window: float32 [4], in the frame of the boxes.
+        overlap_thresh: an object stays if at least this share of its box is inside, and some of it is.
+        clip_boxes: cut boxes at the window.
+    """
+    boxes = truth.boxes
+    touches = tf.reduce_all((boxes[:, :2] < window[2:]) & (boxes[:, 2:] > window[:2]), axis=1)
+    truth = keep_objects(truth, touches & (seen_share(boxes, window) >= overlap_thresh))
+    boxes = boxes_in_window(truth.boxes, window)
+    clipped = tf.clip_by_value(boxes, 0.0, 1.0)
+    return truth._replace(boxes=tf.where(clip_boxes, clipped, boxes))
+
+
+def crop(
+    sample: Sample, window: Window, *, overlap_thresh: tf.Tensor | float, clip_boxes: tf.Tensor | bool
+) -> Sample:
+    """Cut a sample to a window, see `crop_truth` for the objects."""
+    frame = _normalized(window, sample.image)
+    truth = sample.truth._replace(masks=crop_masks(sample.truth.masks, window))
+    truth = crop_truth(truth, frame, overlap_thresh=overlap_thresh, clip_boxes=clip_boxes)
+    begin, size = tf.pad(window.begin, [[0, 1]]), tf.pad(window.size, [[0, 1]], constant_values=-1)
+    image = tf.slice(sample.image, begin, size)
+    return sample._replace(image=tf.ensure_shape(image, [None, None, sample.image.shape[-1]]), truth=truth)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomCropImage:
+    """Crop a random window, or not.
+
+    Attributes:
+        min_object_covered: share of at least one box that the window must hold.
+        aspect_ratio_range: smallest and largest width / height of the window.
+        area_range: smallest and largest share of the image's area.
+        overlap_thresh: objects of which less is inside are dropped.
+        clip_boxes: cut boxes at the window.
+        random_coef: probability of no crop.
+    """
+
+    min_object_covered: float = 1.0
+    aspect_ratio_range: tuple[float, float] = (0.75, 1.33)
+    area_range: tuple[float, float] = (0.1, 1.0)
+    overlap_thresh: float = 0.3
+    clip_boxes: bool = True
+    random_coef: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse ranges that no window fits.
+
+        Raises:
+            ValueError: for one.
+        """
+        for name, (low, high) in (("aspect ratio", self.aspect_ratio_range), ("area", self.area_range)):
+            if not 0.0 < low <= high:
+                raise ValueError(f"the {name} range must be rising and above 0, found {low}..{high}")
+
+    def window(self, sample: Sample, seed: tf.Tensor) -> Window:
+        """Draw a window; the whole image where a hundred attempts give none."""
+        boxes = tf.clip_by_value(sample.truth.boxes, 0.0, 1.0)
+        begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+            tf.shape(sample.image),
+            boxes[tf.newaxis],
+            seed,
+            min_object_covered=self.min_object_covered,
+            aspect_ratio_range=self.aspect_ratio_range,
+            area_range=(self.area_range[0], min(self.area_range[1], 1.0)),
+            max_attempts=100,
+            use_image_if_no_bounding_boxes=True,
+        )
+        # The operation gives -1 channels and, when it fails, the size of the whole image.
+        return Window(begin[:2], size[:2])
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+
+        def change(sample: Sample) -> Sample:
+            window = self.window(sample, tf.random.fold_in(seed, 1))
+            return crop(sample, window, overlap_thresh=self.overlap_thresh, clip_boxes=self.clip_boxes)
+
+        return maybe(uniforms(seed, 1)[0] > self.random_coef, change, sample)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneOfCrops:
+    """Apply one of several random crops, each with equal chance: SSD's crop (Liu et al. 2016, section 2.2).
+
+    Attributes:
+        crops: to choose from.
+    """
+
+    crops: tuple[RandomCropImage, ...]
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        draws = uniforms(seed, 2)
+        choice = whole(draws[0], 0, len(self.crops) - 1)
+        window_seed = tf.random.fold_in(seed, 1)
+
+        def change(sample: Sample) -> Sample:
+            windows = [lambda c=c: c.window(sample, window_seed) for c in self.crops]
+            return crop(
+                sample,
+                tf.switch_case(choice, windows),
+                overlap_thresh=tf.gather([c.overlap_thresh for c in self.crops], choice),
+                clip_boxes=tf.gather([c.clip_boxes for c in self.crops], choice),
+            )
+
+        taken = draws[1] > tf.gather([c.random_coef for c in self.crops], choice)
+        return maybe(taken, change, sample)
+
+
+def ssd_crops(
+    covered: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
+) -> tuple[RandomCropImage, ...]:
+    """Return the crops of the SSD paper: one for each share of a box to be covered."""
+    return tuple(
+        RandomCropImage(
+            min_object_covered=share,
+            aspect_ratio_range=(0.5, 2.0),
+            area_range=(0.1, 1.0),
+            overlap_thresh=share,
+            clip_boxes=True,
+            random_coef=0.15,
+        )
+        for share in covered
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomCropToAspectRatio:
+    """Cut the image to an aspect ratio, at a random place.
+
+    Attributes:
+        aspect_ratio: wanted width / height.
+        overlap_thresh: objects of which less is inside are dropped.
+        clip_boxes: cut boxes at the window.
+    """
+
+    aspect_ratio: float = 1.0
+    overlap_thresh: float = 0.3
+    clip_boxes: bool = True
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        size = tf.shape(sample.image)[:2]
+        height, width = tf.cast(size[0], tf.float32), tf.cast(size[1], tf.float32)
+        wanted = tf.cast(tf.round([width / self.aspect_ratio, height * self.aspect_ratio]), tf.int32)
+        target = tf.clip_by_value(wanted, 1, size)
+        begin = whole(uniforms(seed, 2), 0, size - target)
+        return crop(
+            sample, Window(begin, target), overlap_thresh=self.overlap_thresh, clip_boxes=self.clip_boxes
+        )

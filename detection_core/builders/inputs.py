@@ -1,0 +1,160 @@
+"""Input readers of a pipeline.config to datasets of batches, and to ground truth on original images."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.builders.augment import build_augmentations
+from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.input_reader import build_input_reader
+from detection_core.data.batch import batched, network_input
+from detection_core.data.label_map import LabelMap
+from detection_core.data.reader import Reader
+from detection_core.data.records import naming_bad_records
+from detection_core.data.sequence import SeededElement
+from detection_core.errors import ConfigError
+from detection_core.protos import model_pb2, pipeline_pb2
+from detection_core.structures import Batch, ImageTruth, Sample
+
+_LOG = logging.getLogger(__name__)
+
+# Decoded images up to this many bytes stay in memory: then each is decoded once instead of every epoch.
+DEFAULT_CACHE_BYTES = 1 << 30
+
+
+def build_train_dataset(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    *,
+    label_map: LabelMap,
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    model_config: model_pb2.DetectionModel | None = None,
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+) -> tf.data.Dataset:
+    """Build the dataset to train on, endless unless the reader's num_epochs says otherwise.
+
+    The order and all random changes depend on the records, the configuration and `seed` alone, so that a
+    dataset that begins at `start_step` gives what one from step 0 gives from there on.
+
+    Args:
+        config: its train_input_reader names the records, its train_config the augmentations.
+        label_map: class text to class id.
+        batch_size: B.
+        seed: any whole number.
+        start_step: batches to leave out; costs reading, but not decoding, of less than one epoch.
+        model_config: model with the image resizer; None: the configuration's.
+        cache_bytes: keep decoded images in memory if they need no more than this. The order differs between
+            a cached and an uncached run.
+
+    Returns:
+        `Batch`es of exactly `batch_size`.
+
+    Raises:
+        ConfigError: when something of the reader, resizer or augmentations is not supported.
+        DataError: when there are no records, or one is damaged.
+    """
+    reader = build_input_reader(config.train_input_reader, label_map, "train_input_reader")
+    augment = build_augmentations(config.train_config.data_augmentation_options)
+    resizer = model_image_resizer(model_config or config.model)
+    max_boxes = config.train_config.max_number_of_boxes
+    samples = _training_samples(reader, seed=seed, start=start_step * batch_size, cache_bytes=cache_bytes)
+
+    def to_element(seeded: SeededElement) -> Batch:
+        original_size = tf.shape(seeded.element.image)[:2]
+        sample = augment(seeded.element, seeded.seed)
+        return network_input(sample, resizer=resizer, max_boxes=max_boxes, original_size=original_size)
+
+    elements = samples.map(to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return batched(elements, batch_size, drop_remainder=True).prefetch(reader.prefetched_batches)
+
+
+def _training_samples(reader: Reader, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
+    """Return `SeededElement`s of samples from sample number `start` on."""
+    cached = reader.decoded_bytes(limit=cache_bytes) <= cache_bytes
+    examples = reader.examples() if cached or start else 0
+    epoch, place = divmod(start, examples) if examples else (0, 0)
+    if cached:
+        _LOG.info("%d training images are decoded once and kept in memory", examples)
+        return reader.shuffled_cached_samples(seed=seed, first_epoch=epoch, examples=examples).skip(place)
+    records = reader.shuffled_records(seed=seed, first_epoch=epoch).skip(place)
+    return records.map(
+        lambda seeded: seeded._replace(element=reader.decode_sample(seeded.element)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+def naming_bad_train_records(
+    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
+) -> AbstractContextManager[None]:
+    """Return a context in which a failure to read a training record names file and record.
+
+    Example:
+        with naming_bad_train_records(config, label_map=label_map):
+            for batch in build_train_dataset(...): ...
+    """
+    reader = build_input_reader(config.train_input_reader, label_map, "train_input_reader")
+    return naming_bad_records(reader.paths, reader.decode)
+
+
+def build_eval_dataset(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    *,
+    label_map: LabelMap,
+    batch_size: int = 1,
+    model_config: model_pb2.DetectionModel | None = None,
+) -> tf.data.Dataset:
+    """Build the dataset to compute losses on: each example once, in the records' order, not augmented.
+
+    Args:
+        config: its first eval_input_reader names the records.
+        label_map: class text to class id.
+        batch_size: B; the last batch may be smaller.
+        model_config: model with the image resizer; None: the configuration's.
+
+    Returns:
+        `Batch`es.
+
+    Raises:
+        ConfigError: when something of the reader or resizer is not supported.
+        DataError: when there are no records.
+    """
+    reader = _eval_reader(config, label_map)
+    resizer = model_image_resizer(model_config or config.model)
+
+    def to_element(sample: Sample) -> Batch:
+        size = tf.shape(sample.image)[:2]
+        return network_input(sample, resizer=resizer, max_boxes=reader.max_boxes, original_size=size)
+
+    elements = reader.ordered_samples().map(
+        to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    return batched(elements, batch_size, drop_remainder=False).prefetch(reader.prefetched_batches)
+
+
+def iterate_truth(
+    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
+) -> Iterator[tuple[np.ndarray, ImageTruth]]:
+    """Yield each evaluation image as it was recorded, uint8 [H, W, 3] RGB, with all its ground truth.
+
+    Args:
+        config: its first eval_input_reader names the records.
+        label_map: class text to class id.
+
+    Raises:
+        ConfigError: when something of the reader is not supported.
+        DataError: when there are no records, or one is damaged.
+    """
+    return _eval_reader(config, label_map).truth()
+
+
+def _eval_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
+    if not config.eval_input_reader:
+        raise ConfigError("expected an eval_input_reader, found none; add one", where="eval_input_reader")
+    return build_input_reader(config.eval_input_reader[0], label_map, "eval_input_reader[0]")

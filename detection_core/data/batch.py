@@ -1,0 +1,63 @@
+"""From a sample to the batch that a model takes."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from detection_core.data.resize import Resizer
+from detection_core.structures import Batch, GroundTruth, Images, Sample
+
+
+def pad_objects(truth: GroundTruth, count: int) -> GroundTruth:
+    """Pad or cut unbatched ground truth to `count` rows; added rows are zero and not valid."""
+
+    def pad(field: tf.Tensor) -> tf.Tensor:
+        room = [[0, count - tf.shape(field[:count])[0]]] + [[0, 0]] * (field.shape.rank - 1)
+        padded = tf.pad(field[:count], room)
+        padded.set_shape([count, *field.shape[1:]])
+        return padded
+
+    return GroundTruth(*[pad(field) for field in truth])
+
+
+def boxes_in_padded_image(boxes: tf.Tensor, true_size: tf.Tensor, padded_size: tf.Tensor) -> tf.Tensor:
+    """Turn [G, 4] normalised to the true image into normalised to the padded one.
+
+    Args:
+        boxes: float32 [G, 4].
+        true_size: int32 [2], rows and columns that hold the image.
+        padded_size: int32 [2], rows and columns of the network's input.
+    """
+    share = tf.cast(true_size, tf.float32) / tf.cast(padded_size, tf.float32)
+    return boxes * tf.tile(share, [2])
+
+
+def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_size: tf.Tensor) -> Batch:
+    """Resize a sample and pad its objects: one element of a batch, without the leading B.
+
+    Args:
+        sample: decoded, maybe augmented.
+        resizer: gives the network's input size.
+        max_boxes: G; objects beyond it are left out.
+        original_size: int32 [2], rows and columns of the image as decoded.
+
+    Returns:
+        Boxes are normalised to the network's input with its padding, as anchors are; where the resizer pads
+        nothing that is the true image.
+    """
+    image, masks, true_size = resizer(sample.image, sample.truth.masks)
+    image.set_shape(resizer.static_shape)
+    if masks.shape[1:] != [0, 0]:
+        masks.set_shape([None, *resizer.static_shape[:2]])
+    boxes = boxes_in_padded_image(sample.truth.boxes, true_size, tf.shape(image)[:2])
+    truth = pad_objects(sample.truth._replace(boxes=boxes, masks=masks), max_boxes)
+    return Batch(Images(image, true_size, original_size, sample.source_id), truth)
+
+
+def batched(elements: tf.data.Dataset, batch_size: int, *, drop_remainder: bool) -> tf.data.Dataset:
+    """Batch what `network_input` makes; images of one batch that differ in size are padded to the largest."""
+    fixed = elements.element_spec.images.pixels.shape.is_fully_defined()
+    masks = elements.element_spec.truth.masks.shape
+    if fixed and masks[1:].is_fully_defined():
+        return elements.batch(batch_size, drop_remainder=drop_remainder)
+    return elements.padded_batch(batch_size, drop_remainder=drop_remainder)

@@ -1,0 +1,182 @@
+"""Reading of a tf.Example record with the Object Detection API's feature keys."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from detection_core.ops.objects import keep_objects
+from detection_core.structures import GroundTruth, Sample
+
+MaskType = Literal["", "NUMERICAL_MASKS", "PNG_MASKS"]
+
+
+class NamedClass(Protocol):
+    """A label map's item, as far as decoding needs it."""
+
+    @property
+    def id(self) -> int:
+        """Class id, from 1."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Name in the records."""
+        ...
+
+    @property
+    def display_name(self) -> str:
+        """Another name that may be in the records; may be empty."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeOptions:
+    """What to read beside image and boxes.
+
+    Attributes:
+        masks: how instance masks are stored; empty: they are not read.
+        channels: colour channels to decode to.
+    """
+
+    masks: MaskType = ""
+    channels: int = 3
+
+
+class DecodedExample(NamedTuple):
+    """One record.
+
+    Attributes:
+        sample: image and objects.
+        difficult: bool [G], Pascal VOC's flag.
+    """
+
+    sample: Sample
+    difficult: tf.Tensor
+
+
+def class_text_table(items: Iterable[NamedClass]) -> tf.lookup.StaticHashTable:
+    """Make the table from class text to class id; unknown text gives -1.
+
+    Name and display name both count. Where two classes claim one text the larger id wins.
+    """
+    ids: dict[str, int] = {}
+    for item in items:
+        for text in {item.name, item.display_name} - {""}:
+            ids[text] = max(item.id, ids.get(text, item.id))
+    initializer = tf.lookup.KeyValueTensorInitializer(
+        tf.constant(list(ids), tf.string, [len(ids)]), tf.constant(list(ids.values()), tf.int64, [len(ids)])
+    )
+    return tf.lookup.StaticHashTable(initializer, default_value=-1)
+
+
+def _list_of(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
+    return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
+
+
+def _features(options: DecodeOptions) -> dict[str, Any]:
+    features: dict[str, Any] = {
+        "image/encoded": tf.io.FixedLenFeature([], tf.string, ""),
+        "image/source_id": tf.io.FixedLenFeature([], tf.string, ""),
+        "image/object/class/label": _list_of(tf.int64),
+        "image/object/class/text": _list_of(tf.string),
+        "image/object/weight": _list_of(tf.float32),
+        "image/object/area": _list_of(tf.float32),
+        "image/object/is_crowd": _list_of(tf.int64),
+        "image/object/difficult": _list_of(tf.int64),
+    }
+    for side in ("ymin", "xmin", "ymax", "xmax"):
+        features[f"image/object/bbox/{side}"] = _list_of(tf.float32)
+    if options.masks:
+        features["image/object/mask"] = _list_of(tf.string if options.masks == "PNG_MASKS" else tf.float32)
+    return features
+
+
+def _filled(values: tf.Tensor, count: tf.Tensor, default: float) -> tf.Tensor:
+    """Return the values, or `count` times the default where a record has none."""
+    missing = tf.fill([count], tf.cast(default, values.dtype))
+    return tf.cond(tf.size(values) > 0, lambda: values, lambda: missing)
+
+
+def _class_ids(fields: dict[str, tf.Tensor], table: tf.lookup.StaticHashTable | None) -> tf.Tensor:
+    """Return int64 [G]; text goes before the id where a label map is given, as the numbers may be stale."""
+    labels, texts = fields["image/object/class/label"], fields["image/object/class/text"]
+    if table is None:
+        return labels
+    return tf.cond(tf.size(texts) > 0, lambda: table.lookup(texts), lambda: labels)
+
+
+def _decode_png_mask(encoded: tf.Tensor) -> tf.Tensor:
+    mask = tf.io.decode_png(encoded, channels=1)
+    return tf.cast(mask[:, :, 0] > 0, tf.uint8)
+
+
+def _masks(
+    fields: dict[str, tf.Tensor], options: DecodeOptions, image: tf.Tensor, count: tf.Tensor
+) -> tf.Tensor:
+    """Return uint8 [G, h, w], zero where a record has no masks; statically [G, 0, 0] where none are read."""
+    if not options.masks:
+        return tf.ensure_shape(tf.zeros([count, 0, 0], tf.uint8), [None, 0, 0])
+    size = tf.shape(image)[:2]
+    none = tf.zeros(tf.concat([[count], size], 0), tf.uint8)
+    stored = fields["image/object/mask"]
+    if options.masks == "NUMERICAL_MASKS":
+        shape = tf.concat([[count], size], 0)
+        return tf.cond(
+            tf.size(stored) > 0, lambda: tf.cast(tf.reshape(stored, shape) > 0, tf.uint8), lambda: none
+        )
+    decoded = tf.TensorSpec([None, None], tf.uint8)
+    return tf.cond(
+        tf.size(stored) > 0,
+        lambda: tf.map_fn(_decode_png_mask, stored, fn_output_signature=decoded),
+        lambda: none,
+    )
+
+
+def decode_example(
+    serialized: tf.Tensor,
+    *,
+    table: tf.lookup.StaticHashTable | None = None,
+    options: DecodeOptions | None = None,
+) -> DecodedExample:
+    """Turn a serialised tf.Example into a sample.
+
+    Args:
+        serialized: string [].
+        table: `class_text_table`; without it only class ids in the record count.
+        options: what to read.
+
+    Returns:
+        The record as it is: a class may be -1 or below (unknown text) and a box may be NaN, see
+        `drop_unusable_objects`. A missing weight is 1, a missing area 0, a missing flag False.
+    """
+    options = options or DecodeOptions()
+    fields = tf.io.parse_single_example(serialized, _features(options))
+    image = tf.io.decode_image(fields["image/encoded"], channels=options.channels, expand_animations=False)
+    image.set_shape([None, None, options.channels])
+    sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
+    boxes = tf.stack(sides, axis=-1)
+    count = tf.shape(boxes)[0]
+    truth = GroundTruth(
+        boxes=boxes,
+        classes=tf.cast(_class_ids(fields, table) - 1, tf.int32),
+        weights=_filled(fields["image/object/weight"], count, 1.0),
+        is_crowd=tf.cast(_filled(fields["image/object/is_crowd"], count, 0), tf.bool),
+        area=_filled(fields["image/object/area"], count, 0.0),
+        valid=tf.ones([count], tf.bool),
+        masks=_masks(fields, options, image, count),
+    )
+    difficult = tf.cast(_filled(fields["image/object/difficult"], count, 0), tf.bool)
+    return DecodedExample(Sample(image, truth, fields["image/source_id"]), difficult)
+
+
+def drop_unusable_objects(decoded: DecodedExample) -> DecodedExample:
+    """Leave out objects with a NaN in the box or with a class that the label map does not know."""
+    truth = decoded.sample.truth
+    known = truth.classes >= 0
+    usable = known & tf.logical_not(tf.reduce_any(tf.math.is_nan(truth.boxes), axis=-1))
+    sample = decoded.sample._replace(truth=keep_objects(truth, usable))
+    return DecodedExample(sample, tf.boolean_mask(decoded.difficult, usable))

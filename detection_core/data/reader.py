@@ -1,0 +1,121 @@
+"""The records of one input reader, and how each is decoded."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core import files
+from detection_core.data.decode import DecodedExample, DecodeOptions, decode_example, drop_unusable_objects
+from detection_core.data.records import check_records, count_records, naming_bad_records
+from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
+from detection_core.structures import ImageTruth, Sample
+
+# Up to this many bytes of records all checksums are compared before anything else is done with them.
+_CHECKED_BYTES = 256 << 20
+_MEASURED_EXAMPLES = 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reader:
+    """Records on disk as samples.
+
+    Attributes:
+        paths: TFRecord files.
+        table: class text to class id, see `class_text_table`; None: only ids in the records count.
+        decoding: what to read of a record.
+        sequence: how records are read for training.
+        max_boxes: objects of an image beyond it are left out in evaluation.
+        prefetched_batches: batches made ahead; negative: chosen while running.
+    """
+
+    paths: tuple[str, ...]
+    table: tf.lookup.StaticHashTable | None = None
+    decoding: DecodeOptions = dataclasses.field(default_factory=DecodeOptions)
+    sequence: SequenceOptions = dataclasses.field(default_factory=SequenceOptions)
+    max_boxes: int = 100
+    prefetched_batches: int = tf.data.AUTOTUNE
+
+    def decode(self, record: tf.Tensor) -> DecodedExample:
+        """Decode one record, without the objects that cannot be used."""
+        return drop_unusable_objects(decode_example(record, table=self.table, options=self.decoding))
+
+    def decode_sample(self, record: tf.Tensor) -> Sample:
+        """Decode one record to what is trained on."""
+        return self.decode(record).sample
+
+    def examples(self) -> int:
+        """Count the examples of an epoch.
+
+        Raises:
+            DataError: when a file is damaged; in large sets only damage to its structure is seen here.
+        """
+        count = check_records if self._stored_bytes() <= _CHECKED_BYTES else count_records
+        records = sum(count(path) for path in self.paths)
+        return -(-records // max(1, self.sequence.sample_1_of_n_examples))
+
+    def decoded_bytes(self, *, limit: int) -> int:
+        """Estimate the bytes of all decoded images, from the first few; above `limit` it may be too low.
+
+        Raises:
+            DataError: when a record is damaged.
+        """
+        stored = self._stored_bytes()
+        if stored > limit:
+            return stored
+        sizes = [image.nbytes for image, _ in itertools.islice(self.truth(), _MEASURED_EXAMPLES)]
+        return round(float(np.mean(sizes)) * self.examples()) if sizes else 0
+
+    def _stored_bytes(self) -> int:
+        """Return the size of the files; remote ones are taken for large."""
+        local = not any(files.is_remote(path) for path in self.paths)
+        return sum(os.path.getsize(path) for path in self.paths) if local else 1 << 62
+
+    def ordered_samples(self) -> tf.data.Dataset:
+        """Return all samples once, in an order that depends on the files alone."""
+        return ordered_records(self.paths, self.sequence).map(
+            self.decode_sample, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
+
+    def shuffled_records(self, *, seed: int, first_epoch: int) -> tf.data.Dataset:
+        """Return undecoded records with seeds, epoch after epoch."""
+        epoch = shuffled_files(self.paths, self.sequence)
+        return shuffled_epochs(epoch, self.sequence, seed=seed, first_epoch=first_epoch)
+
+    def shuffled_cached_samples(self, *, seed: int, first_epoch: int, examples: int) -> tf.data.Dataset:
+        """Return samples with seeds, epoch after epoch, each decoded once and kept in memory."""
+        samples = self.ordered_samples().cache()
+        options = dataclasses.replace(self.sequence, shuffle_buffer_size=max(1, examples))
+        return shuffled_epochs(lambda _: samples, options, seed=seed, first_epoch=first_epoch)
+
+    def truth(self) -> Iterator[tuple[np.ndarray, ImageTruth]]:
+        """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.
+
+        Raises:
+            DataError: when a record is damaged or cannot be decoded, naming it.
+        """
+        decoded = ordered_records(self.paths, dataclasses.replace(self.sequence, num_readers=1)).map(
+            self.decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
+        with naming_bad_records(self.paths, self.decode):
+            for sample, difficult in decoded.prefetch(2).as_numpy_iterator():
+                yield sample.image, _image_truth(sample, difficult)
+
+
+def _image_truth(sample: Sample, difficult: np.ndarray) -> ImageTruth:
+    height, width = sample.image.shape[:2]
+    return ImageTruth(
+        source_id=sample.source_id.decode("utf-8", "replace"),
+        height=height,
+        width=width,
+        boxes=sample.truth.boxes,
+        classes=sample.truth.classes,
+        is_crowd=sample.truth.is_crowd,
+        area=sample.truth.area,
+        difficult=difficult,
+    )

@@ -1,0 +1,137 @@
+"""TFRecord files: which ones a pattern names, how many records they hold, which record is bad."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Callable, Iterator, Sequence
+
+import tensorflow as tf
+
+from detection_core import files
+from detection_core.errors import DataError
+
+# Each record is: length (8 bytes), its checksum (4), the data, their checksum (4).
+_HEADER_BYTES, _FOOTER_BYTES = 12, 4
+
+
+def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
+    """Return the files that the patterns name, in the patterns' order and sorted within each.
+
+    Raises:
+        DataError: when a pattern names no file, or there is no pattern.
+    """
+    if not patterns:
+        raise DataError("expected TFRecord files, found no pattern; set input_path", where=where)
+    paths: list[str] = []
+    for pattern in patterns:
+        found = files.glob(pattern)
+        if not found:
+            raise DataError(
+                f"expected TFRecord files, found none for {pattern!r}; correct input_path, or make "
+                "the records with ExampleGen first",
+                where=where,
+            )
+        paths += [path for path in found if path not in paths]
+    return paths
+
+
+def is_gzip(path: str) -> bool:
+    """Tell from its name whether a file is compressed."""
+    return path.endswith((".gz", ".gzip"))
+
+
+def read_records(path: tf.Tensor) -> tf.data.Dataset:
+    """Return the records of one file as string []; the path may be a tensor."""
+    compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")
+    return tf.data.TFRecordDataset(path, compression_type=tf.where(compressed, "GZIP", ""))
+
+
+def count_records(path: str) -> int:
+    """Count the records of one file; of an uncompressed local one only the lengths are read.
+
+    Raises:
+        DataError: when the file ends inside a record or is not a TFRecord file.
+    """
+    if files.is_remote(path) or is_gzip(path):
+        return check_records(path)
+    size, offset, count = os.path.getsize(path), 0, 0
+    with open(path, "rb") as file:
+        while offset < size:
+            header = os.pread(file.fileno(), _HEADER_BYTES, offset)
+            length = struct.unpack("<Q", header[:8])[0] if len(header) == _HEADER_BYTES else size
+            offset += _HEADER_BYTES + length + _FOOTER_BYTES
+            if offset > size:
+                raise _bad_record(path, count, "the file ends inside it, or it is no TFRecord file")
+            count += 1
+    return count
+
+
+def check_records(path: str) -> int:
+    """Read one file whole, comparing all checksums, and return how many records it has.
+
+    Raises:
+        DataError: naming the first record that is damaged.
+    """
+    count = 0
+    try:
+        return int(read_records(path).reduce(tf.constant(0, tf.int64), lambda n, _: n + 1))
+    except tf.errors.DataLossError as error:
+        with contextlib.suppress(tf.errors.DataLossError):
+            for _ in read_records(path):
+                count += 1
+        raise _bad_record(path, count, "its checksum does not fit, or the file ends inside it") from error
+
+
+def _bad_record(path: str, index: int, reason: str) -> DataError:
+    renamed = "" if is_gzip(path) else " (a GZIP file's name must end in .gz)"
+    return DataError(
+        f"expected an intact TFRecord, found record {index} damaged: {reason}{renamed}; make the file again "
+        "or leave it out of input_path",
+        where=f"{path}, record {index}",
+    )
+
+
+def check_readable(path: str, decode: Callable[[tf.Tensor], object]) -> None:
+    """Read and decode one file, record after record.
+
+    Raises:
+        DataError: naming the first record that is damaged or cannot be decoded.
+    """
+    check_records(path)
+    for index, record in enumerate(read_records(path)):
+        try:
+            decode(record)
+        except tf.errors.OpError as error:
+            raise DataError(
+                f"expected a tf.Example with an image, found one that does not decode ({_first_line(error)}); "
+                "make the file again with ExampleGen, which sets such records aside",
+                where=f"{path}, record {index}",
+            ) from error
+
+
+def _first_line(error: tf.errors.OpError) -> str:
+    text = error.message.split("}} ")[-1].strip()
+    return text.splitlines()[0][:200] if text else type(error).__name__
+
+
+@contextlib.contextmanager
+def naming_bad_records(paths: Sequence[str], decode: Callable[[tf.Tensor], object]) -> Iterator[None]:
+    """Turn a reading error of a tf.data pipeline inside the block into one that names file and record.
+
+    tf.data does not say which record it failed on, so the files are read again, only after a failure.
+
+    Args:
+        paths: the files that the pipeline reads.
+        decode: what it does to each record.
+
+    Raises:
+        DataError: naming the first bad record. An error that no record explains is raised as it was.
+    """
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.UnknownError):
+        for path in paths:
+            check_readable(path, decode)
+        raise

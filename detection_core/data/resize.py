@@ -1,0 +1,243 @@
+"""Image resizers: an image of any size to what the network takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from detection_core.ops.resampling import Method, resize_masks, resize_pixels
+
+
+class Resized(NamedTuple):
+    """A resized image.
+
+    Attributes:
+        image: float32 [h, w, c], 0..255.
+        masks: uint8 [G, h, w], resized with nearest neighbour; zero-sized where not used.
+        true_size: int32 [2], rows and columns that hold the image; the rest is padding.
+    """
+
+    image: tf.Tensor
+    masks: tf.Tensor
+    true_size: tf.Tensor
+
+
+class Resizer(Protocol):
+    """An image resizer.
+
+    `static_shape` tells (height, width, channels) of its output, None where they depend on the image.
+    """
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        ...
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        ...
+
+
+def pad_bottom_right(image: tf.Tensor, size: tf.Tensor, value: tuple[float, ...] = ()) -> tf.Tensor:
+    """Pad float32 [H, W, c] below and to the right up to `size`, with zero or a value a channel."""
+    room = size - tf.shape(image)[:2]
+    paddings = [[0, room[0]], [0, room[1]], [0, 0]]
+    if not value:
+        return tf.pad(image, paddings)
+    colour = tf.constant(value, tf.float32)
+    return tf.pad(image - colour, paddings) + colour
+
+
+def pad_masks(masks: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Pad [G, H, W] below and to the right with zero; zero-sized masks stay as they are."""
+    if masks.shape[1:] == [0, 0]:
+        return masks
+    room = size - tf.shape(masks)[1:]
+    return tf.pad(masks, [[0, 0], [0, room[0]], [0, room[1]]])
+
+
+def _finish(image: tf.Tensor, masks: tf.Tensor, true_size: tf.Tensor, gray: bool) -> Resized:
+    if gray and image.shape[-1] == 3:
+        image = tf.image.rgb_to_grayscale(image)
+    return Resized(image, masks, true_size)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FixedShapeResizer:
+    """Stretch every image to one size, whatever its aspect ratio.
+
+    Attributes:
+        height: rows.
+        width: columns.
+        resize_method: interpolation.
+        convert_to_grayscale: give one channel.
+    """
+
+    height: int = 300
+    width: int = 300
+    resize_method: Method = "BILINEAR"
+    convert_to_grayscale: bool = False
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        return self.height, self.width, 1 if self.convert_to_grayscale else 3
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        size = tf.constant([self.height, self.width], tf.int32)
+        resized = resize_pixels(image, size, self.resize_method)
+        return _finish(resized, resize_masks(masks, size), size, self.convert_to_grayscale)
+
+
+def _scaled_size(size: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.round(tf.cast(size, tf.float32) * scale), tf.int32)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeepAspectRatioResizer:
+    """Scale until the shorter side is `min_dimension`, or less where the longer would pass `max_dimension`.
+
+    Attributes:
+        min_dimension: wanted length of the shorter side, pixels.
+        max_dimension: bound of the longer side, pixels.
+        resize_method: interpolation.
+        pad_to_max_dimension: pad below and to the right to a square of `max_dimension`.
+        convert_to_grayscale: give one channel, after padding.
+        per_channel_pad_value: colour of the padding; empty: 0.
+    """
+
+    min_dimension: int = 600
+    max_dimension: int = 1024
+    resize_method: Method = "BILINEAR"
+    pad_to_max_dimension: bool = False
+    convert_to_grayscale: bool = False
+    per_channel_pad_value: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that cross, and a colour without one value a channel.
+
+        Raises:
+            ValueError: for either.
+        """
+        if self.min_dimension > self.max_dimension:
+            raise ValueError(
+                f"min_dimension ({self.min_dimension}) must not be above max_dimension ({self.max_dimension})"
+            )
+        if len(self.per_channel_pad_value) not in (0, 3):
+            raise ValueError(
+                f"per_channel_pad_value needs 3 values or none, found {len(self.per_channel_pad_value)}"
+            )
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        side = self.max_dimension if self.pad_to_max_dimension else None
+        return side, side, 1 if self.convert_to_grayscale else 3
+
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size before padding, of an image of int32 [2] `size`."""
+        sides = tf.cast(size, tf.float32)
+        large = _scaled_size(size, self.min_dimension / tf.reduce_min(sides))
+        small = _scaled_size(size, self.max_dimension / tf.reduce_max(sides))
+        return tf.where(tf.reduce_max(large) > self.max_dimension, small, large)
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        size = self.resized_size(tf.shape(image)[:2])
+        resized, masks = resize_pixels(image, size, self.resize_method), resize_masks(masks, size)
+        if self.pad_to_max_dimension:
+            square = tf.fill([2], self.max_dimension)
+            resized = pad_bottom_right(resized, square, self.per_channel_pad_value)
+            masks = pad_masks(masks, square)
+        return _finish(resized, masks, size, self.convert_to_grayscale)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConditionalShapeResizer:
+    """Scale, keeping the aspect ratio, only images that are too large or too small.
+
+    Unlike in the other resizers the corner samples of input and output coincide, as published detectors with
+    this resizer were trained so.
+
+    Attributes:
+        condition: GREATER: bring the longer side down to the threshold; SMALLER: the shorter up to it.
+        size_threshold: pixels.
+        resize_method: interpolation.
+        convert_to_grayscale: give one channel.
+    """
+
+    condition: Literal["GREATER", "SMALLER"] = "GREATER"
+    size_threshold: int = 300
+    resize_method: Method = "BILINEAR"
+    convert_to_grayscale: bool = False
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        return None, None, 1 if self.convert_to_grayscale else 3
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        size = tf.shape(image)[:2]
+        if self.condition == "GREATER":
+            side = tf.reduce_max(size)
+            applies = side > self.size_threshold
+        else:
+            side = tf.reduce_min(size)
+            applies = side < self.size_threshold
+        scaled = _scaled_size(size, self.size_threshold / tf.cast(side, tf.float32))
+        size = tf.where(applies, scaled, size)
+        resized = resize_pixels(image, size, self.resize_method, align_corners=True)
+        masks = resize_masks(masks, size, align_corners=True)
+        return _finish(resized, masks, size, self.convert_to_grayscale)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PadToMultipleResizer:
+    """Pad below and to the right so that both sides are multiples.
+
+    Attributes:
+        multiple: of pixels.
+        convert_to_grayscale: give one channel.
+    """
+
+    multiple: int = 1
+    convert_to_grayscale: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a multiple below one.
+
+        Raises:
+            ValueError: for it.
+        """
+        if self.multiple <= 0:
+            raise ValueError(f"multiple must be above 0, found {self.multiple}")
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        return None, None, 1 if self.convert_to_grayscale else 3
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        size = tf.shape(image)[:2]
+        padded = (size + self.multiple - 1) // self.multiple * self.multiple
+        resized = pad_bottom_right(tf.cast(image, tf.float32), padded)
+        return _finish(resized, pad_masks(masks, padded), size, self.convert_to_grayscale)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IdentityResizer:
+    """Leave every image as it is."""
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        return None, None, 3
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Give back uint8 or float32 [H, W, 3] as float32, and the masks."""
+        return Resized(tf.cast(image, tf.float32), masks, tf.shape(image)[:2])

@@ -1,0 +1,49 @@
+"""Interpolation of images and masks.
+
+Sample k of the output lies at k * (input size / output size) of the input, without the half-pixel shift of
+newer TensorFlow functions, because published detectors were trained that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import tensorflow as tf
+
+Method = Literal["BILINEAR", "NEAREST_NEIGHBOR", "BICUBIC", "AREA"]
+
+_INTERPOLATIONS: dict[str, Callable[..., tf.Tensor]] = {
+    "BILINEAR": tf.raw_ops.ResizeBilinear,
+    "NEAREST_NEIGHBOR": tf.raw_ops.ResizeNearestNeighbor,
+    "BICUBIC": tf.raw_ops.ResizeBicubic,
+    "AREA": tf.raw_ops.ResizeArea,
+}
+
+
+def resize_pixels(
+    image: tf.Tensor, size: tf.Tensor, method: Method = "BILINEAR", *, align_corners: bool = False
+) -> tf.Tensor:
+    """Resize [H, W, c], uint8 or float32, to float32 [h, w, c]; size is int32 [2]."""
+    channels = image.shape[-1]
+    resized = _INTERPOLATIONS[method](images=image[tf.newaxis], size=size, align_corners=align_corners)[0]
+    resized.set_shape([None, None, channels])
+    return tf.cast(resized, tf.float32)
+
+
+def resize_masks(masks: tf.Tensor, size: tf.Tensor, *, align_corners: bool = False) -> tf.Tensor:
+    """Resize [G, H, W] with nearest neighbour; zero-sized masks stay as they are."""
+    if masks.shape[1:] == [0, 0]:
+        return masks
+    count = tf.shape(masks)[0]
+
+    def resize() -> tf.Tensor:
+        images = masks[..., tf.newaxis]
+        return tf.raw_ops.ResizeNearestNeighbor(images=images, size=size, align_corners=align_corners)[..., 0]
+
+    def empty() -> tf.Tensor:
+        return tf.zeros(tf.concat([[count], size], 0), masks.dtype)
+
+    resized = tf.cond(tf.size(masks) > 0, resize, empty)
+    resized.set_shape([None, None, None])
+    return resized

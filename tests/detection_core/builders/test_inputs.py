@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.builders.inputs import (
+    build_eval_dataset,
+    build_train_dataset,
+    iterate_truth,
+    naming_bad_train_records,
+)
+from detection_core.data.label_map import LabelMap, LabelMapItem
+from detection_core.errors import ConfigError, DataError
+from detection_core.protos import pipeline_pb2
+from tests.detection_core.data.record_files import example, numbered_example, write_records
+
+LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
+CONFIG = """
+model { ssd { num_classes: 3 image_resizer { fixed_shape_resizer { height: 8 width: 10 } } } }
+train_config {
+  max_number_of_boxes: 5
+  data_augmentation_options { random_horizontal_flip {} }
+  data_augmentation_options { ssd_random_crop {} }
+  data_augmentation_options { random_adjust_brightness {} }
+}
+train_input_reader { %s tf_record_input_reader { input_path: "%s" } }
+eval_input_reader { max_number_of_boxes: 4 tf_record_input_reader { input_path: "%s" } }
+"""
+
+
+def _config(pattern: str, reader: str = "") -> Any:
+    return text_format.Parse(CONFIG % (reader, pattern, pattern), pipeline_pb2.TrainEvalPipelineConfig())
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> str:
+    numbers = iter(range(23))
+    for shard, count in enumerate((9, 3, 11)):
+        write_records(
+            tmp_path / f"examples-0000{shard}-of-00003.tfrecord",
+            [numbered_example(next(numbers)) for _ in range(count)],
+        )
+    return str(tmp_path / "examples-?????-of-00003.tfrecord")
+
+
+def _ids(batches: list[Any]) -> list[int]:
+    return [int(i) for batch in batches for i in batch.images.source_ids]
+
+
+def _train(config: Any, steps: int, **options: Any) -> list[Any]:
+    dataset = build_train_dataset(config, label_map=LABEL_MAP, batch_size=4, **options)
+    return list(dataset.take(steps).as_numpy_iterator())
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
+def test_every_epoch_holds_each_example_once_in_another_order(records: str, cache_bytes: int) -> None:
+    ids = _ids(_train(_config(records), 23, seed=5, cache_bytes=cache_bytes))
+    epochs = [ids[i : i + 23] for i in range(0, 92, 23)]
+    assert all(sorted(epoch) == list(range(23)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+
+
+@pytest.mark.parametrize("start", [1, 5, 6, 17])
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
+def test_resuming_gives_the_rest_of_the_uninterrupted_run(records: str, start: int, cache_bytes: int) -> None:
+    config = _config(records, "shuffle_buffer_size: 7 read_block_length: 2")
+    whole = _train(config, 20, seed=3, cache_bytes=cache_bytes)
+    rest = _train(config, 20 - start, seed=3, start_step=start, cache_bytes=cache_bytes)
+    for expected, found in zip(whole[start:], rest, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, expected, found)
+
+
+def test_the_seed_decides_order_and_augmentation(records: str) -> None:
+    config = _config(records)
+    first, again, other = (_train(config, 3, seed=seed) for seed in (1, 1, 2))
+    tf.nest.map_structure(np.testing.assert_array_equal, first, again)
+    assert _ids(first) != _ids(other)
+
+
+def test_the_same_image_is_augmented_anew_every_epoch(records: str) -> None:
+    batches = _train(_config(records), 23, seed=0)
+    pixels = [
+        p for b in batches for p, i in zip(b.images.pixels, b.images.source_ids, strict=True) if i == b"4"
+    ]
+    assert len(pixels) == 4
+    assert all(np.abs(a - b).max() > 0 for a, b in zip(pixels, pixels[1:], strict=False))
+
+
+def test_neighbouring_seeds_do_not_share_epochs(records: str) -> None:
+    config = _config(records)
+    one, two = _ids(_train(config, 23, seed=1)), _ids(_train(config, 23, seed=2))
+    assert one[23:46] != two[:23]
+
+
+def test_batches_have_static_shapes(records: str) -> None:
+    spec = build_train_dataset(_config(records), label_map=LABEL_MAP, batch_size=4, seed=0).element_spec
+    assert spec.images.pixels.shape == [4, 8, 10, 3]
+    assert spec.truth.boxes.shape == [4, 5, 4]
+    assert spec.truth.masks.shape == [4, 5, 0, 0]
+    assert all(s.shape.is_fully_defined() for s in tf.nest.flatten(spec))
+
+
+def test_without_shuffling_the_records_come_in_order(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(5)])
+    assert _ids(_train(_config(path, "shuffle: false"), 3, seed=0)) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
+
+
+def test_gzip_is_known_by_the_file_name(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord.gz", [numbered_example(i) for i in range(4)])
+    assert sorted(_ids(_train(_config(path), 1, seed=0))) == [0, 1, 2, 3]
+
+
+def test_one_of_n_examples_and_a_number_of_epochs(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(12)])
+    ids = _ids(_train(_config(path, "sample_1_of_n_examples: 3 num_epochs: 2"), 9, seed=0))
+    assert sorted(ids) == [0, 0, 3, 3, 6, 6, 9, 9]
+
+
+def test_evaluation_reads_each_example_once_in_order_and_unchanged(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(5)])
+    dataset = build_eval_dataset(_config(path), label_map=LABEL_MAP, batch_size=2)
+    batches = list(dataset.as_numpy_iterator())
+    assert _ids(batches) == [0, 1, 2, 3, 4]
+    assert batches[0].truth.boxes.shape == (2, 4, 4)
+    assert batches[0].truth.valid.tolist() == [[True, True, False, False]] * 2
+    np.testing.assert_array_equal(batches[0].images.original_sizes, [[6, 9], [6, 9]])
+
+
+def test_truth_is_that_of_the_original_image(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i, objects=7) for i in range(3)])
+    found = list(iterate_truth(_config(path), label_map=LABEL_MAP))
+    assert [truth.source_id for _, truth in found] == ["0", "1", "2"]
+    image, truth = found[0]
+    assert image.shape == (6, 9, 3) and image.dtype == np.uint8
+    assert (truth.height, truth.width) == (6, 9)
+    assert truth.boxes.shape == (7, 4) and not truth.difficult.any() and not truth.is_crowd.any()
+
+
+def test_a_pattern_without_files_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nothing-here.*correct input_path"):
+        _train(_config(str(tmp_path / "nothing-here*")), 1, seed=0)
+
+
+def _damage(path: str, at: float = 0.5) -> None:
+    data = bytearray(Path(path).read_bytes())
+    data[int(len(data) * at)] ^= 0xFF
+    Path(path).write_bytes(data)
+
+
+def test_a_damaged_record_is_named_before_training(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(8)])
+    _damage(path)
+    with pytest.raises(DataError, match=r"a\.tfrecord, record [345]: .*damaged"):
+        _train(_config(path), 1, seed=0)
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(4)])
+    Path(path).write_bytes(Path(path).read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"a\.tfrecord, record 3"):
+        list(iterate_truth(_config(path), label_map=LABEL_MAP))
+
+
+def test_an_image_that_does_not_decode_is_named_while_training(tmp_path: Path) -> None:
+    broken = example({"image/encoded": [b"no image"], "image/source_id": [b"17"]})
+    records = [numbered_example(i) for i in range(20)]
+    path = write_records(tmp_path / "a.tfrecord", [*records, broken])
+    config = _config(path)
+    with (
+        pytest.raises(DataError, match=r"a\.tfrecord, record 20: .*does not decode"),
+        naming_bad_train_records(config, label_map=LABEL_MAP),
+    ):
+        _train(config, 12, seed=0)
+
+
+@pytest.mark.parametrize(
+    "reader", ["num_keypoints: 3", "load_multiclass_scores: true", "input_type: TF_SEQUENCE_EXAMPLE"]
+)
+def test_what_is_not_read_is_refused_by_name(records: str, reader: str) -> None:
+    with pytest.raises(ConfigError, match=r"train_input_reader\." + reader.split(":", maxsplit=1)[0]):
+        _train(_config(records, reader), 1, seed=0)

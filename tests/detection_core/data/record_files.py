@@ -1,0 +1,62 @@
+"""Small TFRecord files made for tests."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+
+
+def image_bytes(height: int, width: int, number: int = 0, kind: str = "PNG") -> bytes:
+    """An image that differs from number to number."""
+    rng = np.random.default_rng(number)
+    pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def _feature(values: Sequence[Any]) -> tf.train.Feature:
+    if isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def example(fields: dict[str, Sequence[Any]]) -> bytes:
+    """Serialise a tf.Example."""
+    features = {key: _feature(values) for key, values in fields.items() if len(values)}
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def numbered_example(number: int, *, height: int = 6, width: int = 9, objects: int = 2) -> bytes:
+    """The record number `number` of a set: its source id is the number."""
+    rng = np.random.default_rng(number)
+    low = rng.uniform(0.0, 0.5, (objects, 2))
+    high = low + rng.uniform(0.1, 0.4, (objects, 2))
+    return example(
+        {
+            "image/encoded": [image_bytes(height, width, number)],
+            "image/source_id": [str(number).encode()],
+            "image/object/bbox/ymin": [float(v) for v in low[:, 0]],
+            "image/object/bbox/xmin": [float(v) for v in low[:, 1]],
+            "image/object/bbox/ymax": [float(v) for v in high[:, 0]],
+            "image/object/bbox/xmax": [float(v) for v in high[:, 1]],
+            "image/object/class/label": [int(v) for v in rng.integers(1, 4, objects)],
+        }
+    )
+
+
+def write_records(path: Path, records: Sequence[bytes]) -> str:
+    """Write a TFRecord file, compressed if its name says so."""
+    compression = "GZIP" if path.suffix == ".gz" else ""
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)
