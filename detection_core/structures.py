@@ -94,7 +94,7 @@ class AnchorTargets(NamedTuple):
 
     Attributes:
         class_targets: float32 [B, A, C + 1], background first.
-        class_weights: float32 [B, A, C + 1].
+        class_weights: float32 [B, A, 1] or [B, A, C + 1], broadcast against class_targets.
         box_targets: float32 [B, A, 4], encoded.
         box_weights: float32 [B, A].
         matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.

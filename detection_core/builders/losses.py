@@ -1,0 +1,196 @@
+"""Loss messages to the losses of an anchor-based detector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from detection_core.builders.oneof import build_oneof
+from detection_core.errors import ConfigError
+from detection_core.losses.base import ClassificationLoss, LocalizationLoss
+from detection_core.losses.dice import DiceLoss
+from detection_core.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
+from detection_core.losses.hard_examples import HardExampleMiner, HardExampleOptions, MiningLoss
+from detection_core.losses.iou import GiouLoss, IouLoss
+from detection_core.losses.sampling import BalancedSampler
+from detection_core.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
+from detection_core.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
+from detection_core.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
+from detection_core.losses.ssd_losses import SsdLosses
+from detection_core.protos import losses_pb2
+
+
+def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> ClassificationLoss:
+    # An alpha that is not set means no balance at all, which is not the same as alpha 0.
+    alpha = message.alpha if message.HasField("alpha") else None
+    return SigmoidFocalLoss(gamma=message.gamma, alpha=alpha)
+
+
+def _logit_scale(message: Any) -> float:
+    if not message.logit_scale > 0:
+        raise ConfigError(
+            f"expected logit_scale above 0, found {message.logit_scale:g}; 1 leaves logits alone"
+        )
+    return float(message.logit_scale)
+
+
+def _smooth_l1(message: losses_pb2.WeightedSmoothL1LocalizationLoss) -> LocalizationLoss:
+    if not message.delta > 0:
+        raise ConfigError(f"expected delta above 0, found {message.delta:g}; use l1_localization_loss for 0")
+    return SmoothL1Loss(delta=message.delta)
+
+
+# `anchorwise_output` is left over from a time when losses were reduced: the reference ignores it as well.
+CLASSIFICATION_LOSSES: dict[str, Callable[[Any], ClassificationLoss]] = {
+    "bootstrapped_sigmoid": lambda message: BootstrappedSigmoidLoss(
+        alpha=message.alpha, hard_bootstrap=message.hard_bootstrap
+    ),
+    "penalty_reduced_logistic_focal_loss": lambda message: PenaltyReducedFocalLoss(
+        alpha=message.alpha, beta=message.beta
+    ),
+    "weighted_dice_classification_loss": lambda message: DiceLoss(
+        squared_normalization=message.squared_normalization
+    ),
+    "weighted_logits_softmax": lambda message: SoftmaxAgainstLogitsLoss(logit_scale=_logit_scale(message)),
+    "weighted_sigmoid": lambda message: SigmoidLoss(),
+    "weighted_sigmoid_focal": _focal,
+    "weighted_softmax": lambda message: SoftmaxLoss(logit_scale=_logit_scale(message)),
+}
+
+LOCALIZATION_LOSSES: dict[str, Callable[[Any], LocalizationLoss]] = {
+    "l1_localization_loss": lambda message: L1Loss(),
+    "weighted_giou": lambda message: GiouLoss(),
+    "weighted_iou": lambda message: IouLoss(),
+    "weighted_l2": lambda message: L2Loss(),
+    "weighted_smooth_l1": _smooth_l1,
+}
+
+MINING_LOSSES: dict[int, MiningLoss] = {
+    losses_pb2.HardExampleMiner.BOTH: MiningLoss.BOTH,
+    losses_pb2.HardExampleMiner.CLASSIFICATION: MiningLoss.CLASSIFICATION,
+    losses_pb2.HardExampleMiner.LOCALIZATION: MiningLoss.LOCALIZATION,
+}
+
+
+def build_classification_loss(
+    message: losses_pb2.ClassificationLoss, where: str = "classification_loss"
+) -> ClassificationLoss:
+    """Build the classification loss that a message describes.
+
+    Args:
+        message: the message.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        The loss.
+
+    Raises:
+        ConfigError: when none is set, or its values are refused.
+    """
+    return build_oneof(message, "classification_loss", CLASSIFICATION_LOSSES, where)
+
+
+def build_localization_loss(
+    message: losses_pb2.LocalizationLoss, where: str = "localization_loss"
+) -> LocalizationLoss:
+    """Build the localisation loss that a message describes.
+
+    Args:
+        message: the message.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        The loss.
+
+    Raises:
+        ConfigError: when none is set, or its values are refused.
+    """
+    return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES, where)
+
+
+def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
+    """Build the miner of a Loss message, or None when it has none.
+
+    Args:
+        message: the whole loss, as the weights of the two losses decide what is hard.
+
+    Returns:
+        The miner or None.
+    """
+    if not message.HasField("hard_example_miner"):
+        return None
+    miner = message.hard_example_miner
+    options = HardExampleOptions(
+        num_hard_examples=max(miner.num_hard_examples, 0),
+        iou_threshold=miner.iou_threshold,
+        loss=MINING_LOSSES[miner.loss_type],
+        max_negatives_per_positive=max(miner.max_negatives_per_positive, 0),
+        min_negatives_per_image=miner.min_negatives_per_image,
+        classification_weight=message.classification_weight,
+        localization_weight=message.localization_weight,
+    )
+    return HardExampleMiner(options)
+
+
+def build_losses(message: losses_pb2.Loss, where: str = "loss") -> SsdLosses:
+    """Build all losses of an anchor-based detector.
+
+    Args:
+        message: the message.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        The losses, their weights and what chooses the anchors that count.
+
+    Raises:
+        ConfigError: when a loss is missing, settings contradict each other, or one is not supported.
+    """
+    _refuse(message, where)
+    return SsdLosses(
+        classification=build_classification_loss(message.classification_loss, f"{where}.classification_loss"),
+        localization=build_localization_loss(message.localization_loss, f"{where}.localization_loss"),
+        classification_weight=message.classification_weight,
+        localization_weight=message.localization_weight,
+        hard_example_miner=build_hard_example_miner(message),
+        random_example_sampler=_sampler(message, where),
+    )
+
+
+def _sampler(message: losses_pb2.Loss, where: str) -> BalancedSampler | None:
+    if not message.HasField("random_example_sampler"):
+        return None
+    fraction = message.random_example_sampler.positive_sample_fraction
+    if not 0.0 < fraction <= 1.0:
+        raise ConfigError(
+            f"expected positive_sample_fraction in (0, 1], found {fraction:g}",
+            where=f"{where}.random_example_sampler",
+        )
+    return BalancedSampler(positive_fraction=fraction)
+
+
+def _refuse(message: losses_pb2.Loss, where: str) -> None:
+    focal = message.classification_loss.HasField("weighted_sigmoid_focal")
+    if focal and message.HasField("hard_example_miner"):
+        raise ConfigError(
+            "expected weighted_sigmoid_focal or hard_example_miner, found both; focal loss already turns "
+            "to the hard examples: remove hard_example_miner",
+            where=f"{where}.hard_example_miner",
+        )
+    if message.HasField("hard_example_miner") and message.HasField("random_example_sampler"):
+        raise ConfigError(
+            "expected hard_example_miner or random_example_sampler, found both; remove one",
+            where=f"{where}.random_example_sampler",
+        )
+    if message.expected_loss_weights != losses_pb2.Loss.NONE:
+        raise ConfigError(
+            "expected expected_loss_weights NONE, found "
+            f"{losses_pb2.Loss.ExpectedLossWeights.Name(message.expected_loss_weights)}, which is not "
+            "supported; use weighted_sigmoid_focal or hard_example_miner against many negatives",
+            where=f"{where}.expected_loss_weights",
+        )
+    if message.HasField("equalization_loss") and message.equalization_loss.weight:
+        raise ConfigError(
+            f"expected equalization_loss.weight 0, found {message.equalization_loss.weight:g}, which is not "
+            "supported; use weighted_sigmoid_focal against rare classes",
+            where=f"{where}.equalization_loss",
+        )

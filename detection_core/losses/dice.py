@@ -1,0 +1,39 @@
+"""Overlap of whole maps, for segmentation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DiceLoss:
+    """One minus the Dice coefficient of predicted and true map, class by class.
+
+    Milletari et al., V-Net, 2016.
+
+    Attributes:
+        squared_normalization: whether predicted and true map are squared first.
+    """
+
+    squared_normalization: bool
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every class, over all pixels together.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            target: float32 [B, A, K], in [0, 1].
+            weights: float32 [B, A, 1] or [B, A, K].
+
+        Returns:
+            float32 [B, K].
+        """
+        probability = tf.sigmoid(prediction)
+        if self.squared_normalization:
+            probability, target = tf.square(probability), tf.square(target)
+        probability, target = probability * weights, target * weights
+        shared = 2.0 * tf.reduce_sum(probability * target, axis=1)
+        total = tf.reduce_sum(probability + target, axis=1)
+        return 1.0 - tf.math.divide_no_nan(shared, total)

@@ -1,0 +1,77 @@
+"""Cross entropy that looks away from easy examples."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+# Probabilities are kept this far from 0 and 1 before a logarithm.
+PROBABILITY_MARGIN = 1e-4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SigmoidFocalLoss:
+    """Sigmoid cross entropy times the power of how wrong the model is.
+
+    Lin et al., Focal Loss for Dense Object Detection, 2017.
+
+    Attributes:
+        gamma: exponent; 0 gives plain cross entropy.
+        alpha: weight of positives, with 1 - alpha for negatives; None weighs both by 1.
+    """
+
+    gamma: float
+    alpha: float | None
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            target: float32 [B, A, K], in [0, 1].
+            weights: float32 [B, A, 1] or [B, A, K].
+
+        Returns:
+            float32 [B, A, K].
+        """
+        loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=prediction)
+        if self.gamma:
+            probability = tf.sigmoid(prediction)
+            wrong = target * (1.0 - probability) + (1.0 - target) * probability
+            loss *= tf.square(wrong) if self.gamma == 2.0 else tf.pow(wrong, self.gamma)
+        if self.alpha is not None:
+            loss *= target * self.alpha + (1.0 - target) * (1.0 - self.alpha)
+        return loss * weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PenaltyReducedFocalLoss:
+    """Focal loss on heatmaps, with less penalty close to a peak.
+
+    Zhou et al., Objects as Points, 2019. A target of exactly 1 is a positive, anything less a negative.
+
+    Attributes:
+        alpha: focal exponent.
+        beta: exponent of one minus the target, which spares the neighbourhood of peaks.
+    """
+
+    alpha: float
+    beta: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every pixel and class.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            target: float32 [B, A, K], in [0, 1].
+            weights: float32 [B, A, 1] or [B, A, K].
+
+        Returns:
+            float32 [B, A, K].
+        """
+        probability = tf.clip_by_value(tf.sigmoid(prediction), PROBABILITY_MARGIN, 1.0 - PROBABILITY_MARGIN)
+        positive = tf.pow(1.0 - probability, self.alpha) * tf.math.log(probability)
+        negative = tf.pow(probability, self.alpha) * tf.math.log(1.0 - probability)
+        negative *= tf.pow(1.0 - target, self.beta)
+        return -tf.where(target == 1.0, positive, negative) * weights

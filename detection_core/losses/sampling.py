@@ -1,0 +1,54 @@
+"""Counts a random sample of the anchors, with a given share of positives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BalancedSampler:
+    """Draws positives and negatives in a fixed proportion, for every image of a batch at once.
+
+    Attributes:
+        positive_fraction: largest share of positives in a sample.
+    """
+
+    positive_fraction: float
+
+    def sample(self, candidates: tf.Tensor, positive: tf.Tensor, size: int | None = None) -> tf.Tensor:
+        """Choose the anchors that count.
+
+        Args:
+            candidates: bool [B, A], anchors that may be drawn.
+            positive: bool [B, A], which of them are positives.
+            size: anchors to draw from each image; None draws every positive, and negatives to the share.
+
+        Returns:
+            bool [B, A].
+        """
+        positive &= candidates
+        negative = candidates & ~positive
+        if size is None:
+            drawn_positive = positive
+            counted = tf.cast(_count(positive), tf.float32)
+            share = 1.0 - self.positive_fraction
+            most_negatives = tf.cast(counted * (share / self.positive_fraction), tf.int32)
+        else:
+            drawn_positive = _draw(
+                positive, tf.fill(tf.shape(positive)[:1], int(self.positive_fraction * size))
+            )
+            most_negatives = size - _count(drawn_positive)
+        return drawn_positive | _draw(negative, most_negatives)
+
+
+def _count(mask: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+
+
+def _draw(mask: tf.Tensor, most: tf.Tensor) -> tf.Tensor:
+    """Keep a random subset of at most `most` [B] true elements of each row of `mask` [B, A]."""
+    order = tf.where(mask, tf.random.uniform(tf.shape(mask)), 2.0)
+    rank = tf.argsort(tf.argsort(order, axis=1), axis=1)
+    return mask & (rank < most[:, tf.newaxis])

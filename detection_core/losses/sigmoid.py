@@ -1,0 +1,57 @@
+"""Cross entropy of independent classes, plain and bootstrapped."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class SigmoidLoss:
+    """Sigmoid cross entropy of each class on its own."""
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            target: float32 [B, A, K], in [0, 1].
+            weights: float32 [B, A, 1] or [B, A, K].
+
+        Returns:
+            float32 [B, A, K].
+        """
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=prediction) * weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BootstrappedSigmoidLoss:
+    """Sigmoid cross entropy against a mixture of the target and the model's own opinion.
+
+    Reed et al., Training Deep Neural Networks on Noisy Labels with Bootstrapping, 2014.
+
+    Attributes:
+        alpha: share of the given target, in [0, 1].
+        hard_bootstrap: whether the opinion is rounded to 0 or 1.
+    """
+
+    alpha: float
+    hard_bootstrap: bool
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            target: float32 [B, A, K], in [0, 1].
+            weights: float32 [B, A, 1] or [B, A, K].
+
+        Returns:
+            float32 [B, A, K].
+        """
+        opinion = tf.sigmoid(prediction)
+        if self.hard_bootstrap:
+            opinion = tf.cast(opinion > 0.5, prediction.dtype)
+        mixed = self.alpha * target + (1.0 - self.alpha) * opinion
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=mixed, logits=prediction) * weights

@@ -1,0 +1,93 @@
+"""Distances of box codes: smooth L1, L2 and L1."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+
+class _ComparesCodes:
+    @property
+    def compares_boxes(self) -> bool:
+        """Whether it needs decoded boxes rather than codes."""
+        return False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SmoothL1Loss(_ComparesCodes):
+    """Squared error near zero and a straight line beyond, summed over the code.
+
+    Girshick, Fast R-CNN, 2015.
+
+    Attributes:
+        delta: distance at which the line begins, and its slope.
+    """
+
+    delta: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor.
+
+        Args:
+            prediction: float32 [B, A, K].
+            target: float32 [B, A, K].
+            weights: float32 [B, A].
+
+        Returns:
+            float32 [B, A].
+        """
+        distance = tf.abs(prediction - target)
+        near = tf.minimum(distance, self.delta)
+        loss = 0.5 * tf.square(near) + self.delta * (distance - near)
+        return tf.reduce_sum(loss, axis=-1) * weights
+
+
+@dataclasses.dataclass(frozen=True)
+class L2Loss(_ComparesCodes):
+    """Half the squared error, summed over the code. The weight counts before the square."""
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor.
+
+        Args:
+            prediction: float32 [B, A, K].
+            target: float32 [B, A, K].
+            weights: float32 [B, A].
+
+        Returns:
+            float32 [B, A].
+        """
+        difference = (prediction - target) * weights[..., tf.newaxis]
+        return 0.5 * tf.reduce_sum(tf.square(difference), axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class L1Loss(_ComparesCodes):
+    """Absolute error, summed over the code."""
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor.
+
+        Args:
+            prediction: float32 [B, A, K].
+            target: float32 [B, A, K].
+            weights: float32 [B, A].
+
+        Returns:
+            float32 [B, A].
+        """
+        return tf.reduce_sum(self.elementwise(prediction, target, weights[..., tf.newaxis]), axis=-1)
+
+    def elementwise(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every number of the code.
+
+        Args:
+            prediction: float32 [..., K].
+            target: float32 [..., K].
+            weights: float32, broadcastable to [..., K].
+
+        Returns:
+            float32 [..., K].
+        """
+        return tf.abs(prediction - target) * weights

@@ -1,0 +1,58 @@
+"""Cross entropy of classes that compete."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftmaxLoss:
+    """Softmax cross entropy over the class axis.
+
+    Attributes:
+        logit_scale: the logits are divided by it.
+    """
+
+    logit_scale: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            target: float32 [B, A, K], probabilities.
+            weights: float32 [B, A, 1] or [B, A, K], averaged over the classes.
+
+        Returns:
+            float32 [B, A].
+        """
+        logits = prediction / self.logit_scale
+        loss = tf.nn.softmax_cross_entropy_with_logits(labels=target, logits=logits)
+        return loss * tf.reduce_mean(weights, axis=-1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftmaxAgainstLogitsLoss:
+    """Softmax cross entropy against targets that are logits themselves, as from a teacher.
+
+    Attributes:
+        logit_scale: logits of prediction and target are divided by it.
+    """
+
+    logit_scale: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            target: float32 [B, A, K], logits.
+            weights: float32 [B, A, 1] or [B, A, K], averaged over the classes.
+
+        Returns:
+            float32 [B, A].
+        """
+        probabilities = tf.nn.softmax(target / self.logit_scale)
+        return SoftmaxLoss(logit_scale=self.logit_scale)(prediction, probabilities, weights)

@@ -1,0 +1,123 @@
+"""What each anchor should have predicted: class, box and their weights, for a whole batch at once."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from detection_core.box_coders.base import BoxCoder
+from detection_core.matchers.base import UNMATCHED, Matcher
+from detection_core.ops.similarities import Similarity
+from detection_core.structures import AnchorTargets, GroundTruth
+
+
+class AnchorTargetAssigner:
+    """Matches anchors with ground truth and writes classification and box targets.
+
+    Padded rows of the ground truth never match. A row of weight 0 is not forced onto an anchor, but an
+    anchor that is similar enough still matches it, and so counts neither as positive nor as negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        similarity: Similarity,
+        matcher: Matcher,
+        box_coder: BoxCoder,
+        num_classes: int,
+        negative_class_weight: float = 1.0,
+        add_background_class: bool = True,
+        encode_background_as_zeros: bool = False,
+    ) -> None:
+        """Make an assigner from its parts.
+
+        Args:
+            similarity: measure of a box and an anchor.
+            matcher: decides from the similarities.
+            box_coder: writes the box targets.
+            num_classes: C, without background.
+            negative_class_weight: classification weight of anchors without an object.
+            add_background_class: whether class targets have a background column in front of the C classes.
+            encode_background_as_zeros: whether an anchor without an object has zeros in all columns, rather
+                than a one in the background column.
+        """
+        self.box_coder = box_coder
+        self.num_classes = num_classes
+        self._similarity = similarity
+        self._matcher = matcher
+        self._negative_class_weight = negative_class_weight
+        self._background_columns = int(add_background_class)
+        # one_hot writes zeros for -1.
+        self._unmatched_column = 0 if add_background_class and not encode_background_as_zeros else -1
+
+    @property
+    def target_columns(self) -> int:
+        """Columns of the class targets: C, or C + 1 with a background column."""
+        return self.num_classes + self._background_columns
+
+    def match(self, anchors: tf.Tensor, truth: GroundTruth) -> tf.Tensor:
+        """Decide which object each anchor stands for.
+
+        Args:
+            anchors: float32 [A, 4], in the frame of the boxes.
+            truth: ground truth of a batch.
+
+        Returns:
+            int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
+        """
+        similarity = self._similarity(truth.boxes, anchors[tf.newaxis])
+        similarity = tf.where(truth.valid[..., tf.newaxis], similarity, -float("inf"))
+        return self._matcher.match(similarity, truth.valid & (truth.weights > 0.0))
+
+    def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
+        """Write the targets of a batch.
+
+        Args:
+            anchors: float32 [A, 4], in the frame of the boxes.
+            truth: ground truth of a batch.
+
+        Returns:
+            The targets; class_weights is float32 [B, A, 1], as one weight serves all columns.
+        """
+        with tf.name_scope("assign_anchor_targets"):
+            matched = tf.stop_gradient(self.match(anchors, truth))
+            positive = matched >= 0
+            weights = _gather(truth.weights, matched, positive)
+            negative_weight = tf.where(matched == UNMATCHED, self._negative_class_weight, 0.0)
+            class_weights = tf.where(positive, weights, negative_weight)
+            return AnchorTargets(
+                class_targets=self._class_targets(truth.classes, matched, positive),
+                class_weights=class_weights[..., tf.newaxis],
+                box_targets=self._box_targets(anchors, truth.boxes, matched, positive),
+                box_weights=weights,
+                matched=matched,
+            )
+
+    def _class_targets(self, classes: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
+        columns = _gather(classes, matched, positive) + self._background_columns
+        columns = tf.where(positive, columns, self._unmatched_column)
+        return tf.one_hot(columns, self.target_columns, dtype=tf.float32)
+
+    def _box_targets(
+        self, anchors: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor
+    ) -> tf.Tensor:
+        # Anchors without an object encode themselves, so that no logarithm of zero is ever taken.
+        own = tf.broadcast_to(anchors, tf.concat([tf.shape(matched), [4]], axis=0))
+        chosen = tf.where(positive[..., tf.newaxis], _gather(boxes, matched, positive), own)
+        codes = self.box_coder.encode(chosen, anchors)
+        return tf.where(positive[..., tf.newaxis], codes, 0.0)
+
+
+def _gather(rows: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
+    """Take the matched row of each anchor, and zeros where there is none.
+
+    Args:
+        rows: [B, G, ...], values of the ground truth.
+        matched: int32 [B, A].
+        positive: bool [B, A].
+
+    Returns:
+        [B, A, ...].
+    """
+    # The zero row in front serves anchors without an object, also in a batch without any.
+    padding = [[0, 0], [1, 0]] + [[0, 0]] * (len(rows.shape) - 2)
+    return tf.gather(tf.pad(rows, padding), tf.where(positive, matched + 1, 0), batch_dims=1)

@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.builders import losses as builders
+from detection_core.errors import ConfigError
+from detection_core.losses import masking
+from detection_core.protos import losses_pb2
+from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.detection_core.losses import test_focal
+
+CASES = load_cases(test_focal.__file__, "losses")
+CALLED = [case for case in CASES.values() if "prediction" in case.inputs and case.config]
+MINED = [case for case in CASES.values() if "location_losses" in case.inputs]
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
+
+
+def _message(text: str) -> losses_pb2.Loss:
+    return text_format.Parse(text, losses_pb2.Loss())
+
+
+def _loss(case: GoldenCase):
+    message = _message(case.config)
+    if message.HasField("classification_loss"):
+        return builders.build_classification_loss(message.classification_loss)
+    loss = builders.build_localization_loss(message.localization_loss)
+    # The golden of L1 was taken before the sum over the code, with a weight for each of its numbers.
+    return loss.elementwise if case.name == "l1" else loss
+
+
+def _arguments(case: GoldenCase):
+    """Prediction, target and weights with the options of the reference's call applied."""
+    prediction, target, weights = (tf.constant(case.inputs[k]) for k in ("prediction", "target", "weights"))
+    if "class_indices" in case.params:
+        weights = masking.only_classes(weights, case.params["class_indices"], target.shape[-1])
+    if "losses_mask" in case.params:
+        weights = masking.only_images(weights, tf.constant(case.params["losses_mask"]))
+    return prediction, target, weights
+
+
+@pytest.mark.parametrize("case", CALLED, ids=lambda case: case.name)
+def test_golden_loss_and_gradient(case: GoldenCase):
+    loss, (prediction, target, weights) = _loss(case), _arguments(case)
+    with tf.GradientTape() as tape:
+        tape.watch(prediction)
+        if case.params.get("ignore_nan_targets"):
+            target = masking.replace_nan_targets(prediction, target)
+        value = loss(prediction, target, weights)
+    expected = case.outputs["loss"].reshape(value.shape)
+    np.testing.assert_allclose(value, expected, **TOLERANCE)
+    np.testing.assert_allclose(tape.gradient(value, prediction), case.outputs["grad"], **TOLERANCE)
+
+
+def test_every_arm_has_a_golden():
+    messages = [_message(case.config) for case in CALLED]
+    arms = {m.classification_loss.WhichOneof("classification_loss") for m in messages} - {None}
+    assert arms == set(builders.CLASSIFICATION_LOSSES)
+    arms = {m.localization_loss.WhichOneof("localization_loss") for m in messages} - {None}
+    assert arms == set(builders.LOCALIZATION_LOSSES)
+
+
+@pytest.mark.parametrize("case", MINED, ids=lambda case: case.name)
+def test_golden_miner(case: GoldenCase):
+    miner = builders.build_hard_example_miner(_message(case.config))
+    inputs = case.inputs
+    matched = inputs.get("match_results", np.zeros(inputs["cls_losses"].shape, np.int32))
+    found = miner.mine(inputs["location_losses"], inputs["cls_losses"], inputs["decoded_boxes"], matched)
+    np.testing.assert_allclose(found.localization, case.outputs["mined_location_loss"], **TOLERANCE)
+    np.testing.assert_allclose(found.classification, case.outputs["mined_cls_loss"], **TOLERANCE)
+
+
+def test_miner_defaults():
+    facts = CASES["hard_example_miner_defaults"].facts["value"]
+    miner = builders.build_hard_example_miner(_message("hard_example_miner {}")).options
+    assert miner.num_hard_examples == facts["num_hard_examples"]
+    assert miner.iou_threshold == pytest.approx(facts["iou_threshold"])
+    assert miner.loss is builders.MINING_LOSSES[facts["loss_type"]]
+    assert miner.max_negatives_per_positive == facts["max_negatives_per_positive"]
+
+
+PAIR = "classification_loss { weighted_sigmoid {} } localization_loss { weighted_smooth_l1 {} } "
+
+
+def test_losses_of_a_detector():
+    losses = builders.build_losses(_message(PAIR + "classification_weight: 2 localization_weight: 0.5"))
+    assert (losses.classification_weight, losses.localization_weight) == (2.0, 0.5)
+    assert losses.hard_example_miner is None
+    assert losses.random_example_sampler is None
+    sampled = builders.build_losses(_message(PAIR + "random_example_sampler {}"))
+    assert sampled.random_example_sampler.positive_fraction == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("localization_loss { weighted_l2 {} }", "loss.classification_loss"),
+        ("classification_loss { weighted_sigmoid {} }", "loss.localization_loss"),
+        (
+            "classification_loss { weighted_sigmoid_focal {} } localization_loss { weighted_l2 {} } "
+            "hard_example_miner {}",
+            "loss.hard_example_miner",
+        ),
+        (PAIR + "hard_example_miner {} random_example_sampler {}", "loss.random_example_sampler"),
+        (PAIR + "random_example_sampler { positive_sample_fraction: 0 }", "loss.random_example_sampler"),
+        (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "loss.expected_loss_weights"),
+        (PAIR + "equalization_loss { weight: 1 }", "loss.equalization_loss"),
+        (
+            "classification_loss { weighted_softmax { logit_scale: 0 } } "
+            "localization_loss { weighted_l2 {} }",
+            "loss.classification_loss.weighted_softmax",
+        ),
+        (
+            "classification_loss { weighted_sigmoid {} } "
+            "localization_loss { weighted_smooth_l1 { delta: 0 } }",
+            "loss.localization_loss.weighted_smooth_l1",
+        ),
+    ],
+)
+def test_refusals_name_the_place(text, place):
+    with pytest.raises(ConfigError) as caught:
+        builders.build_losses(_message(text))
+    assert caught.value.where == place
