@@ -1,0 +1,58 @@
+"""Generated modules and the .proto files must belong together."""
+
+import subprocess
+import sys
+
+import pytest
+
+from detection_core.protos import compile as compiling
+
+pytest.importorskip("grpc_tools")
+
+
+def test_checked_in_modules_are_what_the_compiler_gives():
+    assert compiling.drifted_files() == []
+    assert compiling.main(["--check"]) == 0
+
+
+@pytest.fixture
+def copied_protos(tmp_path, monkeypatch):
+    """A source root of its own with two files of the schema, compiled."""
+    folder = tmp_path / "detection_core" / "protos"
+    folder.mkdir(parents=True)
+    for name in ("fpn.proto", "matcher.proto", "argmax_matcher.proto", "bipartite_matcher.proto"):
+        (folder / name).write_bytes((compiling.FOLDER / name).read_bytes())
+    monkeypatch.setattr(compiling, "FOLDER", folder)
+    monkeypatch.setattr(compiling, "SOURCE_ROOT", tmp_path)
+    compiling.recompile()
+    return folder
+
+
+def test_a_changed_proto_is_found_and_recompiled(copied_protos, capsys):
+    proto = copied_protos / "fpn.proto"
+    proto.write_text(proto.read_text().replace("default = 256", "default = 128"))
+    assert compiling.main(["--check"]) == 1
+    assert "fpn_pb2.py differs" in capsys.readouterr().err
+    assert compiling.main([]) == 0
+    assert compiling.main(["--check"]) == 0
+
+
+def test_a_module_without_its_proto_is_found_and_removed(copied_protos):
+    (copied_protos / "fpn.proto").unlink()
+    assert compiling.drifted_files() == ["fpn_pb2.py", "fpn_pb2.pyi"]
+    compiling.recompile()
+    assert not list(copied_protos.glob("fpn_pb2*"))
+
+
+def test_a_proto_that_does_not_compile_is_an_error(copied_protos):
+    (copied_protos / "fpn.proto").write_text("message {")
+    with pytest.raises(RuntimeError, match="protoc ended with status 1"):
+        compiling.drifted_files()
+
+
+def test_messages_import_without_heavy_libraries():
+    code = (
+        "import sys; import detection_core.protos.pipeline_pb2; import detection_core.config.load; "
+        "sys.exit(any(name in sys.modules for name in ('tensorflow', 'numpy', 'grpc_tools')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

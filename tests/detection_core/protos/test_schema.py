@@ -1,0 +1,102 @@
+"""The compiled messages against the facts that existing configs and records rely on."""
+
+import importlib
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
+
+import detection_core.protos
+
+FACTS = json.loads((Path(__file__).parent / "data" / "schema.json").read_text())
+PREFIX = f".{FACTS['package']}."
+KINDS = {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}
+LABELS = {number: name.removeprefix("LABEL_").lower() for name, number in FieldDescriptorProto.Label.items()}
+
+
+def compiled(name: str) -> FileDescriptorProto:
+    module = importlib.import_module(f"detection_core.protos.{name.removesuffix('.proto')}_pb2")
+    file = FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(file)
+    return file
+
+
+def literal(text: str, kind: str) -> object:
+    """A default in a form that does not depend on how the number was written."""
+    if kind == "float":
+        return struct.unpack("f", struct.pack("f", float(text)))[0]
+    return text
+
+
+def fact_field(text: str) -> dict:
+    declaration, *options = text.split("; ")
+    left, number = declaration.rsplit(" = ", 1)
+    label, *kind, name = left.split(" ")
+    field = {"label": label, "type": " ".join(kind), "name": name, "number": int(number)}
+    for option in options:
+        key, _, value = option.partition(" ")
+        field[key] = literal(json.loads(value), kind[0]) if key == "default" else value
+    return field
+
+
+def compiled_field(field: FieldDescriptorProto, message: DescriptorProto) -> dict:
+    kind = KINDS[field.type]
+    full = f"{kind} {field.type_name.removeprefix(PREFIX)}" if field.type_name else kind
+    result = {"label": LABELS[field.label], "type": full, "name": field.name, "number": field.number}
+    if field.HasField("default_value"):
+        result["default"] = literal(field.default_value, kind)
+    if field.HasField("oneof_index"):
+        result["oneof"] = message.oneof_decl[field.oneof_index].name
+    if field.options.deprecated:
+        result["deprecated"] = ""
+    return result
+
+
+def enum_values(enums: list[EnumDescriptorProto]) -> dict:
+    return {enum.name: {value.name: value.number for value in enum.value} for enum in enums}
+
+
+def walk(messages: list[DescriptorProto], scope: str = "") -> Iterator[tuple[str, DescriptorProto]]:
+    for message in messages:
+        yield scope + message.name, message
+        yield from walk(message.nested_type, f"{scope}{message.name}.")
+
+
+def by_number(fields: list[dict]) -> list[dict]:
+    return sorted(fields, key=lambda field: field["number"])
+
+
+def test_every_file_of_the_schema_is_there_and_no_other():
+    folder = Path(detection_core.protos.__file__).parent
+    assert {path.name for path in folder.glob("*.proto")} == set(FACTS["files"])
+
+
+@pytest.mark.parametrize("name", sorted(FACTS["files"]))
+def test_messages_equal_the_facts(name):
+    file, facts = compiled(name), FACTS["files"][name]
+    assert file.package == FACTS["package"]
+    assert file.syntax in ("", "proto2")
+    assert enum_values(file.enum_type) == facts["enums"]
+    messages = dict(walk(file.message_type))
+    assert set(messages) == set(facts["messages"])
+    for full_name, fact in facts["messages"].items():
+        message = messages[full_name]
+        expected = by_number([fact_field(text) for text in fact["fields"]])
+        assert by_number([compiled_field(f, message) for f in message.field]) == expected, full_name
+        assert enum_values(message.enum_type) == fact.get("enums", {})
+        assert [[r.start, r.end] for r in message.extension_range] == fact.get("extension_ranges", [])
+        assert [[r.start, r.end] for r in message.reserved_range] == fact.get("reserved_ranges", [])
+        assert message.options.map_entry == fact.get("map_entry", False)
+
+
+def test_the_facts_are_the_whole_schema():
+    messages = [fact for file in FACTS["files"].values() for fact in file["messages"].values()]
+    assert (len(FACTS["files"]), sum(len(message["fields"]) for message in messages)) == (34, 824)
