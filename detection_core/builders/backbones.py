@@ -1,0 +1,153 @@
+"""SsdFeatureExtractor messages -> the feature maps of a network."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from detection_core.builders.hyperparams import build_hyperparams
+from detection_core.errors import ConfigError
+from detection_core.models.backbones import mobilenet_v2
+from detection_core.models.hyperparams import LayerHyperparams
+from detection_core.models.necks.extra_layers import ExtraLayersOptions, extra_layers
+from detection_core.models.necks.fpn import FpnOptions, feature_pyramid
+from detection_core.models.network_layers import NetworkLayers
+from detection_core.protos import ssd_pb2
+
+Ends = Mapping[str, tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BackboneEntry:
+    """A feature extractor that configs name by `type`.
+
+    Attributes:
+        family: the backbone's family.
+        neck: "extra_layers", "fpn" or "bifpn".
+        preprocessing: name in `models.preprocessing.PREPROCESSORS`.
+        hyperparams: of the backbone, where the config does not override them.
+        backbone: adds the backbone to a network: (inputs, layers, message) -> named features.
+        maps: names of the features that the neck of an extra_layers extractor starts with.
+    """
+
+    family: str
+    neck: str
+    preprocessing: str
+    hyperparams: LayerHyperparams
+    backbone: Callable[[tf.Tensor, NetworkLayers, Any], Ends]
+    maps: tuple[str, ...] = ()
+
+
+def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
+    options = mobilenet_v2.MobileNetV2Options(
+        depth_multiplier=message.depth_multiplier, min_depth=message.min_depth
+    )
+    return mobilenet_v2.mobilenet_v2(inputs, layers, options)
+
+
+BACKBONES: dict[str, BackboneEntry] = {
+    "ssd_mobilenet_v2_keras": BackboneEntry(
+        family="mobilenet_v2",
+        neck="extra_layers",
+        preprocessing="unit_range",
+        hyperparams=mobilenet_v2.DEFAULT_HYPERPARAMS,
+        backbone=_mobilenet_v2,
+        maps=("level_4_expanded", "level_5"),
+    ),
+    "ssd_mobilenet_v2_fpn_keras": BackboneEntry(
+        family="mobilenet_v2",
+        neck="fpn",
+        preprocessing="unit_range",
+        hyperparams=mobilenet_v2.DEFAULT_HYPERPARAMS,
+        backbone=_mobilenet_v2,
+    ),
+}
+
+
+def find_backbone(message: ssd_pb2.SsdFeatureExtractor, where: str) -> BackboneEntry:
+    """Look the extractor's type up.
+
+    Raises:
+        ConfigError: for an unknown type.
+    """
+    entry = BACKBONES.get(message.type)
+    if entry is not None:
+        return entry
+    keras_type = f"{message.type}_keras"
+    advice = f"TensorFlow 2's name is {keras_type}" if keras_type in BACKBONES else "use one of these"
+    raise ConfigError(
+        f"expected one of {', '.join(BACKBONES)}, found {message.type!r}; {advice}", where=f"{where}.type"
+    )
+
+
+def build_feature_maps(
+    message: ssd_pb2.SsdFeatureExtractor, inputs: tf.Tensor, layers: NetworkLayers, where: str
+) -> list[tf.Tensor]:
+    """Add backbone and neck to a network.
+
+    Args:
+        message: the extractor.
+        inputs: float32 [B, H, W, 3], preprocessed.
+        layers: maker of layers; its hyperparameters are replaced.
+        where: field path of the message, for errors.
+
+    Returns:
+        Feature maps, finest first.
+
+    Raises:
+        ConfigError: when the message contradicts the extractor's type.
+    """
+    entry = find_backbone(message, where)
+    own = build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams")
+    override = message.override_base_feature_extractor_hyperparams
+    explicit = message.use_explicit_padding
+    hyperparams = own if override else entry.hyperparams
+    ends = entry.backbone(inputs, layers.under(hyperparams, explicit_padding=explicit), message)
+    neck = NECKS[entry.neck]
+    return neck(entry, message, ends, layers.under(own, explicit_padding=explicit), where)
+
+
+def _extra_layers(
+    entry: BackboneEntry, message: Any, ends: Ends, layers: NetworkLayers, where: str
+) -> list[tf.Tensor]:
+    most = len(entry.maps) + 4
+    if not 1 <= message.num_layers <= most:
+        raise ConfigError(
+            f"expected 1 to {most} feature maps, found {message.num_layers}; change num_layers",
+            where=f"{where}.num_layers",
+        )
+    options = ExtraLayersOptions(
+        num_layers=message.num_layers,
+        depth_multiplier=message.depth_multiplier,
+        min_depth=message.min_depth,
+        use_depthwise=message.use_depthwise,
+    )
+    return extra_layers([ends[name] for name in entry.maps], layers, options)
+
+
+def _fpn(
+    entry: BackboneEntry, message: Any, ends: Ends, layers: NetworkLayers, where: str
+) -> list[tf.Tensor]:
+    pyramid = message.fpn
+    levels = {int(name[-1]): features for name, features in ends.items() if name[-1].isdigit()}
+    if not 2 <= pyramid.min_level <= min(5, pyramid.max_level):
+        raise ConfigError(
+            f"expected 2 <= min_level <= 5 and min_level <= max_level, found {pyramid.min_level} and"
+            f" {pyramid.max_level}; change the levels",
+            where=f"{where}.fpn.min_level",
+        )
+    depth = max(int(pyramid.additional_layer_depth * message.depth_multiplier), message.min_depth)
+    options = FpnOptions(
+        min_level=pyramid.min_level,
+        max_level=pyramid.max_level,
+        channels=depth,
+        use_depthwise=message.use_depthwise,
+    )
+    return feature_pyramid(levels, layers, options)
+
+
+Neck = Callable[[BackboneEntry, Any, Ends, NetworkLayers, str], list[tf.Tensor]]
+NECKS: dict[str, Neck] = {"extra_layers": _extra_layers, "fpn": _fpn}

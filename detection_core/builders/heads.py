@@ -1,0 +1,121 @@
+"""BoxPredictor messages -> prediction heads and the hyperparameters of their layers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from detection_core.builders.hyperparams import build_hyperparams
+from detection_core.errors import ConfigError
+from detection_core.models.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
+from detection_core.models.heads.predictions import PredictionHead
+from detection_core.models.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.models.hyperparams import LayerHyperparams
+from detection_core.protos import box_predictor_pb2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeadPlan:
+    """A head and what its layers are made with.
+
+    Attributes:
+        head: adds the layers to a network.
+        hyperparams: of the layers.
+        code_clip: smallest and largest box code; minus and plus infinity for no bounds.
+    """
+
+    head: PredictionHead
+    hyperparams: LayerHyperparams
+    code_clip: tuple[float, float] = (-math.inf, math.inf)
+
+
+def _clip_range(message: Any) -> tuple[float, float]:
+    if not message.HasField("box_encodings_clip_range"):
+        return -math.inf, math.inf
+    return message.box_encodings_clip_range.min, message.box_encodings_clip_range.max
+
+
+def _check_code_size(message: Any, where: str) -> None:
+    if message.box_code_size != 4:
+        raise ConfigError(
+            f"expected 4, the size of the codes of one-stage detectors' box coders, found"
+            f" {message.box_code_size}; remove the field",
+            where=f"{where}.box_code_size",
+        )
+
+
+def _options(options_class: type, message: Any, **by_hand: Any) -> Any:
+    """Fill the options whose fields carry the message's field names."""
+    names = {field.name for field in dataclasses.fields(options_class)} - set(by_hand)
+    return options_class(**{name: getattr(message, name) for name in sorted(names)}, **by_hand)
+
+
+def _convolutional(message: Any, where: str) -> HeadPlan:
+    _check_code_size(message, where)
+    if message.apply_sigmoid_to_scores:
+        raise ConfigError(
+            "expected false, found true: scores are made from logits in one place;"
+            " set post_processing.score_converter: SIGMOID instead",
+            where=f"{where}.apply_sigmoid_to_scores",
+        )
+    if message.min_depth > message.max_depth:
+        raise ConfigError(
+            f"expected min_depth to be at most max_depth, found {message.min_depth} and {message.max_depth};"
+            " raise max_depth",
+            where=f"{where}.min_depth",
+        )
+    return HeadPlan(
+        head=ConvolutionalHead(_options(ConvolutionalHeadOptions, message)),
+        hyperparams=build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams"),
+        code_clip=_clip_range(message),
+    )
+
+
+SCORE_CONVERTERS = {
+    box_predictor_pb2.WeightSharedConvolutionalBoxPredictor.IDENTITY: "identity",
+    box_predictor_pb2.WeightSharedConvolutionalBoxPredictor.SIGMOID: "sigmoid",
+}
+
+
+def _weight_shared(message: Any, where: str) -> HeadPlan:
+    _check_code_size(message, where)
+    if message.num_layers_before_predictor > 0 and message.depth <= 0:
+        raise ConfigError(
+            f"expected a positive number of channels for the {message.num_layers_before_predictor} layers"
+            f" before the predictor, found {message.depth}; set depth",
+            where=f"{where}.depth",
+        )
+    converter = SCORE_CONVERTERS[message.score_converter]
+    return HeadPlan(
+        head=WeightSharedHead(_options(WeightSharedHeadOptions, message, score_converter=converter)),
+        hyperparams=build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams"),
+        code_clip=_clip_range(message),
+    )
+
+
+BOX_PREDICTORS: dict[str, Callable[[Any, str], HeadPlan]] = {
+    "convolutional_box_predictor": _convolutional,
+    "weight_shared_convolutional_box_predictor": _weight_shared,
+}
+UNSUPPORTED_BOX_PREDICTORS = {
+    "mask_rcnn_box_predictor": "it is the second stage of faster_rcnn; a one-stage detector uses"
+    " weight_shared_convolutional_box_predictor",
+    "rfcn_box_predictor": "R-FCN exists in TensorFlow 1 only; use weight_shared_convolutional_box_predictor",
+}
+
+
+def build_head(message: box_predictor_pb2.BoxPredictor, where: str) -> HeadPlan:
+    """Read the prediction head of a one-stage detector.
+
+    Raises:
+        ConfigError: when no head is set or it is one that one-stage detectors do not have.
+    """
+    arm = message.WhichOneof("box_predictor_oneof")
+    if arm in BOX_PREDICTORS:
+        return BOX_PREDICTORS[arm](getattr(message, arm), f"{where}.{arm}")
+    reason = UNSUPPORTED_BOX_PREDICTORS.get(arm or "", "set one")
+    raise ConfigError(
+        f"expected one of {', '.join(BOX_PREDICTORS)}, found {arm or 'none'}: {reason}", where=where
+    )

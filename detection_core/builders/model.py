@@ -1,0 +1,134 @@
+"""DetectionModel messages -> detectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tf_keras
+
+from detection_core.anchors.base import AnchorGenerator
+from detection_core.builders.anchors import build_anchor_generator
+from detection_core.builders.backbones import build_feature_maps, find_backbone
+from detection_core.builders.heads import HeadPlan, build_head
+from detection_core.errors import ConfigError
+from detection_core.models.base import DetectionModel
+from detection_core.models.heads.predictions import HeadOutputs
+from detection_core.models.hyperparams import Penalty
+from detection_core.models.network_layers import NetworkLayers, pad_to_multiple
+from detection_core.models.ssd import SsdModel, SsdOptions, SsdParts
+from detection_core.protos import image_resizer_pb2, model_pb2, ssd_pb2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuiltNetwork:
+    """A network before the rest of the detector is put around it.
+
+    Attributes:
+        network: preprocessed images -> (box codes, class logits).
+        map_shapes: rows and columns of each feature map, finest first.
+        penalties: "layer/weight" -> penalty.
+    """
+
+    network: tf_keras.Model
+    map_shapes: list[tuple[int, int]]
+    penalties: dict[str, Penalty]
+
+
+def build_detection_model(message: model_pb2.DetectionModel, *, seed: int = 0) -> DetectionModel:
+    """Build the detector that a config describes.
+
+    Args:
+        message: the `model` of a pipeline.config.
+        seed: of the first weights, which depend on it and on their names only.
+
+    Raises:
+        ConfigError: when the message names something that does not exist here or contradicts itself.
+    """
+    arm = message.WhichOneof("model")
+    if arm != "ssd":
+        raise ConfigError(f"expected ssd, found {arm or 'none'}; use a one-stage detector", where="model")
+    return _build_ssd(message.ssd, "model.ssd", seed)
+
+
+def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
+    if message.num_classes < 1:
+        raise ConfigError(
+            f"expected at least one class, found {message.num_classes}; set num_classes",
+            where=f"{where}.num_classes",
+        )
+    input_size = network_input_size(message.image_resizer, f"{where}.image_resizer")
+    generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
+    plan = build_head(message.box_predictor, f"{where}.box_predictor")
+    outputs = HeadOutputs(
+        anchors_per_location=generator.num_anchors_per_location(),
+        num_class_slots=message.num_classes + int(message.add_background_class),
+    )
+    built = _build_network(message, plan, outputs, input_size, seed)
+    options = SsdOptions(
+        num_classes=message.num_classes,
+        input_size=input_size,
+        preprocessing=find_backbone(message.feature_extractor, f"{where}.feature_extractor").preprocessing,
+        code_clip=plan.code_clip,
+    )
+    anchors = _lay_anchors(generator, built.map_shapes, input_size)
+    parts = SsdParts(options=options, anchors=anchors, penalties=built.penalties)
+    return SsdModel(built.network, parts)
+
+
+def network_input_size(message: image_resizer_pb2.ImageResizer, where: str) -> tuple[int, int]:
+    """Rows and columns that every image has after resizing and padding.
+
+    Raises:
+        ConfigError: when the resizer gives images of different sizes, which no one-stage detector's network
+            takes here.
+    """
+    arm = message.WhichOneof("image_resizer_oneof")
+    resizer: Any = getattr(message, arm or "", None)
+    if arm == "fixed_shape_resizer":
+        return resizer.height, resizer.width
+    if arm == "keep_aspect_ratio_resizer" and resizer.pad_to_max_dimension:
+        return resizer.max_dimension, resizer.max_dimension
+    raise ConfigError(
+        "expected a resizer with one output size, fixed_shape_resizer or keep_aspect_ratio_resizer with"
+        f" pad_to_max_dimension: true, found {arm or 'none'}; change the image_resizer",
+        where=where,
+    )
+
+
+def _build_network(
+    message: ssd_pb2.Ssd, plan: HeadPlan, outputs: HeadOutputs, input_size: tuple[int, int], seed: int
+) -> BuiltNetwork:
+    where = "model.ssd.feature_extractor"
+    layers = NetworkLayers(
+        hyperparams=plan.hyperparams, freeze_batch_norm=message.freeze_batchnorm, seed=seed
+    )
+    inputs = tf_keras.Input((*input_size, 3), name="image")
+    padded = pad_to_multiple(inputs, message.feature_extractor.pad_to_multiple)
+    maps = build_feature_maps(message.feature_extractor, padded, layers, where)
+    if len(maps) != len(outputs.anchors_per_location):
+        raise ConfigError(
+            f"expected as many feature maps as the anchor generator has layers,"
+            f" {len(outputs.anchors_per_location)}, found {len(maps)}; make their levels equal",
+            where=where,
+        )
+    predictions = plan.head(maps, layers, outputs)
+    return BuiltNetwork(
+        network=tf_keras.Model(inputs, list(predictions), name="detector"),
+        map_shapes=[(features.shape[1], features.shape[2]) for features in maps],
+        penalties=layers.penalties,
+    )
+
+
+def _lay_anchors(
+    generator: AnchorGenerator, map_shapes: list[tuple[int, int]], input_size: tuple[int, int]
+) -> np.ndarray:
+    if not generator.normalised:
+        raise ConfigError(
+            "expected anchors as fractions of the image, found anchors in pixels;"
+            " set normalize_coordinates: true",
+            where="model.ssd.anchor_generator",
+        )
+    maps = generator.generate(map_shapes, *input_size)
+    return np.concatenate([anchors.numpy() for anchors in maps], axis=0).astype(np.float32)

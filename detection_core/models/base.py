@@ -1,0 +1,69 @@
+"""What a detector is to training, evaluation, quantization and export."""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple, Self
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.structures import AnchorPredictions, Images
+
+LOCALIZATION_LOSS = "Loss/localization_loss"
+CLASSIFICATION_LOSS = "Loss/classification_loss"
+REGULARIZATION_LOSS = "Loss/regularization_loss"
+TOTAL_LOSS = "Loss/total_loss"
+
+
+class RawDetections(NamedTuple):
+    """Every anchor's detection before suppression.
+
+    Attributes:
+        boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
+        scores: float32 [B, A, C + 1], converted, background first.
+        anchors: float32 [A, 4], normalised to the (padded) network input.
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+    anchors: tf.Tensor
+
+
+class DetectionModel(tf.Module, abc.ABC):
+    """A detector: verbs around one network, and no memory between them.
+
+    Attributes:
+        network: flat functional model of stock layers, float32 [B, H, W, 3] preprocessed to
+            (box codes [B, A, 4], class logits [B, A, C + 1]).
+        num_classes: C, without the background.
+        input_size: rows and columns of the network input.
+    """
+
+    network: tf_keras.Model
+    num_classes: int
+    input_size: tuple[int, int]
+
+    @abc.abstractmethod
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise resized and padded pixels as the backbone expects.
+
+        Args:
+            pixels: float32 [B, H, W, 3], RGB, 0..255.
+
+        Returns:
+            float32 [B, H, W, 3].
+        """
+
+    @abc.abstractmethod
+    def predict(self, images: Images, training: bool) -> AnchorPredictions:
+        """Run the network.
+
+        Args:
+            images: a batch of `input_size`.
+            training: normalise with batch statistics and collect them, drop features.
+        """
+
+    @abc.abstractmethod
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """The same detector around a rewritten network with the same inputs and outputs."""

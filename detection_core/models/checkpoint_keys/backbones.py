@@ -1,0 +1,16 @@
+"""Places of the backbones' layers."""
+
+from __future__ import annotations
+
+from detection_core.models.checkpoint_keys.place import NetworkNames, Place, PlaceRule
+
+CLASSIFICATION_BACKBONE = "_feature_extractor/classification_backbone"
+
+
+def _backbone(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
+    """A layer of the backbone's own model, which the checkpoint numbers in network order."""
+    number = [other for other in names.weighted if other.startswith("backbone_")].index(name)
+    return Place(paths=(f"{CLASSIFICATION_BACKBONE}/layer_with_weights-{number}",))
+
+
+BACKBONE_RULES: dict[str, PlaceRule] = {r"backbone_\w+": _backbone}

@@ -1,0 +1,97 @@
+"""Settings shared by a group of layers: initialiser, penalty, normalisation, activation."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Penalty:
+    """A penalty on the weights of a layer.
+
+    Attributes:
+        kind: "l1", the sum of absolute weights, or "l2", half the sum of squares.
+        weight: what the sum is multiplied with.
+    """
+
+    kind: str
+    weight: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InitializerOptions:
+    """The distribution that first weights are drawn from.
+
+    Attributes:
+        class_name: name of a tf_keras initialiser, as `tf_keras.initializers.get` knows it.
+        arguments: its constructor's arguments, without the seed.
+    """
+
+    class_name: str
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def build(self, seed: int, weight_name: str) -> tf_keras.initializers.Initializer:
+        """A fresh initialiser whose draw depends on the seed and the weight's name only."""
+        config: dict[str, Any] = dict(self.arguments)
+        initializer_class = type(tf_keras.initializers.get(self.class_name))
+        if "seed" in initializer_class().get_config():
+            config["seed"] = zlib.crc32(f"{seed}/{weight_name}".encode()) & 0x7FFFFFFF
+        return initializer_class(**config)
+
+
+GLOROT_UNIFORM = InitializerOptions(class_name="GlorotUniform")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchNormOptions:
+    """Batch normalisation (https://arxiv.org/abs/1502.03167) after a convolution.
+
+    Attributes:
+        momentum: share of the old moving average that is kept in a step.
+        epsilon: added to the variance.
+        center: whether an offset (beta) is learnt.
+        scale: whether a factor (gamma) is learnt.
+        train: whether batch statistics are used and collected in training.
+    """
+
+    momentum: float = 0.999
+    epsilon: float = 0.001
+    center: bool = True
+    scale: bool = False
+    train: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerHyperparams:
+    """Settings of the convolutions of one part of a network.
+
+    Attributes:
+        initializer: of the kernels.
+        penalty: on the kernels; None for no penalty.
+        batch_norm: None for no normalisation.
+        activation: "none", "relu", "relu6" or "swish".
+        force_use_bias: add a bias even where a normalisation follows.
+    """
+
+    initializer: InitializerOptions = GLOROT_UNIFORM
+    penalty: Penalty | None = None
+    batch_norm: BatchNormOptions | None = None
+    activation: str = "relu"
+    force_use_bias: bool = False
+
+    @property
+    def use_bias(self) -> bool:
+        """Whether a convolution that the normalisation follows has a bias of its own."""
+        return self.force_use_bias or self.batch_norm is None or not self.batch_norm.center
+
+
+def penalty_of(penalty: Penalty, weights: tf.Tensor) -> tf.Tensor:
+    """The penalty on one weight tensor, a float32 scalar."""
+    total = tf.nn.l2_loss(weights) if penalty.kind == "l2" else tf.reduce_sum(tf.abs(weights))
+    return penalty.weight * total

@@ -1,0 +1,89 @@
+"""One-stage detectors on anchors: SSD, RetinaNet, EfficientDet."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from detection_core.errors import ModelError
+from detection_core.models.base import DetectionModel
+from detection_core.models.hyperparams import Penalty
+from detection_core.models.preprocessing import PREPROCESSORS
+from detection_core.structures import AnchorPredictions, Images
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SsdOptions:
+    """Numbers of a one-stage detector.
+
+    Attributes:
+        num_classes: C, without the background.
+        input_size: rows and columns of the network input.
+        preprocessing: name in `models.preprocessing.PREPROCESSORS`.
+        code_clip: smallest and largest box code.
+    """
+
+    num_classes: int
+    input_size: tuple[int, int]
+    preprocessing: str
+    code_clip: tuple[float, float] = (-math.inf, math.inf)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SsdParts:
+    """What a one-stage detector is made of, besides its network.
+
+    Attributes:
+        options: its numbers.
+        anchors: float32 [A, 4], normalised to the network input.
+        penalties: on the network's weights, "layer/weight" -> penalty.
+    """
+
+    options: SsdOptions
+    anchors: np.ndarray
+    penalties: Mapping[str, Penalty]
+
+
+class SsdModel(DetectionModel):
+    """A detector whose network predicts for fixed anchors (https://arxiv.org/abs/1512.02325)."""
+
+    def __init__(self, network: tf_keras.Model, parts: SsdParts) -> None:
+        super().__init__(name="ssd")
+        self.network = network
+        self.num_classes = parts.options.num_classes
+        self.input_size = parts.options.input_size
+        self._parts = parts
+
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise pixels; see `DetectionModel.preprocess`."""
+        return PREPROCESSORS[self._parts.options.preprocessing](pixels)
+
+    def predict(self, images: Images, training: bool) -> AnchorPredictions:
+        """Run the network; see `DetectionModel.predict`.
+
+        Raises:
+            ModelError: when the images do not have the network's input size (static check).
+        """
+        found = tuple(images.pixels.shape[1:3])
+        if any(size not in (None, wanted) for size, wanted in zip(found, self.input_size, strict=True)):
+            raise ModelError(
+                f"expected images of {self.input_size[0]}x{self.input_size[1]}, found {found[0]}x{found[1]};"
+                " resize them as the config's image_resizer says"
+            )
+        codes, logits = self.network(self.preprocess(images.pixels), training=training)
+        lowest, highest = self._parts.options.code_clip
+        if math.isfinite(lowest) or math.isfinite(highest):
+            codes = tf.clip_by_value(codes, lowest, highest)
+        return AnchorPredictions(
+            box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors)
+        )
+
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """The same detector around a rewritten network; see `DetectionModel.with_network`."""
+        return type(self)(network, self._parts)
