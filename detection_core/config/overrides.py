@@ -21,7 +21,7 @@ from detection_core.config.field_paths import (
 from detection_core.config.field_values import scalar_list, scalar_value
 from detection_core.config.short_names import expand_short_name
 from detection_core.config.suggestions import describe_expected
-from detection_core.config.text_proto import parse_message
+from detection_core.config.text_proto import parse_message, read_message_text
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -53,6 +53,37 @@ def apply_overrides(config: TrainEvalPipelineConfig, overrides: Mapping[str, Any
         for full_path, full_value in expand_short_name(result, path, value):
             set_field(result, full_path, full_value)
     return result
+
+
+def merge_override_text(
+    config: TrainEvalPipelineConfig, text: str, where: str = ""
+) -> TrainEvalPipelineConfig:
+    """Return a copy of the config with a partial pipeline.config merged into it.
+
+    Single values are replaced, messages are merged field by field, and lists grow: an `eval_input_reader` in
+    the text is one more reader.
+
+    Args:
+        config: left as it is.
+        text: text format, with the fields that are to change.
+        where: file the text came from, for errors.
+
+    Raises:
+        ConfigError: when the text does not fit the schema, with line and field.
+    """
+    result = TrainEvalPipelineConfig()
+    result.CopyFrom(config)
+    result.MergeFrom(parse_message(text, TrainEvalPipelineConfig, where=where))
+    return result
+
+
+def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEvalPipelineConfig:
+    """Return a copy of the config with the file's partial pipeline.config merged into it.
+
+    Raises:
+        ConfigError: when the file cannot be read or does not fit the schema, with line and field.
+    """
+    return merge_override_text(config, read_message_text(path, what="file of overrides"), where=path)
 
 
 def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:
