@@ -6,6 +6,9 @@ import dataclasses
 
 import tensorflow as tf
 
+# Maps with less than one pixel in them are compared as if they had one, so that empty maps cost 1.
+SMALLEST_TOTAL = 1.0
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiceLoss:
@@ -36,4 +39,4 @@ class DiceLoss:
         probability, target = probability * weights, target * weights
         shared = 2.0 * tf.reduce_sum(probability * target, axis=1)
         total = tf.reduce_sum(probability + target, axis=1)
-        return 1.0 - tf.math.divide_no_nan(shared, total)
+        return 1.0 - shared / tf.maximum(total, SMALLEST_TOTAL)
