@@ -35,16 +35,18 @@ class AwareNetwork:
         network: functional; `training=True` observes ranges and quantizes from the delay on, `training=False`
             always quantizes.
         placement: what is quantized in it.
-        clock: its count of training steps.
     """
 
     network: tf_keras.Model
     placement: Placement
-    clock: Clock
 
 
 def add_fake_quantization(
-    folded: FoldedNetwork, options: QuantizationOptions, *, input_range: tuple[float, float]
+    folded: FoldedNetwork,
+    options: QuantizationOptions,
+    *,
+    input_range: tuple[float, float],
+    step: tf.Variable | None = None,
 ) -> AwareNetwork:
     """Build the quantization-aware twin of a folded network, with the same weights.
 
@@ -52,17 +54,20 @@ def add_fake_quantization(
         folded: network in inference form; it is left as it is.
         options: delay, bits, symmetry.
         input_range: smallest and largest value that a pixel has after preprocessing.
+        step: the training loop's count of updates, which the delay is measured in; None where the network is
+            not going to be trained.
     """
     graph = read_graph(folded.network)
     placement = place(graph)
-    clock = Clock(options.delay)
+    clock = Clock(options.delay, step)
 
     def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:
         if not call.inputs:
             return InputQuantizer(options, clock, input_range, name=PREFIX + call.name)
         copy = type(call.layer).from_config(call.layer.get_config())
         if call.layer.weights:
-            copy.build(call.layer.input_shape)
+            with tf.name_scope(call.name):
+                copy.build(call.layer.input_shape)
             copy.set_weights(call.layer.get_weights())
         entry = placement.quantized.get(call.name)
         if entry is None or not (entry.weights or entry.output == "own"):
@@ -74,7 +79,7 @@ def add_fake_quantization(
         return tfmot.quantization.keras.QuantizeWrapperV2(copy, config, name=PREFIX + call.name)
 
     network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
-    return AwareNetwork(network=network, placement=placement, clock=clock)
+    return AwareNetwork(network=network, placement=placement)
 
 
 def observe_ranges(

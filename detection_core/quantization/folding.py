@@ -59,6 +59,8 @@ def fold_batch_norms(network: tf_keras.Model) -> FoldedNetwork:
             return None
         config = {**call.layer.get_config(), "name": call.name, "dtype": "float32"}
         config.update({key: None for key in REGULARIZERS if key in config})
+        if isinstance(call.layer, tf_keras.layers.BatchNormalization):
+            config["trainable"] = False  # one that cannot be folded keeps its statistics
         if call.name in folded:
             config["use_bias"] = True
             makers[call.name] = lambda: _folded_weights(call.layer, graph.calls[folded[call.name]].layer)

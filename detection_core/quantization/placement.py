@@ -40,7 +40,7 @@ class Quantized:
         layer: name of the call.
         kind: class of its layer.
         weights: attribute of the layer that holds the quantized kernel; "" where it has none.
-        output: `own` where its output has a range of its own, else the name of the call whose range it shares.
+        output: `own` where its output has its own range, else the name of the call whose range it shares.
     """
 
     layer: str
@@ -119,7 +119,7 @@ def _range_owners(graph: NetworkGraph) -> dict[str, str]:
 
 
 def _reader_with_range(call: LayerCall, graph: NetworkGraph, consumers: dict[str, list[str]]) -> str:
-    """Return the later call that quantizes this call's output in its stead: a fused ReLU or a concatenation."""
+    """Return the later call that quantizes this one's output instead: a fused ReLU or a concatenation."""
     name = call.name
     while len(consumers[name]) == 1 and name not in graph.outputs:
         reader = graph.calls[consumers[name][0]]

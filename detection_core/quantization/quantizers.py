@@ -20,7 +20,6 @@ from detection_core.errors import ConfigError
 RANGE_MOMENTUM = 0.99
 # Below this a channel is dead; a smaller scale would leave the range that integer kernels accept.
 SMALLEST_KERNEL = 1e-6
-_keras = tfmot.quantization.keras
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,33 +53,27 @@ class QuantizationOptions:
             )
 
 
-class Clock(tf.Module):
-    """Counts training steps, so that fake quantization can start late and a resumed run goes on counting."""
+class Clock:
+    """Tells whether fake quantization has started.
 
-    def __init__(self, delay: int) -> None:
-        super().__init__(name="quantization_clock")
-        self.delay = delay
-        self.steps = tf.Variable(
-            0,
-            trainable=False,
-            dtype=tf.int64,
-            name="steps",
-            synchronization=tf.VariableSynchronization.ON_READ,
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-        )
+    A plain object, so that neither a checkpoint nor a SavedModel of the network holds the step.
 
-    def tick(self) -> None:
-        """Count a training step; called before the step's first fake quantization."""
-        self.steps.assign_add(1)
+    Attributes:
+        delay: steps before fake quantization starts.
+        step: int64 [], the training loop's count of updates; None for a network that is not trained.
+    """
+
+    def __init__(self, delay: int, step: tf.Variable | None) -> None:
+        self.delay, self.step = delay, step
 
     def choose(self, quantized: tf.Tensor, plain: tf.Tensor, training: bool) -> tf.Tensor:
         """Return the quantized values, or the plain ones in training before the delay has passed."""
-        if not training or self.delay == 0:
+        if not training or self.delay == 0 or self.step is None:
             return quantized
-        return tf.where(self.steps > self.delay, quantized, plain)
+        return tf.where(self.step >= self.delay, quantized, plain)
 
 
-class KernelQuantizer(_keras.quantizers.Quantizer):
+class KernelQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
     """Symmetric, one scale per output channel."""
 
     def __init__(self, bits: int, clock: Clock, *, depthwise: bool) -> None:
@@ -91,6 +84,7 @@ class KernelQuantizer(_keras.quantizers.Quantizer):
         return {}
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the kernel, float32, on its grid of 2**bits - 1 values a channel."""
         kernel = tf.convert_to_tensor(inputs)
         # A depthwise kernel is [h, w, C, multiplier] and has an output channel for each (C, multiplier).
         channels_last = tf.reshape(kernel, [*kernel.shape[:2], -1]) if self.depthwise else kernel
@@ -106,7 +100,7 @@ class KernelQuantizer(_keras.quantizers.Quantizer):
         return {"bits": self.bits, "depthwise": self.depthwise}
 
 
-class ActivationQuantizer(_keras.quantizers.Quantizer):
+class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
     """One scale per tensor, over a moving average of the extremes that training batches had."""
 
     def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
@@ -128,6 +122,7 @@ class ActivationQuantizer(_keras.quantizers.Quantizer):
         }
 
     def __call__(self, inputs: Any, training: bool, weights: dict[str, Any], **kwargs: Any) -> tf.Tensor:
+        """Return the activations, float32, on their range's grid; in training follow the range too."""
         if training:
             for end, extreme in (("min", tf.reduce_min(inputs)), ("max", tf.reduce_max(inputs))):
                 weights[end].assign_add((1 - RANGE_MOMENTUM) * (tf.stop_gradient(extreme) - weights[end]))
@@ -153,7 +148,7 @@ def usable_range(low: Any, high: Any, options: QuantizationOptions) -> tuple[tf.
     return -high * (steps / (steps - 1)), high
 
 
-class CallConfig(_keras.QuantizeConfig):
+class CallConfig(tfmot.quantization.keras.QuantizeConfig):
     """Tells the wrapper of one call what to quantize: its kernel, its output, or both."""
 
     def __init__(
@@ -187,7 +182,7 @@ class CallConfig(_keras.QuantizeConfig):
 
 
 class InputQuantizer(tf_keras.layers.Layer):
-    """Quantizes the network's input over a fixed range, that of the pixels, and keeps the clock."""
+    """Quantizes the network's input over a fixed range, that of the pixels."""
 
     def __init__(
         self, options: QuantizationOptions, clock: Clock, input_range: tuple[float, float], name: str
@@ -197,8 +192,6 @@ class InputQuantizer(tf_keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Return the values that pixels of `activation_bits` bits can have."""
-        if training:
-            self.clock.tick()
         low, high = usable_range(*self.input_range, self.options)
         quantized = tf.quantization.fake_quant_with_min_max_vars(
             inputs, low, high, num_bits=self.options.activation_bits

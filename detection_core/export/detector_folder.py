@@ -1,0 +1,163 @@
+"""A detector as a folder: written whole or not at all, and read back without executing anything from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core import detector_layout as layout
+from detection_core import files
+from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.model import build_detection_model
+from detection_core.config.label_map import load_label_map
+from detection_core.config.load import format_pipeline_config, load_pipeline_config
+from detection_core.data.label_map import LabelMap, format_label_map
+from detection_core.detector_layout import DetectorInfo, serving_dir
+from detection_core.errors import ContractError, ModelError
+from detection_core.export.saved_model import write_saved_model
+from detection_core.models.base import DetectionModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+__all__ = ["LoadedDetector", "Rewriter", "load_detector", "serving_dir", "write_detector"]
+
+logger = logging.getLogger(__name__)
+
+Rewriter = Callable[[DetectionModel, str], DetectionModel]
+"""Turns a freshly built float model and the folder of a detector of another kind into a model of that kind,
+whose weights are then read from the folder."""
+
+NO_REWRITERS: Mapping[str, Rewriter] = MappingProxyType({})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoadedDetector:
+    """A detector read from a folder, ready to train, quantize or convert.
+
+    Attributes:
+        model: the detector with the folder's weights.
+        config: the pipeline.config that it was made with.
+        label_map: its classes.
+        info: what the folder says of itself.
+    """
+
+    model: DetectionModel
+    config: TrainEvalPipelineConfig
+    label_map: LabelMap
+    info: DetectorInfo
+
+
+def write_detector(
+    model: DetectionModel,
+    config: TrainEvalPipelineConfig,
+    label_map: LabelMap,
+    directory: str,
+    *,
+    kind: str = "float",
+    extra: Mapping[str, Any] = MappingProxyType({}),
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write `directory/Format-Serving`, which appears complete or not at all.
+
+    Args:
+        model: detector to write.
+        config: the config it was built from.
+        label_map: its classes.
+        directory: detector folder; made where it is missing.
+        kind: one of `detector_layout.KINDS`.
+        extra: JSON-able facts for `model.json`.
+        texts: further text files beside it, name to content.
+
+    Raises:
+        ModelError: when the label map has more classes than the model.
+    """
+    if label_map.num_classes > model.num_classes:
+        raise ModelError(
+            f"expected a label map with the model's {model.num_classes} classes, found"
+            f" one with {label_map.num_classes}; set num_classes in the config to the label map's largest id",
+            where=directory,
+        )
+    with files.atomic_dir(files.join(directory, layout.SERVING)) as serving:
+        write_saved_model(model, model_image_resizer(config.model), serving)
+        beside = files.join(serving, layout.EXTRA)
+        contents = {
+            layout.PIPELINE_CONFIG: format_pipeline_config(config),
+            layout.LABEL_MAP: format_label_map(label_map),
+            layout.MODEL_INFO: layout.format_info(_describe(model, config, kind, extra)),
+            **texts,
+        }
+        for name, text in contents.items():
+            files.write_text(files.join(beside, name), text)
+        prefix = files.join(beside, layout.CHECKPOINT)
+        files.make_dirs(prefix.rpartition("/")[0])
+        tf.train.Checkpoint(model=model).write(prefix)
+    logger.info("export | %s detector written to %s", kind, directory)
+
+
+def load_detector(directory: str, *, rewriters: Mapping[str, Rewriter] = NO_REWRITERS) -> LoadedDetector:
+    """Read a detector folder back.
+
+    Args:
+        directory: a detector folder, its `Format-Serving` or a published version.
+        rewriters: kind other than `float` to what rebuilds such a model; quantization supplies its own.
+
+    Raises:
+        ContractError: when it is no detector folder.
+        ModelError: when its weights do not fit its config, or its kind has no rewriter here.
+        ConfigError: when its config cannot be used.
+    """
+    info = layout.read_info(directory)
+    if info.kind != "float" and info.kind not in rewriters:
+        raise ModelError(
+            f"expected a float detector, found kind {info.kind!r}; pass the float detector it was made from",
+            where=directory,
+        )
+    for name in (layout.PIPELINE_CONFIG, layout.LABEL_MAP):
+        layout.read_extra(directory, name)  # names the missing file
+    config = load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG))
+    model = build_detection_model(config.model)
+    if info.kind != "float":
+        model = rewriters[info.kind](model, directory)
+    _restore(model, directory)
+    label_map = load_label_map(layout.extra_file(directory, layout.LABEL_MAP))
+    return LoadedDetector(model=model, config=config, label_map=label_map, info=info)
+
+
+def _restore(model: DetectionModel, directory: str) -> None:
+    """Read every variable of the model from the folder's checkpoint."""
+    prefix = layout.extra_file(directory, layout.CHECKPOINT)
+    if not files.exists(prefix + ".index"):
+        raise ContractError(
+            "expected the detector's weights, found no such checkpoint; pass a folder with all its files",
+            where=prefix,
+        )
+    try:
+        status = tf.train.Checkpoint(model=model).read(prefix)
+        status.assert_existing_objects_matched()
+    except (AssertionError, ValueError, tf.errors.OpError) as error:
+        raise ModelError(
+            "expected a checkpoint with every variable of the model that its pipeline.config describes, found"
+            f" another: {str(error).splitlines()[0]}; its files are not of one model, write it again",
+            where=prefix,
+        ) from error
+
+
+def _describe(
+    model: DetectionModel, config: TrainEvalPipelineConfig, kind: str, extra: Mapping[str, Any]
+) -> DetectorInfo:
+    trainable = model.network.trainable_weights
+    height, width = model.network.input_shape[1:3]
+    return DetectorInfo(
+        kind=kind,
+        name=getattr(config.model, config.model.WhichOneof("model")).feature_extractor.type,
+        format_version=layout.FORMAT_VERSION,
+        parameters=int(sum(np.prod(weight.shape) for weight in trainable)),
+        num_classes=model.num_classes,
+        input_size=(height or 0, width or 0),
+        extra=dict(extra),
+    )

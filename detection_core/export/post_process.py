@@ -1,0 +1,106 @@
+"""TensorFlow Lite's detection post-processing operation, as the converter recognises it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from detection_core.errors import ExportError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+OPERATION = "TFLite_Detection_PostProcess"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PostProcessOptions:
+    """Attributes of the operation; box codes are divided by the scales.
+
+    Attributes:
+        max_detections: rows of its outputs.
+        max_classes_per_detection: classes that one box may be reported with, where use_regular_nms is off.
+        detections_per_class: boxes that a class may keep, where use_regular_nms is on.
+        use_regular_nms: suppress class by class; off: boxes of all classes suppress each other, which is
+            faster.
+        nms_score_threshold: least score.
+        nms_iou_threshold: overlap from which the box with the lower score goes.
+        num_classes: without background.
+        y_scale: of the box coder.
+        x_scale: of the box coder.
+        h_scale: of the box coder.
+        w_scale: of the box coder.
+    """
+
+    max_detections: int
+    max_classes_per_detection: int = 1
+    detections_per_class: int = 100
+    use_regular_nms: bool = False
+    nms_score_threshold: float
+    nms_iou_threshold: float
+    num_classes: int
+    y_scale: float
+    x_scale: float
+    h_scale: float
+    w_scale: float
+
+    def attribute_text(self) -> str:
+        """Return the text by which the converter knows the operation and its attributes."""
+        kinds: dict[type, str] = {bool: "b: {}", int: "i: {}", float: "f: {:f}"}
+        lines = [f'name: "{OPERATION}"']
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            text = kinds[type(value)].format(str(value).lower() if isinstance(value, bool) else value)
+            lines.append(f'attr {{ key: "{field.name}" value {{ {text} }} }}')
+        return " ".join(lines)
+
+
+def post_process_options(
+    config: TrainEvalPipelineConfig, *, max_detections: int, use_regular_nms: bool = False
+) -> PostProcessOptions:
+    """Read the operation's attributes from a config.
+
+    Raises:
+        ExportError: when the operation cannot do what the config's box coder or suppression does.
+    """
+    ssd = config.model.ssd
+    coder = ssd.box_coder.WhichOneof("box_coder_oneof")
+    if coder != "faster_rcnn_box_coder":
+        raise ExportError(
+            f"expected faster_rcnn_box_coder, which {OPERATION} decodes, found {coder}; use that coder",
+            where="model.ssd.box_coder",
+        )
+    scales = ssd.box_coder.faster_rcnn_box_coder
+    nms = ssd.post_processing.batch_non_max_suppression
+    return PostProcessOptions(
+        max_detections=max_detections,
+        use_regular_nms=use_regular_nms,
+        nms_score_threshold=nms.score_threshold,
+        nms_iou_threshold=nms.iou_threshold,
+        num_classes=ssd.num_classes,
+        y_scale=scales.y_scale,
+        x_scale=scales.x_scale,
+        h_scale=scales.height_scale,
+        w_scale=scales.width_scale,
+    )
+
+
+def post_process_function(options: PostProcessOptions) -> Callable[..., tuple[tf.Tensor, ...]]:
+    """Make a function that the converter replaces by the operation.
+
+    Args:
+        options: the operation's attributes.
+
+    Returns:
+        (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> boxes [1, D, 4], classes
+        [1, D], scores [1, D], count [1]. Run by TensorFlow itself it gives zeros: it only stands for the
+        operation in the graph that is converted.
+    """
+    rows = options.max_detections
+
+    @tf.function(experimental_implements=options.attribute_text(), autograph=False)
+    def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        shapes = {"boxes": [1, rows, 4], "classes": [1, rows], "scores": [1, rows], "count": [1]}
+        return tuple(tf.zeros(shape, name=name) for name, shape in shapes.items())
+
+    return post_process

@@ -1,0 +1,84 @@
+"""What an exported detector takes and gives: defined once, for the SavedModel and for TensorFlow Lite.
+
+Names, dtypes, shapes and the classes counted from 1 are those of the Object Detection API's `image_tensor`
+export, so that what reads such a model reads ours.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from detection_core.data.resize import Resizer
+from detection_core.models.base import DetectionModel, RawDetections
+from detection_core.structures import AnchorPredictions, Images
+
+SAVED_MODEL_INPUT = "input_tensor"
+TFLITE_INPUT = "input"
+# Of the TensorFlow Lite signature; classes there count from 0.
+TFLITE_OUTPUTS = {"output_0": "count", "output_1": "scores", "output_2": "classes", "output_3": "boxes"}
+# Label maps number classes from 1.
+FIRST_CLASS = 1
+
+
+class ServingModule(tf.Module):
+    """A detector as a SavedModel serves it: an image of any size in, detections out."""
+
+    def __init__(self, model: DetectionModel, resizer: Resizer) -> None:
+        super().__init__(name="serving")
+        self.model = model
+        self._resizer = resizer
+
+    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8, name=SAVED_MODEL_INPUT)])
+    def serve(self, input_tensor: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Detect objects in one image.
+
+        Args:
+            input_tensor: uint8 [1, H, W, 3], RGB.
+
+        Returns:
+            As `serving_outputs` says.
+        """
+        original = tf.shape(input_tensor)[1:3]
+        resized = self._resizer(input_tensor[0], tf.zeros([0, 0, 0], tf.uint8))
+        images = Images(
+            pixels=resized.image[tf.newaxis],
+            true_sizes=resized.true_size[tf.newaxis],
+            original_sizes=original[tf.newaxis],
+            source_ids=tf.constant([""]),
+        )
+        return serving_outputs(self.model, self.model.predict(images, training=False), images.true_sizes)
+
+
+def serving_outputs(
+    model: DetectionModel, predictions: AnchorPredictions, true_sizes: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Name a detector's outputs.
+
+    Args:
+        model: detector.
+        predictions: of its `predict`, B images.
+        true_sizes: int32 [B, 2].
+
+    Returns:
+        All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
+        detection_classes [B, D] (from 1), num_detections [B], detection_anchor_indices [B, D],
+        detection_multiclass_scores [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores
+        [B, A, C + 1] (before suppression; background first).
+    """
+    raw = model.raw_detections(predictions)
+    detections, anchors = model.detect_with_anchors(predictions, true_sizes)
+    named = {
+        "detection_boxes": detections.boxes,
+        "detection_scores": detections.scores,
+        "detection_classes": detections.classes + FIRST_CLASS,
+        "num_detections": detections.count,
+        "detection_anchor_indices": anchors,
+        "detection_multiclass_scores": _of_detections(raw, anchors),
+        "raw_detection_boxes": raw.boxes,
+        "raw_detection_scores": raw.scores,
+    }
+    return {name: tf.cast(value, tf.float32) for name, value in named.items()}
+
+
+def _of_detections(raw: RawDetections, anchors: tf.Tensor) -> tf.Tensor:
+    return tf.gather(raw.scores, anchors, batch_dims=1)

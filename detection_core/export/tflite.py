@@ -1,0 +1,168 @@
+"""A detector as a TensorFlow Lite file."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.errors import ExportError
+from detection_core.export.post_process import PostProcessOptions, post_process_function
+from detection_core.export.signatures import TFLITE_INPUT
+from detection_core.models.base import DetectionModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.structures import AnchorPredictions, Images
+
+logger = logging.getLogger(__name__)
+
+
+class TFLiteModule(tf.Module):
+    """A detector as TensorFlow Lite runs it: one preprocessed image in, post-processed detections out."""
+
+    def __init__(self, model: DetectionModel, options: PostProcessOptions) -> None:
+        super().__init__(name="tflite")
+        self.model = model
+        self._anchors = tf.constant(model_anchors(model))
+        self._post_process = post_process_function(options)
+        shape = [1, *model.input_size, 3]
+        self.serve = tf.function(
+            self._serve,
+            input_signature=[tf.TensorSpec(shape, tf.float32, name=TFLITE_INPUT)],
+            autograph=False,
+        )
+
+    def _serve(self, pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        codes, logits = self.model.network(pixels, training=False)
+        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=self._anchors)
+        scores = self.model.raw_detections(predictions).scores
+        boxes, classes, best, count = self._post_process(codes, scores, centred(self._anchors))
+        return count, best, classes, boxes
+
+
+def model_anchors(model: DetectionModel) -> np.ndarray:
+    """Return the anchors of a model's input size, float32 [A, 4], normalised to it."""
+    height, width = model.input_size
+    blank = Images(
+        pixels=tf.zeros([1, height, width, 3]),
+        true_sizes=tf.constant([[height, width]]),
+        original_sizes=tf.constant([[height, width]]),
+        source_ids=tf.constant([""]),
+    )
+    return np.asarray(model.predict(blank, training=False).anchors)
+
+
+def centred(boxes: tf.Tensor) -> tf.Tensor:
+    """Turn (ymin, xmin, ymax, xmax) into (y, x, height, width) of the centre."""
+    low, high = boxes[..., :2], boxes[..., 2:]
+    return tf.concat([(low + high) / 2, high - low], -1)
+
+
+def check_convertible(config: TrainEvalPipelineConfig) -> None:
+    """Refuse what a TensorFlow Lite file with a fixed input cannot hold.
+
+    Raises:
+        ExportError: naming the field.
+    """
+    arm = config.model.WhichOneof("model")
+    if arm != "ssd":
+        raise ExportError(
+            f"expected an ssd model, found {arm}; only ssd converts to TensorFlow Lite", where="model"
+        )
+    resizer = config.model.ssd.image_resizer.WhichOneof("image_resizer_oneof")
+    if resizer != "fixed_shape_resizer":
+        raise ExportError(
+            f"expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found {resizer};"
+            " train with a fixed size",
+            where="model.ssd.image_resizer",
+        )
+
+
+def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool) -> bytes:
+    """Convert a detector.
+
+    Args:
+        model: detector; for an integer file its network carries fake quantization.
+        options: of the post-processing operation.
+        integer: give a file with uint8 input whose network runs in int8; else everything is float32.
+
+    Returns:
+        The file. Input `input` [1, H, W, 3]: float32 preprocessed as the backbone expects, or uint8 pixels.
+        Outputs of the signature: output_0 count [1], output_1 scores [1, D], output_2 classes [1, D] (from
+        0), output_3 boxes [1, D, 4], all float32.
+
+    Raises:
+        ExportError: when the converter refuses the model.
+    """
+    module = TFLiteModule(model, options)
+    with tempfile.TemporaryDirectory() as folder, _quiet_converter():
+        concrete = module.serve.get_concrete_function()
+        tf.saved_model.save(module, folder, {"serving_default": concrete})
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+        converter.allow_custom_ops = True
+        if integer:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            converter.inference_input_type = tf.uint8
+        try:
+            return bytes(converter.convert())
+        except Exception as error:
+            raise ExportError(
+                f"the TensorFlow Lite converter refused the model: {str(error).splitlines()[0]};"
+                " try formats=float32, or leave out the layers that it names"
+            ) from error
+
+
+@contextlib.contextmanager
+def _quiet_converter() -> Iterator[None]:
+    """Keep the converter's progress, which it logs as warnings, out of the log."""
+    tensorflow_logger = logging.getLogger("tensorflow")
+    level = tensorflow_logger.level
+    tensorflow_logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        tensorflow_logger.setLevel(level)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Operation:
+    """An operation of a TensorFlow Lite file.
+
+    Attributes:
+        name: its name, `CONV_2D` and so on; of a custom operation its own name.
+        inputs: dtype names of its inputs.
+        outputs: dtype names of its outputs.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def list_operations(content: bytes) -> list[Operation]:
+    """Read which operations a TensorFlow Lite file has, and in which types they run."""
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    codes = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
+    types = {v: k.lower() for k, v in vars(schema.TensorType).items() if not k.startswith("_")}
+    return [
+        Operation(
+            name=_operation_name(model.operatorCodes[operator.opcodeIndex], codes),
+            inputs=tuple(types[graph.tensors[i].type] for i in operator.inputs if i >= 0),
+            outputs=tuple(types[graph.tensors[i].type] for i in operator.outputs if i >= 0),
+        )
+        for graph in model.subgraphs
+        for operator in graph.operators
+    ]
+
+
+def _operation_name(code: Any, builtins: dict[int, str]) -> str:
+    if code.customCode:
+        return str(code.customCode.decode())
+    return builtins[max(code.builtinCode, code.deprecatedBuiltinCode)]

@@ -1,0 +1,151 @@
+"""A float detector rewritten with fake quantization, and the record from which it can be built again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.errors import ContractError
+from detection_core.models.base import DetectionModel
+from detection_core.quantization.aware import (
+    AwareNetwork,
+    add_fake_quantization,
+    observe_ranges,
+    read_ranges,
+    set_ranges,
+)
+from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
+from detection_core.quantization.graph import read_graph
+from detection_core.quantization.placement import WEIGHTED
+from detection_core.quantization.quantizers import QuantizationOptions
+
+logger = logging.getLogger(__name__)
+
+FLOAT_STAGES = {
+    "score_conversion": "after the network: runs once on its outputs, in float32",
+    "box_decoding": "after the network: small against the convolutions, and its exponential needs the range",
+    "non_max_suppression": "after the network: compares and sorts, runs in float32",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RewrittenModel:
+    """A detector with fake quantization in its network.
+
+    Attributes:
+        model: the detector.
+        aware: its network and what is quantized in it.
+        folded: the float network that it was made from.
+        options: how it is quantized.
+    """
+
+    model: DetectionModel
+    aware: AwareNetwork
+    folded: FoldedNetwork
+    options: QuantizationOptions
+
+    def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
+        """Let every range start from what the float network's tensors have on real input.
+
+        Args:
+            batches: float32 [B, H, W, 3], resized pixels, 0..255.
+
+        Raises:
+            ModelError: when there is no batch.
+        """
+        prepared = (self.model.preprocess(pixels) for pixels in batches)
+        set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
+
+    def record(self) -> dict[str, Any]:
+        """Describe the quantization, JSON-able: settings, what is quantized with which range, what is not."""
+        ranges = read_ranges(self.aware)
+        quantized = []
+        for entry in self.aware.placement.quantized.values():
+            fields = dataclasses.asdict(entry)
+            if entry.layer in self.folded.folded:
+                fields["folded"] = self.folded.folded[entry.layer]
+            if entry.layer in ranges:
+                fields["range"] = list(ranges[entry.layer])
+            quantized.append(fields)
+        left_out = {**self.aware.placement.not_quantized, **FLOAT_STAGES}
+        return {
+            "settings": dataclasses.asdict(self.options),
+            "quantized": quantized,
+            "not_quantized": [{"layer": layer, "reason": reason} for layer, reason in left_out.items()],
+            "coverage": self._coverage(),
+        }
+
+    def _coverage(self) -> dict[str, Any]:
+        """Count convolutions and their weights: all, and those that are quantized."""
+        counts = {"convolutions": 0, "quantized_convolutions": 0, "weights": 0, "quantized_weights": 0}
+        for call in read_graph(self.folded.network).calls.values():
+            if type(call.layer) in WEIGHTED:
+                weights = int(np.prod(getattr(call.layer, WEIGHTED[type(call.layer)]).shape))
+                counts["convolutions"] += 1
+                counts["weights"] += weights
+                if call.name in self.aware.placement.quantized:
+                    counts["quantized_convolutions"] += 1
+                    counts["quantized_weights"] += weights
+        return {**counts, "fraction": counts["quantized_weights"] / max(counts["weights"], 1)}
+
+
+def rewrite(
+    model: DetectionModel, options: QuantizationOptions, *, step: tf.Variable | None = None
+) -> RewrittenModel:
+    """Fold a trained float detector and put fake quantization in; ranges wait for `calibrate`.
+
+    Args:
+        model: float detector; it is left as it is.
+        options: delay, bits, symmetry.
+        step: the training loop's count of updates; None where the model is not going to be trained.
+
+    Raises:
+        ModelError: when its network is not flat and functional.
+    """
+    folded = fold_batch_norms(model.network)
+    aware = add_fake_quantization(folded, options, input_range=input_range(model), step=step)
+    rewritten = RewrittenModel(
+        model=model.with_network(aware.network), aware=aware, folded=folded, options=options
+    )
+    for layer, reason in aware.placement.not_quantized.items():
+        logger.warning("quantization | %s stays in float: %s", layer, reason)
+    return rewritten
+
+
+def input_range(model: DetectionModel) -> tuple[float, float]:
+    """Return the smallest and the largest value that a pixel has after preprocessing."""
+    extremes = [model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy() for level in (0.0, 255.0)]
+    return float(np.min(extremes)), float(np.max(extremes))
+
+
+def format_record(record: dict[str, Any]) -> str:
+    """Return quantization.json's text."""
+    return json.dumps(record, indent=1, sort_keys=True) + "\n"
+
+
+def rebuild_quantized(model: DetectionModel, text: str, *, where: str = "") -> DetectionModel:
+    """Build an untrained quantization-aware model, whose weights and ranges are then read from a checkpoint.
+
+    Args:
+        model: float detector, freshly built from the same config.
+        text: quantization.json's.
+        where: its path, for errors.
+
+    Raises:
+        ContractError: when the text is no record of a quantization.
+    """
+    try:
+        options = QuantizationOptions(**json.loads(text)["settings"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ContractError(
+            f"expected the settings that quantization writes, found something else ({error});"
+            " quantize the detector again",
+            where=where,
+        ) from error
+    return rewrite(model, options).model
