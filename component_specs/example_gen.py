@@ -18,14 +18,17 @@ class ExampleGenJob:
     Attributes:
         data_path: folder of the data set.
         data_format: `coco` or `voc`.
-        splits: JSON object, split name to ratio (stable hash) or to where its annotations are.
+        splits: JSON object, split name to ratio (dealt by a hash of the image id) or to where its annotations
+            are: `{"annotations": "train.json", "images": "images/train"}` for coco,
+            `"ImageSets/Main/train.txt"` for voc.
         label_map: path of a label map; empty: made from the annotations' categories.
         quarantine_limit: fraction of records in quarantine above which the run stops.
         shard_examples: about how many examples go in a shard.
         compression: `` or `GZIP`.
         data_fingerprint: what the data were when the run began; only there to key the cache.
         code_version: fingerprint of the code; only there to key the cache.
-        beam_args: JSON list of Beam pipeline options; empty: chosen by the size of the work.
+        beam_args: JSON list of Beam pipeline options; empty: on this machine, in one process or several by
+            the size of the work.
         examples: folder to fill.
     """
 

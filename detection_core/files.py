@@ -146,6 +146,29 @@ def write_text(path: str, text: str) -> None:
 
 
 @contextlib.contextmanager
+def atomic_file(path: str) -> Iterator[IO[bytes]]:
+    """Yield a file to write bytes to, which appears under its name when the block ends without an error.
+
+    Two writers of the same path do not disturb each other; the last one to end wins.
+
+    Args:
+        path: the file to make; its folder is made too, and an existing file is replaced.
+    """
+    temporary = _temporary_name(path)
+    make_dirs(os.path.dirname(path) or ".")
+    try:
+        with open_file(temporary, "wb") as f:
+            yield f
+        if is_remote(path):
+            _gfile().rename(temporary, path, overwrite=True)
+        else:
+            os.replace(_local(temporary), _local(path))
+    except BaseException:
+        remove_tree(temporary)
+        raise
+
+
+@contextlib.contextmanager
 def atomic_dir(path: str) -> Iterator[str]:
     """Yield a temporary sibling folder that replaces `path` when the block ends without an error.
 

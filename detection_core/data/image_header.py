@@ -13,6 +13,16 @@ MAX_PIXELS = 1 << 27
 """Most pixels an image may have (400 MB when decoded): a header may promise more than memory holds."""
 
 
+IMAGE_FAULTS = {
+    "empty_image": "the image file is empty",
+    "not_an_image": "the file is in no image format that is read",
+    "truncated_image": "the image file ends too early",
+    "corrupt_image": "the structure of the image file is damaged",
+    "unsupported_image": "the image is of a rare kind that training cannot decode",
+    "decompression_bomb": "the image has more pixels than memory should be given for",
+}
+
+
 class ImageHeader(NamedTuple):
     """What a file says of itself: format (`jpeg`, `png` or the name of another), rows, columns."""
 
@@ -25,8 +35,7 @@ class ImageFault(DataError):
     """An image file that cannot be used.
 
     Attributes:
-        reason: `empty_image`, `not_an_image`, `truncated_image`, `corrupt_image`, `unsupported_image` or
-            `decompression_bomb`.
+        reason: a key of `IMAGE_FAULTS`.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from typing import IO
 
 import google_crc32c
 
 
-def write_record(file: IO[bytes], data: bytes) -> None:
+def write_record(file: IO[bytes] | gzip.GzipFile, data: bytes) -> None:
     """Append one record: length, checksum of the length, data, checksum of the data.
 
     Args:

@@ -1,0 +1,170 @@
+"""An image record to the bytes of its example, or to the reason why it cannot be used."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import os
+import stat
+from collections.abc import Mapping
+
+from components.example_gen.records import ImageRecord, ObjectRecord, Rejected
+from detection_core import files
+from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
+from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
+from detection_core.data.image_header import ImageFault, read_header
+
+ROUNDING = 1.0
+"""Pixels by which a box may leave the image; it is clipped, and counted."""
+
+MAX_FILE_BYTES = 1 << 29
+_FLOAT32_MAX = 3.4e38
+
+Box = tuple[float, float, float, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedExample:
+    """An example ready to be written, and what the dataset card says of it.
+
+    Attributes:
+        data: the serialised `tf.train.Example`.
+        image: what is in it.
+        objects: likewise, as annotated.
+        boxes: (xmin, ymin, xmax, ymax) of the objects in pixels, clipped to the image.
+        clipped: how many of them were.
+        converted: whether the image file was in a format that had to be decoded and stored anew.
+    """
+
+    data: bytes
+    image: EncodedImage
+    objects: list[ObjectRecord]
+    boxes: list[Box]
+    clipped: int
+    converted: bool
+
+
+def make_example(record: ImageRecord, label_ids: Mapping[str, int]) -> CheckedExample:
+    """Read, check and encode one record. JPEG and PNG files are stored as they are.
+
+    Args:
+        record: as a reader made it.
+        label_ids: class name to id of the label map.
+
+    Raises:
+        Rejected: when the file, a box or a class cannot be used.
+    """
+    image, converted = _load_image(record)
+    for declared, found in ((record.width, image.width), (record.height, image.height)):
+        if declared not in (0, found):
+            raise Rejected(
+                "size_mismatch",
+                f"expected {record.width}x{record.height} pixels as annotated, "
+                f"found {image.width}x{image.height}",
+            )
+    boxes, clipped = [], 0
+    for item in record.objects:
+        if item.name not in label_ids:
+            raise Rejected("unknown_category", f"{item.label}: {item.name!r} is not in the label map")
+        box = check_box(item, image.width, image.height)
+        clipped += box != item.box
+        boxes.append(box)
+    columns = _columns(record.objects, boxes, label_ids, image)
+    return CheckedExample(
+        data=encode_example(image, columns),
+        image=image,
+        objects=record.objects,
+        boxes=boxes,
+        clipped=clipped,
+        converted=converted,
+    )
+
+
+def check_box(item: ObjectRecord, width: int, height: int) -> Box:
+    """Return an object's box in pixels, clipped where it leaves the image by a rounding error.
+
+    Raises:
+        Rejected: when no box of the image is meant.
+    """
+    xmin, ymin, xmax, ymax = item.box
+    if not all(math.isfinite(n) and abs(n) < _FLOAT32_MAX for n in (*item.box, item.area)):
+        raise Rejected("box_not_finite", _describe(item))
+    if xmax < xmin or ymax < ymin:
+        raise Rejected("box_inverted", _describe(item))
+    if xmax == xmin or ymax == ymin:
+        raise Rejected("box_degenerate", _describe(item))
+    if min(xmin, ymin) < -ROUNDING or xmax > width + ROUNDING or ymax > height + ROUNDING:
+        raise Rejected("box_outside", f"{_describe(item)} in an image of {width}x{height}")
+    box = (max(xmin, 0.0), max(ymin, 0.0), min(xmax, float(width)), min(ymax, float(height)))
+    if box[2] <= box[0] or box[3] <= box[1]:
+        raise Rejected("box_outside", f"{_describe(item)} in an image of {width}x{height}")
+    return box
+
+
+def _describe(item: ObjectRecord) -> str:
+    xmin, ymin, xmax, ymax = item.box
+    return (
+        f"{item.label}: {item.name!r} from ({xmin:g}, {ymin:g}) to ({xmax:g}, {ymax:g}), area {item.area:g}"
+    )
+
+
+def _load_image(record: ImageRecord) -> tuple[EncodedImage, bool]:
+    data = _read_file(record.path)
+    try:
+        header = read_header(data)
+        converted = header.format in CONVERTIBLE
+        if converted:
+            data, header = convert_to_png(data, header.format)
+    except ImageFault as e:
+        raise Rejected(e.reason, e.message) from e
+    image = EncodedImage(
+        data=data,
+        sha256=hashlib.sha256(data).hexdigest(),
+        format=header.format,
+        height=header.height,
+        width=header.width,
+        filename=record.filename,
+        source_id=record.source_id,
+    )
+    return image, converted
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        if not files.is_remote(path):
+            state = os.stat(path)
+            # A named pipe would block for ever, a device never end.
+            if not stat.S_ISREG(state.st_mode):
+                raise Rejected("unreadable_image", "expected a regular file")
+            if state.st_size > MAX_FILE_BYTES:
+                raise Rejected(
+                    "decompression_bomb",
+                    f"expected at most {MAX_FILE_BYTES:,} bytes, found {state.st_size:,}",
+                )
+        elif not files.exists(path):
+            raise Rejected("missing_image", "there is no such file")
+        return files.read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError) as e:
+        raise Rejected("missing_image", "there is no such file") from e
+    except OSError as e:
+        raise Rejected("unreadable_image", e.strerror or type(e).__name__) from e
+
+
+def _columns(
+    objects: list[ObjectRecord], boxes: list[Box], label_ids: Mapping[str, int], image: EncodedImage
+) -> ObjectColumns:
+    says = objects[0] if objects else None
+    return ObjectColumns(
+        xmin=[b[0] / image.width for b in boxes],
+        ymin=[b[1] / image.height for b in boxes],
+        xmax=[b[2] / image.width for b in boxes],
+        ymax=[b[3] / image.height for b in boxes],
+        labels=[label_ids[o.name] for o in objects],
+        texts=[o.name for o in objects],
+        is_crowd=[o.crowd for o in objects],
+        area=[o.area or (b[2] - b[0]) * (b[3] - b[1]) for o, b in zip(objects, boxes, strict=True)],
+        difficult=[o.difficult or 0 for o in objects] if says and says.difficult is not None else None,
+        truncated=[o.truncated or 0 for o in objects] if says and says.truncated is not None else None,
+        views=[o.pose or "" for o in objects] if says and says.pose is not None else None,
+    )

@@ -1,0 +1,180 @@
+"""COCO JSON: one file a split, with the lists `images`, `annotations` and `categories`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from components.example_gen.records import (
+    Annotations,
+    ImageRecord,
+    ObjectRecord,
+    Rejected,
+    Rejection,
+    checked_text,
+    path_inside,
+)
+from detection_core import files
+from detection_core.errors import ConfigError, DataError
+
+
+def locate(root: str, location: Any) -> tuple[str, str]:
+    """Find the annotation file and the image folder of a split.
+
+    Args:
+        root: folder of the data set.
+        location: `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`; None for
+            the only JSON file in `root` or in `root/annotations`. The image folder is `images` where that
+            exists and else `root`, unless it is given.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when there is no such file, or no telling which.
+    """
+    if isinstance(location, str):
+        location = {"annotations": location}
+    if location is None:
+        location = {"annotations": _only_json(root)}
+    if not isinstance(location, Mapping) or not {"annotations"} <= set(location) <= {"annotations", "images"}:
+        raise ConfigError(
+            f'expected {{"annotations": FILE, "images": FOLDER}}, found {location!r}', where="splits"
+        )
+    annotations = files.join(root, str(location["annotations"]))
+    default = "images" if files.is_dir(files.join(root, "images")) else ""
+    images = files.join(root, str(location.get("images", default)))
+    if not files.exists(annotations):
+        raise DataError("expected a COCO JSON file, found nothing; correct data.splits", where=annotations)
+    if not files.is_dir(images):
+        raise DataError("expected the image folder, found nothing; correct data.splits", where=images)
+    return annotations, images
+
+
+def _only_json(root: str) -> str:
+    found = [
+        os.path.relpath(path, root)
+        for folder in (root, files.join(root, "annotations"))
+        for path in files.glob(files.join(folder, "*.json"))
+    ]
+    if len(found) != 1:
+        raise DataError(
+            f"expected one JSON file to split by ratio, found {found or 'none'}; name the file of each split "
+            'in data.splits: {"train": {"annotations": FILE, "images": FOLDER}}',
+            where=root,
+        )
+    return found[0]
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read a COCO JSON file.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when the file as a whole cannot be used.
+    """
+    path, folder = locate(root, location)
+    content = _load(path)
+    names, categories = _categories(content["categories"], path)
+    by_image: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    rejected: list[Rejection] = []
+    for annotation in content["annotations"]:
+        try:
+            by_image[annotation["image_id"]].append(annotation)
+        except (TypeError, KeyError):
+            detail = f"expected an annotation with an image_id, found {annotation!r:.80}"
+            rejected.append(Rejection(os.path.basename(path), "", "malformed_annotation", detail))
+    images, listed = [], set()
+    for entry in content["images"]:
+        try:
+            listed.add(entry["id"])
+            images.append(_image(entry, by_image.get(entry["id"], []), names, folder))
+        except Rejected as e:
+            rejected.append(Rejection(str(entry.get("file_name")), str(entry["id"]), e.reason, e.detail))
+        except (TypeError, KeyError, AttributeError):
+            detail = f"expected an image with id and file_name, found {entry!r:.80}"
+            rejected.append(Rejection(os.path.basename(path), "", "malformed_record", detail))
+    for image_id in [n for n in by_image if n not in listed]:
+        for annotation in by_image[image_id]:
+            detail = f"annotation {annotation.get('id')} names image {image_id!r}, which is not listed"
+            rejected.append(
+                Rejection(os.path.basename(path), str(annotation.get("id")), "unknown_image", detail)
+            )
+    return Annotations(categories=categories, images=images, rejected=rejected)
+
+
+def _load(path: str) -> dict[str, list[Any]]:
+    try:
+        content = json.loads(files.read_bytes(path))
+    except (ValueError, RecursionError) as e:
+        raise DataError(f"expected COCO JSON, found text that cannot be parsed: {e}", where=path) from e
+    for key in ("images", "annotations", "categories"):
+        if not isinstance(content, dict) or not isinstance(content.get(key), list):
+            raise DataError(f"expected a COCO JSON object with a list {key!r}, found none", where=path)
+    return content
+
+
+def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str, int]]:
+    """Return category id to name, and name to label map id.
+
+    The ids stay as they are where a label map can hold them, which begins at 1; else the categories are
+    numbered anew in the order of their ids.
+    """
+    names: dict[int, str] = {}
+    for entry in entries:
+        try:
+            number, name = entry["id"], checked_text(entry["name"], "the category's name")
+        except (TypeError, KeyError, Rejected) as e:
+            raise DataError(f"expected a category with id and name, found {entry!r:.80}", where=path) from e
+        if type(number) is not int or number in names or name in names.values():
+            raise DataError(
+                f"expected categories with unique whole ids and unique names, found {entry!r:.80}", where=path
+            )
+        names[number] = name
+    keep = min(names, default=1) >= 1
+    labels = {names[n]: n if keep else i for i, n in enumerate(sorted(names), start=1)}
+    return names, labels
+
+
+def _image(
+    entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], folder: str
+) -> ImageRecord:
+    filename = checked_text(entry["file_name"], "file_name")
+    path = path_inside(folder, filename)
+    size = [entry.get(key) or 0 for key in ("width", "height")]
+    if not all(isinstance(n, int) or (isinstance(n, float) and n.is_integer()) for n in size):
+        raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")
+    objects = [_object(annotation, names) for annotation in annotations]
+    return ImageRecord(str(entry["id"]), filename, path, int(size[0]), int(size[1]), objects)
+
+
+def _object(annotation: dict[str, Any], names: dict[int, str]) -> ObjectRecord:
+    label = f"annotation {annotation.get('id')}"
+    try:
+        x, y, width, height = (_number(n) for n in annotation["bbox"])
+        area, crowd = _number(annotation.get("area") or 0), annotation.get("iscrowd") or 0
+        name = names.get(annotation["category_id"])
+    except (TypeError, KeyError, ValueError, OverflowError) as e:
+        found = {key: annotation.get(key) for key in ("bbox", "area", "category_id")}
+        raise Rejected(
+            "malformed_annotation",
+            f"{label}: expected bbox of 4 numbers and category_id, found {found!r:.200}",
+        ) from e
+    if crowd not in (0, 1):
+        raise Rejected("malformed_annotation", f"{label}: expected iscrowd 0 or 1, found {crowd!r:.80}")
+    if name is None:
+        raise Rejected(
+            "unknown_category", f"{label}: category {annotation['category_id']!r:.80} is not listed"
+        )
+    box = (x, y, x + width, y + height)
+    return ObjectRecord(name, box, area, int(crowd), None, None, None, label)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(value)
+    return float(value)

@@ -1,0 +1,63 @@
+"""What a data set is now, in one short text, without reading it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from components.example_gen.readers import find_reader
+from components.example_gen.splits import is_by_ratio, parse_splits
+from detection_core import files
+
+
+def fingerprint(data_path: str, data_format: str, splits: str | Mapping[str, Any]) -> str:
+    """Return a text that changes when a file of the data set is added, removed or written.
+
+    Local files count by name, size and time of change. On an object store the annotation files count by
+    content and the folders by their names alone.
+
+    Args:
+        data_path: folder of the data set.
+        data_format: a key of `readers.READERS`.
+        splits: as ExampleGen gets them.
+
+    Raises:
+        ConfigError: for a format or splits that cannot be used.
+        DataError: when an annotation file or image folder is not there.
+    """
+    reader, wanted = find_reader(data_format), parse_splits(splits)
+    locations = [None] if is_by_ratio(wanted) else list(wanted.values())
+    paths = {path for location in locations for path in reader.locate(data_path, location) if path}
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        for entry in _describe(path):
+            # Relative, so that a data set may be moved with its times kept.
+            digest.update(os.path.relpath(path, data_path).encode(errors="surrogateescape"))
+            digest.update(f"\0{entry}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+def _describe(path: str) -> Iterator[str]:
+    if files.is_remote(path):
+        if files.is_dir(path):
+            yield from files.list_dir(path)
+        else:
+            yield hashlib.sha256(files.read_bytes(path)).hexdigest()
+    elif os.path.isdir(path):
+        for folder, names, here in os.walk(path):
+            names.sort()
+            for name in sorted(here):
+                yield _state(os.path.join(folder, name), os.path.relpath(folder, path), name)
+    else:
+        yield _state(path, "", "")
+
+
+def _state(path: str, folder: str, name: str) -> str:
+    try:
+        state = os.stat(path)
+    except OSError:
+        # A broken link is part of the data set too: ExampleGen will put its record in quarantine.
+        return f"{folder}/{name} missing"
+    return f"{folder}/{name} {state.st_size} {state.st_mtime_ns}"

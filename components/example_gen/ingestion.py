@@ -1,0 +1,114 @@
+"""From a data set to the contents of an examples folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from components.example_gen.classes import make_label_map
+from components.example_gen.quarantine import count_reasons
+from components.example_gen.readers import find_reader
+from components.example_gen.records import Annotations, ImageRecord, Rejection
+from components.example_gen.splits import deal, is_by_ratio, order_key, parse_splits
+from components.example_gen.tally import Tally
+from detection_core.data.label_map import LabelMap
+from detection_core.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A data set as annotated, divided into splits. No image file has been looked at.
+
+    Attributes:
+        splits: split name to images, each in the order in which they are to be stored.
+        rejected: split name to the records that cannot be used.
+        label_map: made from the categories.
+    """
+
+    splits: Mapping[str, list[ImageRecord]]
+    rejected: Mapping[str, list[Rejection]]
+    label_map: LabelMap
+
+    @property
+    def records(self) -> int:
+        """Number of records in all, those in quarantine included."""
+        kept, rejected = self.splits.values(), self.rejected.values()
+        return sum(len(images) for images in kept) + sum(len(rejections) for rejections in rejected)
+
+
+def read_dataset(
+    data_path: str, data_format: str, splits: str | Mapping[str, Any], label_map: LabelMap | None
+) -> Dataset:
+    """Read the annotations of a data set.
+
+    Args:
+        data_path: its folder.
+        data_format: a key of `readers.READERS`.
+        splits: see `splits.parse_splits`.
+        label_map: to use; None makes one from the categories.
+
+    Raises:
+        ConfigError: for a format or splits that cannot be used.
+        DataError: for files that are not there, annotation files of which nothing can be read, and for a
+            split without a single image.
+    """
+    reader, wanted = find_reader(data_format), parse_splits(splits)
+    images: dict[str, list[ImageRecord]] = {}
+    rejected: dict[str, list[Rejection]] = {}
+    categories: list[Mapping[str, int]] = []
+    if is_by_ratio(wanted):
+        found = reader.read(data_path, None)
+        categories.append(found.categories)
+        kept, doubles = _drop_doubles(found)
+        images = deal([(image.source_id, image) for image in kept], wanted)
+        rejected = deal([(r.record or r.file, r) for r in (*found.rejected, *doubles)], wanted)
+    else:
+        for name, location in wanted.items():
+            found = reader.read(data_path, location)
+            categories.append(found.categories)
+            images[name], doubles = _drop_doubles(found)
+            rejected[name] = [*found.rejected, *doubles]
+    for name, records in images.items():
+        if not records and not rejected[name]:
+            raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
+        records.sort(key=lambda record: order_key(record.source_id))
+    return Dataset(splits=images, rejected=rejected, label_map=label_map or make_label_map(categories))
+
+
+def _drop_doubles(found: Annotations) -> tuple[list[ImageRecord], list[Rejection]]:
+    kept: dict[str, ImageRecord] = {}
+    doubles = []
+    for image in found.images:
+        if kept.setdefault(image.source_id, image) is not image:
+            detail = f"the id is that of {kept[image.source_id].filename!r}, which comes first"
+            doubles.append(Rejection(image.filename, image.source_id, "duplicate_id", detail))
+    return list(kept.values()), doubles
+
+
+def gather(
+    dataset: Dataset, reports: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, Tally], dict[str, list[Rejection]]]:
+    """Add up what the shards report.
+
+    Args:
+        dataset: that they were made from.
+        reports: in the order of the shards.
+
+    Returns:
+        Split name to counts, and split name to everything that was put aside.
+
+    Raises:
+        DataError: when nothing is left of a split.
+    """
+    tallies = {name: Tally() for name in dataset.splits}
+    rejected = defaultdict(list, {name: list(rejections) for name, rejections in dataset.rejected.items()})
+    for report in reports:
+        tallies[report["split"]].merge(Tally(report["tally"]))
+        rejected[report["split"]] += [Rejection(*fields) for fields in report["rejected"]]
+    for name, tally in tallies.items():
+        if not tally.counts["total"]["images"]:
+            found = count_reasons(rejected[name])
+            raise DataError(f"expected images in the split {name!r}, found all in quarantine: {found}")
+    return tallies, dict(rejected)

@@ -1,0 +1,142 @@
+"""What every reader produces: images with their objects in pixels, and what had to be put aside."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import NamedTuple
+
+from detection_core.data.image_header import IMAGE_FAULTS
+
+ANNOTATION_FAULTS = {
+    "malformed_record": "an image entry lacks a field, or one has the wrong type",
+    "malformed_annotation": "an object lacks a field, or one has the wrong type",
+    "missing_annotation": "the image set names an image that has no annotation file",
+    "unreadable_annotation": "the annotation file of the image cannot be parsed",
+    "unknown_image": "an annotation names an image that is not listed",
+    "unknown_category": "an object's class is in no category list or not in the label map",
+    "duplicate_id": "the image id is used a second time in its split",
+    "path_outside": "the file name leaves the image folder",
+}
+BOX_FAULTS = {
+    "box_not_finite": "a coordinate or area is not a finite number, or is beyond float32",
+    "box_inverted": "the box's right or lower edge comes before the left or upper one",
+    "box_degenerate": "the box has no width or no height",
+    "box_outside": "the box leaves the image by more than a rounding error",
+}
+FILE_FAULTS = {
+    "missing_image": "there is no such image file",
+    "unreadable_image": "the image file cannot be opened, or is no regular file",
+    "size_mismatch": "the annotation was made for another image size, so the boxes cannot be placed",
+}
+REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **FILE_FAULTS, **IMAGE_FAULTS}
+"""Every reason for which a record goes to quarantine."""
+
+
+class ObjectRecord(NamedTuple):
+    """One annotated object.
+
+    Attributes:
+        name: its class.
+        box: (xmin, ymin, xmax, ymax) in pixels, as annotated.
+        area: square pixels; 0 where the source gives none.
+        crowd: 1 for a box round a group.
+        difficult: 0 or 1; None where the format does not say. Likewise the next two.
+        truncated: 0 or 1.
+        pose: in the annotator's words.
+        label: how messages name it, such as `annotation 17`.
+    """
+
+    name: str
+    box: tuple[float, float, float, float]
+    area: float
+    crowd: int
+    difficult: int | None
+    truncated: int | None
+    pose: str | None
+    label: str
+
+
+class ImageRecord(NamedTuple):
+    """One annotated image.
+
+    Attributes:
+        source_id: unique in its split.
+        filename: as the annotation gives it, relative to the image folder.
+        path: where the file is.
+        width: as annotated; 0 where the source does not say.
+        height: likewise.
+        objects: in the order of the source.
+    """
+
+    source_id: str
+    filename: str
+    path: str
+    width: int
+    height: int
+    objects: list[ObjectRecord]
+
+
+class Rejection(NamedTuple):
+    """A record in quarantine.
+
+    Attributes:
+        file: image or annotation file, relative to its folder.
+        record: id of the image or annotation; "" where there is none.
+        reason: a key of `REASONS`.
+        detail: what was found.
+    """
+
+    file: str
+    record: str
+    reason: str
+    detail: str
+
+
+class Rejected(Exception):
+    """Raised to put one record in quarantine."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Annotations:
+    """What a reader found.
+
+    Attributes:
+        categories: class name to the id that the source gives it; to 0 where it gives none.
+        images: sound so far; boxes and files are checked when the images are read.
+        rejected: records that cannot be used.
+    """
+
+    categories: dict[str, int]
+    images: list[ImageRecord]
+    rejected: list[Rejection]
+
+
+def path_inside(folder: str, name: str) -> str:
+    """Join a file name from an annotation to the image folder.
+
+    Only the name is judged. A link inside the folder may lead elsewhere: its owner made it, the annotation
+    did not.
+
+    Raises:
+        Rejected: when the name is empty, absolute, a URL, climbs out of the folder or holds a null character.
+    """
+    climbs = os.path.normpath(name).split(os.sep)[0] == os.pardir
+    if not name or "\0" in name or "://" in name or os.path.isabs(name) or climbs:
+        raise Rejected("path_outside", f"the file name {name!r} leaves the image folder")
+    return os.path.join(folder, name)
+
+
+def checked_text(value: object, what: str) -> str:
+    """Return a value that must be text which UTF-8 can hold.
+
+    Raises:
+        Rejected: as a malformed record.
+    """
+    if not isinstance(value, str) or not value.isprintable() or not value.strip():
+        raise Rejected("malformed_record", f"expected {what} as printable text, found {value!r:.80}")
+    return value

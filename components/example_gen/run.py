@@ -1,0 +1,70 @@
+"""ExampleGen: images and annotations to sharded records, a label map and a dataset card."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from component_specs import ExampleGenJob
+from components.example_gen.card import format_card, make_card
+from components.example_gen.ingestion import Dataset, gather, read_dataset
+from components.example_gen.quarantine import check_limit, write_quarantine
+from components.example_gen.shards import WORK, read_reports, shard_settings, write_tasks
+from components.example_gen.transforms import parse_arguments, write_shards
+from detection_core import files
+from detection_core.config.label_map import load_label_map
+from detection_core.data.label_map import format_label_map
+from detection_core.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+
+def run(job: ExampleGenJob) -> dict[str, Any]:
+    """Fill the examples folder, which appears whole or stays as it was.
+
+    Returns:
+        What dataset_card.json holds.
+
+    Raises:
+        ConfigError: for a parameter that cannot be used.
+        DataError: for data that cannot be used, or too much of it in quarantine.
+    """
+    _check_parameters(job)
+    beam_args = parse_arguments(job.beam_args)
+    label_map = load_label_map(job.label_map) if job.label_map else None
+    dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map)
+    list_path = f"{job.examples.rstrip('/')}.quarantine.jsonl"
+    check_limit(dataset.rejected, dataset.records, job.quarantine_limit, list_path)
+    with files.atomic_dir(job.examples) as folder:
+        tasks = _write_tasks(job, dataset, folder)
+        write_shards({path: count for paths in tasks.values() for path, count in paths.items()}, beam_args)
+        tallies, quarantine = gather(dataset, read_reports(folder))
+        check_limit(quarantine, dataset.records, job.quarantine_limit, list_path)
+        shards = {name: len(paths) for name, paths in tasks.items()}
+        card = make_card(job.data_format, dataset.label_map, tallies, shards, quarantine)
+        write_quarantine(files.join(folder, "quarantine.jsonl"), quarantine)
+        files.write_text(files.join(folder, "label_map.pbtxt"), format_label_map(dataset.label_map))
+        files.write_text(files.join(folder, "dataset_card.json"), format_card(card))
+        files.remove_tree(files.join(folder, WORK))
+    files.remove_tree(list_path)
+    total, kept_out = card["total"], card["quarantine"]
+    _log.info("ingest | %d images, %d objects | quarantine %s", total["images"], total["objects"], kept_out)
+    if card["images_in_two_splits"]:
+        _log.warning("ingest | %d images are in more than one split", card["images_in_two_splits"])
+    return card
+
+
+def _check_parameters(job: ExampleGenJob) -> None:
+    if not 0 <= job.quarantine_limit <= 1:
+        raise ConfigError(f"expected 0 to 1, found {job.quarantine_limit}", where="quarantine_limit")
+    if job.shard_examples < 1:
+        raise ConfigError(f"expected 1 or more, found {job.shard_examples}", where="shard_examples")
+
+
+def _write_tasks(job: ExampleGenJob, dataset: Dataset, folder: str) -> dict[str, dict[str, int]]:
+    """Return, by split, task path to number of records."""
+    settings = shard_settings(dataset.label_map.ids_by_text, job.compression)
+    return {
+        name: write_tasks(folder, name, records, job.shard_examples, settings)
+        for name, records in dataset.splits.items()
+    }

@@ -1,0 +1,86 @@
+"""Which image goes in which split."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from detection_core.errors import ConfigError
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
+
+
+def parse_splits(splits: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Read the `splits` parameter.
+
+    Args:
+        splits: JSON object or mapping, split name to ratio, or split name to where its annotations are.
+
+    Returns:
+        The splits sorted by name, so that their order in the settings makes no difference.
+
+    Raises:
+        ConfigError: when it is neither, mixes the two, or the ratios do not add up to 1.
+    """
+    try:
+        parsed = json.loads(splits) if isinstance(splits, str) else splits
+    except ValueError as e:
+        raise ConfigError(f"expected a JSON object, found {splits!r}: {e}", where="splits") from e
+    if not isinstance(parsed, Mapping) or not parsed:
+        raise ConfigError(f'expected {{"train": 0.8, ...}}, found {splits!r}', where="splits")
+    for name in parsed:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"expected a name of letters, digits, _ and -, found {name!r}", where="splits")
+    parsed = dict(sorted(parsed.items()))
+    ratios = [value for value in parsed.values() if _is_ratio(value)]
+    if ratios and len(ratios) < len(parsed):
+        raise ConfigError(f"expected either ratios or locations, found both: {parsed!r}", where="splits")
+    if ratios and (min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6):
+        raise ConfigError(f"expected ratios above 0 that add up to 1, found {parsed!r}", where="splits")
+    return parsed
+
+
+def is_by_ratio(splits: Mapping[str, Any]) -> bool:
+    """Tell whether parsed splits are ratios and not locations."""
+    return all(_is_ratio(value) for value in splits.values())
+
+
+def _is_ratio(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def deal(records: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[str, list[T]]:
+    """Deal records to splits by a hash of their ids.
+
+    An image stays in its split whatever is added to the data set, and in whatever order it is listed.
+
+    Args:
+        records: (id, record) each.
+        ratios: split name to share, as `parse_splits` gives them.
+    """
+    dealt: dict[str, list[T]] = {name: [] for name in ratios}
+    edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
+    for record_id, record in records:
+        at = _hash("split", record_id) / 2**64
+        dealt[next((name for edge, name in edges if at < edge), edges[-1][1])].append(record)
+    return dealt
+
+
+def order_key(source_id: str) -> tuple[int, str]:
+    """Return the sort key that gives a split's records a scattered, yet fixed order.
+
+    A trainer shuffles within a window of the records; images of one scene, which data sets list together,
+    would stay together there.
+    """
+    return _hash("order", source_id), source_id
+
+
+def _hash(purpose: str, text: str) -> int:
+    digest = hashlib.sha256(f"{purpose}\0{text}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")

@@ -1,0 +1,100 @@
+"""The Beam pipeline that writes the shards, and how it is run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+
+from components.example_gen.shards import write_shard
+from detection_core import files
+from detection_core.errors import ConfigError
+from detection_core.progress import Progress
+
+_log = logging.getLogger(__name__)
+
+# Measured on 640x480 JPEGs: one core does about 2,000 images a second, and worker processes of Beam's
+# DirectRunner take about 15 seconds to start.
+_IMAGES_PER_SECOND, _START_SECONDS = 2000, 15
+_POLL_SECONDS = 1.0
+
+# What DirectRunner hands its pipelines to. DirectRunner itself, as of Beam 2.77, first tries to download
+# another runner.
+_LOCAL = ["--runner=FnApiRunner"]
+IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=1"]
+
+
+def write_shards(tasks: Mapping[str, int], beam_args: list[str]) -> None:
+    """Write every shard.
+
+    One element is one shard: Beam's cost for an element is several times what an image costs, and a shard
+    that fails is done again as a whole.
+
+    Args:
+        tasks: task path, as `shards.write_tasks` gives it, to its number of records.
+        beam_args: Beam's pipeline options; empty: chosen by the size of the work. A runner on other machines
+            needs the data and the examples folder on storage that they share.
+    """
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    arguments = beam_args or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
+    _log.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
+    with _watched(tasks), beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
+        shards = pipeline | "Shards" >> beam.Create(list(tasks))
+        _ = shards | "Write" >> beam.Map(write_shard)
+
+
+def choose_arguments(images: int, cores: int) -> list[str]:
+    """Choose how DirectRunner works: in this process, or in one process a core where starting them pays.
+
+    Args:
+        images: to be read.
+        cores: that may be used.
+    """
+    alone = images / _IMAGES_PER_SECOND
+    if alone <= _START_SECONDS + alone / cores:
+        return IN_PROCESS
+    return [*_LOCAL, "--direct_running_mode=multi_processing", f"--direct_num_workers={cores}"]
+
+
+def parse_arguments(text: str) -> list[str]:
+    """Read the `beam_args` parameter.
+
+    Raises:
+        ConfigError: when it is no JSON list of texts.
+    """
+    try:
+        arguments = json.loads(text or "[]")
+    except ValueError as e:
+        raise ConfigError(f"expected a JSON list, found {text!r}: {e}", where="beam_args") from e
+    if not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
+        raise ConfigError(f'expected a JSON list like ["--runner=..."], found {text!r}', where="beam_args")
+    return arguments
+
+
+@contextlib.contextmanager
+def _watched(tasks: Mapping[str, int]) -> Iterator[None]:
+    """Report progress by the shards' report files, which is the same for every runner."""
+    over = threading.Event()
+
+    def watch() -> None:
+        waiting = {path.replace(".task.json", ".report.json"): images for path, images in tasks.items()}
+        with Progress("ingest", total=sum(waiting.values()), unit="image") as progress:
+            last = False
+            while not last:
+                last = over.wait(_POLL_SECONDS)
+                done = [path for path in waiting if files.exists(path)]
+                if done:
+                    progress.advance(sum(waiting.pop(path) for path in done))
+
+    watcher = threading.Thread(target=watch, name="ingest-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()

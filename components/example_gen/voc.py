@@ -1,0 +1,141 @@
+"""Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from xml.etree import ElementTree
+
+from components.example_gen.records import (
+    Annotations,
+    ImageRecord,
+    ObjectRecord,
+    Rejected,
+    Rejection,
+    checked_text,
+    path_inside,
+)
+from detection_core import files
+from detection_core.errors import ConfigError, DataError
+
+_ANNOTATIONS, _IMAGES = "Annotations", "JPEGImages"
+_UNSAID = {"": 0, "unspecified": 0, "0": 0, "1": 1}
+
+
+def locate(root: str, location: Any) -> tuple[str, str, str]:
+    """Find the image set file, the annotation folder and the image folder of a split.
+
+    Args:
+        root: folder of the data set.
+        location: image set file, relative to `root`; None for every annotation file there is.
+
+    Returns:
+        The three paths; the first is "" for None.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when one of them is not there.
+    """
+    if not isinstance(location, str | None):
+        raise ConfigError(f'expected "ImageSets/Main/NAME.txt", found {location!r}', where="splits")
+    annotations, images = files.join(root, _ANNOTATIONS), files.join(root, _IMAGES)
+    for folder in (annotations, images):
+        if not files.is_dir(folder):
+            raise DataError("expected a folder of a Pascal VOC data set, found nothing", where=folder)
+    image_set = files.join(root, location) if location else ""
+    if image_set and not files.exists(image_set):
+        raise DataError("expected an image set file, found nothing; correct data.splits", where=image_set)
+    return image_set, annotations, images
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read the annotation files of an image set.
+
+    The categories are the classes that occur; the format has no list of them.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when folders or the image set are not there.
+    """
+    image_set, annotations, folder = locate(root, location)
+    images, rejected = [], []
+    for name in _image_set(image_set) if image_set else _all_names(annotations):
+        try:
+            images.append(_image(name, path_inside(annotations, name + ".xml"), folder))
+        except Rejected as e:
+            rejected.append(Rejection(f"{_ANNOTATIONS}/{name}.xml", name, e.reason, e.detail))
+    categories = {o.name: 0 for image in images for o in image.objects}
+    return Annotations(categories=categories, images=images, rejected=rejected)
+
+
+def _image_set(path: str) -> list[str]:
+    """Return the names in an image set; a class's own set has a -1, 0 or 1 behind each, which is left out."""
+    names = []
+    for line in files.read_text(path).splitlines():
+        head, _, tail = line.strip().rpartition(" ")
+        name = head.strip() if head.strip() and tail in ("-1", "0", "1") else line.strip()
+        if name:
+            names.append(name)
+    return names
+
+
+def _all_names(folder: str) -> list[str]:
+    return [n.removesuffix(".xml") for n in files.list_dir(folder) if n.endswith(".xml")]
+
+
+class _PlainTree(ElementTree.TreeBuilder):
+    """Refuses document types, with which a small file can expand to a huge one."""
+
+    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+        raise Rejected("unreadable_annotation", f"expected plain XML, found the document type {name!r:.80}")
+
+
+def _parse(path: str) -> ElementTree.Element:
+    try:
+        data = files.read_bytes(path)
+    except FileNotFoundError as e:
+        raise Rejected("missing_annotation", "there is no such file") from e
+    except OSError as e:
+        raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
+    try:
+        return ElementTree.fromstring(data, ElementTree.XMLParser(target=_PlainTree()))
+    except (ElementTree.ParseError, ValueError, LookupError) as e:
+        raise Rejected("unreadable_annotation", f"the XML cannot be parsed: {e}") from e
+
+
+def _image(name: str, path: str, folder: str) -> ImageRecord:
+    tree = _parse(path)
+    filename = (tree.findtext("filename") or "").strip() or name
+    if not os.path.splitext(filename)[1]:
+        filename += ".jpg"
+    checked_text(filename, "filename")
+    try:
+        width, height = (round(float(tree.findtext(f"size/{side}") or 0)) for side in ("width", "height"))
+    except (ValueError, OverflowError) as e:
+        raise Rejected("malformed_record", f"expected size/width and size/height in pixels: {e}") from e
+    objects = [_object(element, number) for number, element in enumerate(tree.findall("object"), start=1)]
+    return ImageRecord(name, filename, path_inside(folder, filename), width, height, objects)
+
+
+def _object(element: ElementTree.Element, number: int) -> ObjectRecord:
+    label = f"object {number}"
+    name = (element.findtext("name") or "").strip()
+    try:
+        checked_text(name, "name")
+        xmin, ymin, xmax, ymax = (
+            float(element.findtext(f"bndbox/{side}") or "nothing")
+            for side in ("xmin", "ymin", "xmax", "ymax")
+        )
+        difficult, truncated = (
+            _UNSAID[(element.findtext(flag) or "").strip().lower()] for flag in ("difficult", "truncated")
+        )
+    except (Rejected, ValueError, KeyError) as e:
+        raise Rejected(
+            "malformed_annotation",
+            f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}",
+        ) from e
+    pose = (element.findtext("pose") or "Unspecified").strip()
+    return ObjectRecord(name, (xmin, ymin, xmax, ymax), 0.0, 0, difficult, truncated, pose, label)
