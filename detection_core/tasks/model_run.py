@@ -1,0 +1,36 @@
+"""The record of a training as a folder: config, checkpoint, logs, history, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from detection_core import files
+from detection_core.config.load import write_as_run
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+
+def write_model_run(
+    config: TrainEvalPipelineConfig, report: Any, checkpoint: str, work_folder: str, model_run_dir: str
+) -> None:
+    """Write the record of a training, whole or not at all; quantization-aware training has the same.
+
+    Args:
+        config: as run.
+        report: a dataclass of plain values, written as `train_report.json`.
+        checkpoint: prefix of the last checkpoint's files.
+        work_folder: has `logs/` and `history.jsonl`.
+        model_run_dir: folder to make.
+    """
+    with files.atomic_dir(model_run_dir) as folder:
+        write_as_run(config, files.join(folder, "pipeline.config"))
+        name = checkpoint.rpartition("/")[2]
+        for path in files.glob(f"{checkpoint}.*"):
+            files.copy_file(path, files.join(folder, "checkpoint", path.rpartition("/")[2]))
+        # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
+        files.write_text(files.join(folder, "checkpoint", "checkpoint"), f'model_checkpoint_path: "{name}"\n')
+        files.copy_tree(files.join(work_folder, "logs"), files.join(folder, "logs"))
+        files.copy_file(files.join(work_folder, "history.jsonl"), files.join(folder, "history.jsonl"))
+        text = json.dumps(dataclasses.asdict(report), indent=2) + "\n"
+        files.write_text(files.join(folder, "train_report.json"), text)
