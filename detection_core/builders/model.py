@@ -11,14 +11,20 @@ import tf_keras
 from detection_core.anchors.base import AnchorGenerator
 from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.backbones import build_feature_maps, find_backbone
+from detection_core.builders.box_coders import build_box_coder
 from detection_core.builders.heads import HeadPlan, build_head
+from detection_core.builders.losses import build_losses
+from detection_core.builders.matchers import build_matcher
+from detection_core.builders.similarity import build_similarity
 from detection_core.errors import ConfigError
+from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import DetectionModel
 from detection_core.models.heads.predictions import HeadOutputs
 from detection_core.models.hyperparams import Penalty
 from detection_core.models.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.models.ssd import SsdModel, SsdOptions, SsdParts
 from detection_core.protos import image_resizer_pb2, model_pb2, ssd_pb2
+from detection_core.targets.anchor_targets import AnchorTargetAssigner
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,8 +79,27 @@ def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
         code_clip=plan.code_clip,
     )
     anchors = _lay_anchors(generator, built.map_shapes, input_size)
-    parts = SsdParts(options=options, anchors=anchors, penalties=built.penalties)
+    criterion = _build_criterion(message, where)
+    parts = SsdParts(options=options, anchors=anchors, criterion=criterion, penalties=built.penalties)
     return SsdModel(built.network, parts)
+
+
+def _build_criterion(message: ssd_pb2.Ssd, where: str) -> AnchorCriterion:
+    assigner = AnchorTargetAssigner(
+        similarity=build_similarity(message.similarity_calculator, f"{where}.similarity_calculator"),
+        matcher=build_matcher(message.matcher, f"{where}.matcher"),
+        box_coder=build_box_coder(message.box_coder, f"{where}.box_coder"),
+        num_classes=message.num_classes,
+        negative_class_weight=message.negative_class_weight,
+        add_background_class=message.add_background_class,
+        encode_background_as_zeros=message.encode_background_as_zeros,
+    )
+    return AnchorCriterion(
+        assigner=assigner,
+        losses=build_losses(message.loss, f"{where}.loss"),
+        normalize_by_matches=message.normalize_loss_by_num_matches,
+        normalize_by_code_size=message.normalize_loc_loss_by_codesize,
+    )
 
 
 def network_input_size(message: image_resizer_pb2.ImageResizer, where: str) -> tuple[int, int]:

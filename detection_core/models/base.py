@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import tensorflow as tf
 import tf_keras
 
-from detection_core.structures import AnchorPredictions, Images
+from detection_core.structures import AnchorPredictions, GroundTruth, Images
 
 LOCALIZATION_LOSS = "Loss/localization_loss"
 CLASSIFICATION_LOSS = "Loss/classification_loss"
@@ -62,6 +62,18 @@ class DetectionModel(tf.Module, abc.ABC):
         Args:
             images: a batch of `input_size`.
             training: normalise with batch statistics and collect them, drop features.
+        """
+
+    @abc.abstractmethod
+    def losses(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth.
+
+        Args:
+            predictions: of `predict`.
+            truth: of the same images, batched; boxes normalised to the network input.
+
+        Returns:
+            float32 scalars under this module's four names; the total is the sum of the other three.
         """
 
     @abc.abstractmethod

@@ -12,10 +12,18 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.errors import ModelError
-from detection_core.models.base import DetectionModel
+from detection_core.models.anchor_criterion import AnchorCriterion
+from detection_core.models.base import (
+    CLASSIFICATION_LOSS,
+    LOCALIZATION_LOSS,
+    REGULARIZATION_LOSS,
+    TOTAL_LOSS,
+    DetectionModel,
+)
 from detection_core.models.hyperparams import Penalty
 from detection_core.models.preprocessing import PREPROCESSORS
-from detection_core.structures import AnchorPredictions, Images
+from detection_core.models.regularization import penalized_variables, regularization_loss
+from detection_core.structures import AnchorPredictions, GroundTruth, Images
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,11 +50,13 @@ class SsdParts:
     Attributes:
         options: its numbers.
         anchors: float32 [A, 4], normalised to the network input.
+        criterion: what training minimises, penalties aside.
         penalties: on the network's weights, "layer/weight" -> penalty.
     """
 
     options: SsdOptions
     anchors: np.ndarray
+    criterion: AnchorCriterion
     penalties: Mapping[str, Penalty]
 
 
@@ -83,6 +93,17 @@ class SsdModel(DetectionModel):
         return AnchorPredictions(
             box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors)
         )
+
+    def losses(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth; see `DetectionModel.losses`."""
+        found = self._parts.criterion(predictions, truth)
+        penalty = regularization_loss(penalized_variables(self.network, self._parts.penalties))
+        return {
+            LOCALIZATION_LOSS: found.localization,
+            CLASSIFICATION_LOSS: found.classification,
+            REGULARIZATION_LOSS: penalty,
+            TOTAL_LOSS: found.localization + found.classification + penalty,
+        }
 
     def with_network(self, network: tf_keras.Model) -> Self:
         """The same detector around a rewritten network; see `DetectionModel.with_network`."""

@@ -1,0 +1,91 @@
+"""What an anchor-based detector minimises."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from detection_core.losses.ssd_losses import SsdLosses
+from detection_core.structures import AnchorPredictions, AnchorTargets, GroundTruth
+from detection_core.targets.anchor_targets import AnchorTargetAssigner
+
+
+class CriterionLosses(NamedTuple):
+    """Weighted and normalised losses of a batch.
+
+    Attributes:
+        localization: float32 [].
+        classification: float32 [].
+    """
+
+    localization: tf.Tensor
+    classification: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorCriterion:
+    """Compares predictions with the targets of their anchors.
+
+    Attributes:
+        assigner: makes the targets.
+        losses: the losses per anchor, their weights, and what chooses the anchors that count.
+        normalize_by_matches: divide by the number of positive anchors of the batch, at least one.
+        normalize_by_code_size: divide the localisation loss by the numbers in a box code too.
+    """
+
+    assigner: AnchorTargetAssigner
+    losses: SsdLosses
+    normalize_by_matches: bool
+    normalize_by_code_size: bool
+
+    def __call__(self, predictions: AnchorPredictions, truth: GroundTruth) -> CriterionLosses:
+        """Compute the losses.
+
+        Args:
+            predictions: raw heads.
+            truth: of the same images; boxes normalised to the network input.
+        """
+        targets = self._sampled(self.assigner.assign(predictions.anchors, truth))
+        localization = self._localization(predictions, targets)
+        classification = self.losses.classification(
+            predictions.class_logits, targets.class_targets, targets.class_weights
+        )
+        if len(classification.shape) == 3:
+            classification = tf.reduce_sum(classification, axis=-1)
+        if self.losses.hard_example_miner is None:
+            box_sum, class_sum = tf.reduce_sum(localization), tf.reduce_sum(classification)
+        else:
+            boxes = self._decode(predictions.box_codes, predictions.anchors)
+            mined = self.losses.hard_example_miner.mine(localization, classification, boxes, targets.matched)
+            box_sum, class_sum = mined.localization, mined.classification
+        normalizer = tf.constant(1.0)
+        if self.normalize_by_matches:
+            normalizer = tf.maximum(tf.reduce_sum(targets.box_weights), 1.0)
+        code_size = float(self.assigner.box_coder.code_size) if self.normalize_by_code_size else 1.0
+        return CriterionLosses(
+            localization=self.losses.localization_weight * box_sum / (normalizer * code_size),
+            classification=self.losses.classification_weight * class_sum / normalizer,
+        )
+
+    def _sampled(self, targets: AnchorTargets) -> AnchorTargets:
+        sampler = self.losses.random_example_sampler
+        if sampler is None:
+            return targets
+        candidates = tf.reduce_max(targets.class_weights, axis=-1) > 0.0
+        drawn = tf.cast(sampler.sample(candidates, targets.matched >= 0), tf.float32)
+        return targets._replace(
+            class_weights=targets.class_weights * drawn[..., tf.newaxis],
+            box_weights=targets.box_weights * drawn,
+        )
+
+    def _localization(self, predictions: AnchorPredictions, targets: AnchorTargets) -> tf.Tensor:
+        """Loss of each anchor's box, float32 [B, A]."""
+        found, wanted = predictions.box_codes, targets.box_targets
+        if self.losses.localization.compares_boxes:
+            found, wanted = (self._decode(codes, predictions.anchors) for codes in (found, wanted))
+        return self.losses.localization(found, wanted, targets.box_weights)
+
+    def _decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        return self.assigner.box_coder.decode(codes, anchors)
