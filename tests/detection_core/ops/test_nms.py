@@ -1,0 +1,212 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.ops import nms
+from detection_core.ops.nms import NmsOptions, multiclass_nms
+from tests.detection_core.golden_cases import GoldenCase, load_cases
+
+CASES = load_cases(__file__, "nms")
+GOLDENS = [case for case in CASES.values() if "scores" in case.outputs and "boxes" in case.inputs]
+
+
+def _options(params) -> NmsOptions:
+    return NmsOptions(
+        score_threshold=params["score_thresh"],
+        iou_threshold=params["iou_thresh"],
+        max_detections_per_class=params.get("max_size_per_class", 100),
+        max_total_detections=params["max_total_size"],
+        class_agnostic=params.get("use_class_agnostic_nms", False)
+        or params["function"].startswith("class_agnostic"),
+        soft_nms_sigma=params.get("soft_nms_sigma", 0.0),
+        change_coordinate_frame=params.get("change_coordinate_frame", False),
+    )
+
+
+def _batched(case: GoldenCase):
+    """Boxes, scores and window with a batch dimension, whatever function the case called."""
+    boxes, scores = case.inputs["boxes"], case.inputs["scores"]
+    window = case.inputs.get("clip_window", case.params.get("clip_window"))
+    if case.params.get("use_combined_nms") and window is None:
+        window = [0.0, 0.0, 1.0, 1.0]  # The reference's combined kernel clips to the unit square by itself.
+    single = boxes.ndim == 3
+    if single:
+        boxes, scores = boxes[np.newaxis], scores[np.newaxis]
+    if "num_valid_boxes" in case.inputs:
+        absent = np.arange(boxes.shape[1]) >= case.inputs["num_valid_boxes"][:, np.newaxis]
+        scores = np.where(absent[..., np.newaxis], -1, scores).astype(np.float32)
+    if window is not None:
+        window = np.broadcast_to(np.asarray(window, np.float32), (len(boxes), 4))
+    return boxes, scores, window, single
+
+
+@pytest.mark.parametrize("case", GOLDENS, ids=lambda case: case.name)
+def test_golden(case: GoldenCase):
+    boxes, scores, window, single = _batched(case)
+    found = multiclass_nms(boxes, scores, _options(case.params), window)
+    expected = {k: v[np.newaxis] if single else v for k, v in case.outputs.items()}
+    counts = expected.get("num_detections", expected.get("num_valid"))
+    np.testing.assert_array_equal(found.count, counts)
+    for image, count in enumerate(counts):
+        kept = slice(0, int(count))
+        np.testing.assert_allclose(
+            found.scores[image, kept], expected["scores"][image, kept], rtol=1e-4, atol=1e-5
+        )
+        np.testing.assert_array_equal(found.classes[image, kept], expected["classes"][image, kept])
+        np.testing.assert_allclose(
+            found.boxes[image, kept], expected["boxes"][image, kept], rtol=1e-4, atol=1e-5
+        )
+        _check_fields(case, expected, image, found, kept)
+
+
+def _check_fields(case, expected, image, found, kept):
+    """Every additional field of the reference is what the anchor indices pick."""
+    anchors, classes = found.anchor_indices[image, kept].numpy(), found.classes[image, kept].numpy()
+    for name in ("anchor", "keypoints"):
+        if f"field_{name}" in expected:
+            source = case.inputs[f"additional_{name}"]
+            source = source if "batch" in case.name else source[np.newaxis]
+            np.testing.assert_allclose(
+                source[image][anchors], expected[f"field_{name}"][image, kept], atol=1e-6
+            )
+    masks = expected.get("masks", expected.get("field_masks"))
+    if masks is not None:
+        source = case.inputs["masks"] if "batch" in case.name else case.inputs["masks"][np.newaxis]
+        per_class = classes if source.shape[2] > 1 else np.zeros_like(classes)
+        np.testing.assert_allclose(source[image][anchors, per_class], masks[image, kept], atol=1e-6)
+
+
+def _random(seed, batch=2, anchors=60, classes=3):
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(-0.1, 0.8, (batch, anchors, 2))
+    boxes = np.concatenate([low, low + rng.uniform(0.05, 0.5, (batch, anchors, 2))], -1).astype(np.float32)
+    return boxes, rng.uniform(0, 1, (batch, anchors, classes)).astype(np.float32)
+
+
+OPTIONS = NmsOptions(
+    score_threshold=0.3, iou_threshold=0.4, max_detections_per_class=8, max_total_detections=12
+)
+
+
+def _iou(a, b):
+    height = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
+    width = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - height * width
+    return height * width / union if union > 0 else 0.0
+
+
+def _slow(boxes, scores, options, window):
+    """One image, one class and one candidate after the other; rows of (score, class, anchor, box)."""
+    rows = []
+    for label in range(scores.shape[1]):
+        kept = []
+        for anchor in np.argsort(-scores[:, label], kind="stable"):
+            if (
+                scores[anchor, label] <= options.score_threshold
+                or len(kept) == options.max_detections_per_class
+            ):
+                break
+            if all(_iou(boxes[anchor], boxes[other]) <= options.iou_threshold for other in kept):
+                kept.append(anchor)
+        rows += [(scores[anchor, label], label, anchor) for anchor in kept]
+    result = []
+    for score, label, anchor in sorted(rows, key=lambda row: -row[0]):
+        low = np.clip(boxes[anchor], window[[0, 1, 0, 1]], window[[2, 3, 2, 3]])
+        if (low[2] - low[0]) * (low[3] - low[1]) > 0:
+            size = window[[2, 3, 2, 3]] - window[[0, 1, 0, 1]]
+            result.append((score, label, anchor, (low - window[[0, 1, 0, 1]]) / size))
+    return result[: options.max_total_detections]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_a_loop(seed):
+    boxes, scores = _random(seed)
+    # A narrow window, so that some of the best boxes lie outside it.
+    window = np.array([[0.5, 0.0, 1.0, 0.6], [0.0, 0.0, 0.4, 0.4]], np.float32)
+    options = dataclasses.replace(OPTIONS, change_coordinate_frame=True)
+    found = multiclass_nms(boxes, scores, options, window)
+    for image in range(2):
+        expected = _slow(boxes[image], scores[image], options, window[image])
+        count = len(expected)
+        assert found.count[image] == count
+        for field, place in (
+            (found.scores, 0),
+            (found.classes, 1),
+            (found.anchor_indices, 2),
+            (found.boxes, 3),
+        ):
+            values = [row[place] for row in expected]
+            np.testing.assert_allclose(
+                field[image, :count], np.reshape(values, field[image, :count].shape), atol=1e-5
+            )
+            assert not field[image, count:].numpy().any()
+
+
+@pytest.mark.parametrize("per_class_boxes", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_paths_agree(seed, per_class_boxes):
+    boxes, scores = _random(seed)
+    boxes = boxes[:, :, np.newaxis]
+    if per_class_boxes:
+        boxes = np.concatenate([boxes, boxes + 0.05, boxes * 0.9], axis=2)
+    one = nms.hard_candidates(boxes, scores, OPTIONS)
+    other = nms.soft_candidates(boxes, scores, OPTIONS)
+    for image in range(2):
+        rows = []
+        for found in (one, other):
+            score = found.scores[image].numpy()
+            order = np.argsort(-score)[: (score > 0).sum()]
+            rows.append([np.asarray(field[image])[order] for field in found[:3]])
+        for first, second in zip(*rows, strict=True):
+            np.testing.assert_array_equal(first, second)
+
+
+def test_fewer_anchors_than_rows_of_the_result():
+    boxes, scores = _random(0, anchors=2, classes=1)
+    found = multiclass_nms(boxes, scores, dataclasses.replace(OPTIONS, score_threshold=0.0))
+    assert found.boxes.shape == (2, 12, 4)
+    assert np.all(found.count.numpy() <= 2)
+
+
+def test_no_candidate_at_all():
+    boxes, _ = _random(0)
+    for sigma in (0.0, 0.5):
+        options = dataclasses.replace(OPTIONS, soft_nms_sigma=sigma)
+        found = multiclass_nms(
+            boxes, np.zeros((2, 60, 3), np.float32), options, np.float32([[0, 0, 1, 1]] * 2)
+        )
+        assert not any(np.any(field) for field in found)
+
+
+@pytest.mark.parametrize("agnostic", [False, True])
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_saved_and_loaded(tmp_path, sigma, agnostic):
+    options = dataclasses.replace(OPTIONS, soft_nms_sigma=sigma, class_agnostic=agnostic)
+    module = tf.Module()
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None, 4], tf.float32),
+            tf.TensorSpec([None, None, 3], tf.float32),
+        ]
+    )
+    def serve(boxes, scores):
+        window = tf.tile([[0.0, 0.0, 1.0, 1.0]], [tf.shape(boxes)[0], 1])
+        return multiclass_nms(boxes, scores, options, window)._asdict()
+
+    module.serve = serve
+    tf.saved_model.save(module, str(tmp_path))
+    boxes, scores = _random(1)
+    loaded = tf.saved_model.load(str(tmp_path)).serve(tf.constant(boxes), tf.constant(scores))
+    window = np.float32([[0, 0, 1, 1]] * 2)
+    for name, expected in multiclass_nms(boxes, scores, options, window)._asdict().items():
+        np.testing.assert_allclose(loaded[name], expected, atol=1e-6)
+
+
+def test_window_is_needed_to_change_the_frame():
+    assert CASES["change_frame_without_window_error"].error == "ValueError"
+    boxes, scores = _random(0)
+    with pytest.raises(ValueError, match="window"):
+        multiclass_nms(boxes, scores, dataclasses.replace(OPTIONS, change_coordinate_frame=True))
