@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_model_optimization as tfmot
 import tf_keras
 
 from detection_core.errors import ModelError
@@ -22,6 +21,7 @@ from detection_core.quantization.quantizers import (
     InputQuantizer,
     KernelQuantizer,
     QuantizationOptions,
+    QuantizedCall,
 )
 
 PREFIX = "quant_"
@@ -76,7 +76,7 @@ def add_fake_quantization(
         kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise) if entry.weights else None
         output = ActivationQuantizer(options, clock) if entry.output == "own" else None
         config = CallConfig(entry.weights, kernel, output)
-        return tfmot.quantization.keras.QuantizeWrapperV2(copy, config, name=PREFIX + call.name)
+        return QuantizedCall(copy, config, name=PREFIX + call.name)
 
     network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
     return AwareNetwork(network=network, placement=placement)

@@ -181,6 +181,19 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
         return {"weights": self.weights}
 
 
+class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
+    """The wrapper around one call, told apart training from inference before the graph is made.
+
+    Left to itself it puts a conditional around every quantizer and has Python source rewritten for it, which
+    makes a network of a hundred calls slow to build.
+    """
+
+    @tf.autograph.experimental.do_not_convert
+    def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
+        """Return the call's quantized output."""
+        return super().call(inputs, training=bool(training))
+
+
 class InputQuantizer(tf_keras.layers.Layer):
     """Quantizes the network's input over a fixed range, that of the pixels."""
 

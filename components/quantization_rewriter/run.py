@@ -1,0 +1,33 @@
+"""QuantizationRewriter: a float detector in, a quantization-aware one and its record out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from component_specs.quantization_rewriter import QuantizationRewriterJob
+from detection_core.tasks.quantize import quantize_from_text
+
+
+def run(job: QuantizationRewriterJob) -> dict[str, Any]:
+    """Train the detector on as the job's pipeline.config says.
+
+    Returns:
+        Properties of the model artifact.
+    """
+    report = quantize_from_text(
+        job.pipeline_config,
+        job.examples,
+        model_dir=job.model,
+        quantized_model_dir=job.quantized_model,
+        quantized_run_dir=job.quantized_run,
+        quantization_dir=job.quantization,
+        work_dir=job.work_dir,
+        code_version=job.code_version,
+    )
+    return {
+        "steps": report.steps,
+        "loss": report.loss,
+        "seconds": report.seconds,
+        "coverage": report.coverage,
+        "not_quantized": len(report.not_quantized),
+    }

@@ -1,0 +1,259 @@
+"""Train a trained detector on with quantization in its graph and write it as a detector folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core import detector_layout, files
+from detection_core.builders.inputs import build_train_dataset, naming_bad_train_records
+from detection_core.builders.optimizer import build_optimizer
+from detection_core.config.inputs import point_at_examples
+from detection_core.config.load import parse_pipeline_config
+from detection_core.errors import ConfigError
+from detection_core.export.detector_folder import LoadedDetector, Rewriter, load_detector, write_detector
+from detection_core.models.base import TOTAL_LOSS, DetectionModel
+from detection_core.progress import Reporter
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import RewrittenModel, format_record, rebuild_quantized, rewrite
+from detection_core.tasks.model_run import write_model_run
+from detection_core.tasks.representative import representative_pixels
+from detection_core.tasks.train import SEED
+from detection_core.tasks.train_options import build_train_options
+from detection_core.tasks.work_folder import training_fingerprint, work_folder
+from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars
+from detection_core.training.distribution import choose_strategy
+from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.step import new_step
+
+_logger = logging.getLogger(__name__)
+
+CALIBRATION_EXAMPLES = 64
+"""Images that the ranges start from; moving averages take over from there."""
+
+
+def _rebuild(model: DetectionModel, directory: str) -> DetectionModel:
+    text = detector_layout.read_extra(directory, detector_layout.QUANTIZATION)
+    where = detector_layout.extra_file(directory, detector_layout.QUANTIZATION)
+    return rebuild_quantized(model, text, where=where)
+
+
+REWRITERS: Mapping[str, Rewriter] = {"quantized": _rebuild}
+"""For `load_detector`, where a quantized detector may be given."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizationReport:
+    """How a quantization-aware training went.
+
+    Attributes:
+        steps: updates in all.
+        quantized_steps: of them, updates with fake quantization; the rest only observed ranges.
+        start_step: updates that a resumed checkpoint already had.
+        seconds: time in the training loop of this process.
+        steps_per_second: speed at the end; 0 when nothing was left to do.
+        loss: total loss of the last update; NaN when nothing was left to do.
+        losses: its parts.
+        learning_rate: rate of the last update.
+        coverage: share of the network's weights that are quantized.
+        not_quantized: layers of the network that stay in float.
+        fingerprint: name of the folder of unfinished work.
+    """
+
+    steps: int
+    quantized_steps: int
+    start_step: int
+    seconds: float
+    steps_per_second: float
+    loss: float
+    losses: dict[str, float]
+    learning_rate: float
+    coverage: float
+    not_quantized: list[str]
+    fingerprint: str
+
+
+def quantize(
+    config: TrainEvalPipelineConfig,
+    *,
+    model_dir: str,
+    quantized_model_dir: str,
+    quantized_run_dir: str,
+    quantization_dir: str,
+    work_dir: str,
+    progress: Reporter | None = None,
+    code_version: str = "",
+) -> QuantizationReport:
+    """Train as the config's `train_config` says, quantized as its `graph_rewriter` says.
+
+    A killed training continues from its last checkpoint when it is called again with the same arguments.
+    Kernel penalties do not count: batch normalisation, which made up for them, is folded away.
+
+    Args:
+        config: with a graph_rewriter block and its input readers filled in.
+        model_dir: trained float detector.
+        quantized_model_dir: detector folder to write; what its SavedModel computes is quantized.
+        quantized_run_dir: folder to write with the as-run config, last checkpoint, logs, history and report.
+        quantization_dir: folder to write quantization.json to.
+        work_dir: durable folder for unfinished training.
+        progress: what shows progress; chosen by where standard error goes when not given.
+        code_version: names the code, where a change of it shall not continue an old checkpoint.
+
+    Raises:
+        ConfigError: when the config cannot be followed, or is of another model than the detector.
+        ContractError: when `model_dir` is no detector folder.
+        DataError: when the examples cannot be read.
+        ModelError: when the loss is not finite, or a checkpoint does not fit.
+    """
+    options = quantization_options(config)
+    train_options = dataclasses.replace(
+        build_train_options(config.train_config), add_regularization_loss=False
+    )
+    _warn_of_delay(options, train_options.num_steps)
+    weights = detector_layout.extra_file(model_dir, detector_layout.CHECKPOINT) + ".*"
+    fingerprint = training_fingerprint(config, inputs=[weights], version=code_version)
+    with work_folder(work_dir, fingerprint) as folder, choose_strategy().scope():
+        detector = load_detector(model_dir)
+        _check_same_model(config, detector, model_dir)
+        step = new_step()
+        rewritten = rewrite(detector.model, options, step=step)
+        with naming_bad_train_records(config, label_map=detector.label_map):
+            _calibrate(rewritten, config, detector)
+            result = run_training(
+                rewritten.model,
+                lambda start: build_train_dataset(
+                    config,
+                    label_map=detector.label_map,
+                    batch_size=config.train_config.batch_size,
+                    seed=SEED,
+                    start_step=start,
+                ),
+                build_optimizer(config.train_config.optimizer),
+                train_options,
+                folder,
+                actions=[
+                    HistoryFile(files.join(folder, "history.jsonl")),
+                    TensorBoardScalars(files.join(folder, "logs", "train")),
+                    ProgressLines("quantize", progress),
+                ],
+                step=step,
+            )
+        report = _report(rewritten, result, train_options.num_steps, fingerprint)
+        _write(rewritten, config, detector, result, quantized_model_dir, report)
+        text = format_record(rewritten.record())
+        files.write_text(files.join(quantization_dir, detector_layout.QUANTIZATION), text)
+        write_model_run(config, report, result.checkpoint, folder, quantized_run_dir)
+    return report
+
+
+def quantize_from_text(config_text: str, examples_dir: str, **arguments: Any) -> QuantizationReport:
+    """Do what `quantize` does, given the text of a pipeline.config and a folder of examples.
+
+    Args:
+        config_text: its input readers are pointed at the examples.
+        examples_dir: folder with `Split-train` and a label map.
+        **arguments: as `quantize` takes them.
+    """
+    config = parse_pipeline_config(config_text, where="pipeline_config")
+    return quantize(point_at_examples(config, examples_dir), **arguments)
+
+
+def quantization_options(config: TrainEvalPipelineConfig) -> QuantizationOptions:
+    """Read the config's `graph_rewriter { quantization { ... } }`.
+
+    Raises:
+        ConfigError: when there is none, or a number in it cannot be followed.
+    """
+    if not (config.HasField("graph_rewriter") and config.graph_rewriter.HasField("quantization")):
+        raise ConfigError(
+            "expected a graph_rewriter block, which says how to quantize, found none; add"
+            " `graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }`",
+            where="graph_rewriter",
+        )
+    message = config.graph_rewriter.quantization
+    return QuantizationOptions(
+        delay=message.delay,
+        weight_bits=message.weight_bits,
+        activation_bits=message.activation_bits,
+        symmetric=message.symmetric,
+    )
+
+
+def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
+    if options.delay >= steps:
+        _logger.warning(
+            "graph_rewriter.quantization.delay is %d and training ends after %d steps: ranges are observed,"
+            " but the weights never learn with quantization; set a smaller delay",
+            options.delay,
+            steps,
+        )
+
+
+def _check_same_model(config: TrainEvalPipelineConfig, detector: LoadedDetector, model_dir: str) -> None:
+    if config.model != detector.config.model:
+        raise ConfigError(
+            f"expected the model section that the detector in {model_dir} was trained with, found another;"
+            " quantize with the pipeline.config of the training, changed in graph_rewriter, train_config and"
+            " input readers only",
+            where="model",
+        )
+
+
+def _calibrate(rewritten: RewrittenModel, config: TrainEvalPipelineConfig, detector: LoadedDetector) -> None:
+    pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
+    rewritten.calibrate(pixels)
+
+
+def _report(
+    rewritten: RewrittenModel, result: TrainingResult, steps: int, fingerprint: str
+) -> QuantizationReport:
+    last, record = result.last_report, rewritten.record()
+    return QuantizationReport(
+        steps=steps,
+        quantized_steps=max(0, steps - rewritten.options.delay),
+        start_step=result.start_step,
+        seconds=round(result.seconds, 3),
+        steps_per_second=round(last.steps_per_second, 4) if last else 0.0,
+        loss=last.losses[TOTAL_LOSS] if last else float("nan"),
+        losses=last.losses if last else {},
+        learning_rate=last.learning_rate if last else float("nan"),
+        coverage=record["coverage"]["fraction"],
+        not_quantized=sorted(rewritten.aware.placement.not_quantized),
+        fingerprint=fingerprint,
+    )
+
+
+def _write(
+    rewritten: RewrittenModel,
+    config: TrainEvalPipelineConfig,
+    detector: LoadedDetector,
+    result: TrainingResult,
+    directory: str,
+    report: QuantizationReport,
+) -> None:
+    """Write the detector folder, with averaged weights where the config evaluates those."""
+    facts = {
+        "steps": report.steps,
+        "quantized_steps": report.quantized_steps,
+        "trained_as": report.fingerprint,
+    }
+
+    def write() -> None:
+        write_detector(
+            rewritten.model,
+            config,
+            detector.label_map,
+            directory,
+            kind="quantized",
+            extra=facts,
+            texts={detector_layout.QUANTIZATION: format_record(rewritten.record())},
+        )
+
+    if config.eval_config.use_moving_averages and result.average is not None:
+        with result.average.swapped_in():
+            write()
+    else:
+        write()

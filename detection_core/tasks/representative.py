@@ -1,0 +1,39 @@
+"""Training images, not augmented, on which quantization ranges are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from detection_core.builders.inputs import build_eval_dataset
+from detection_core.data.label_map import LabelMap
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+
+def representative_pixels(
+    config: TrainEvalPipelineConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
+) -> Iterator[tf.Tensor]:
+    """Yield the first images of the training input as the network sees them in inference.
+
+    Args:
+        config: its train_input_reader names the records.
+        label_map: class text to class id.
+        examples: about how many images; whole batches are given.
+        batch_size: images in a batch; the last one may be smaller.
+
+    Yields:
+        float32 [B, H, W, 3], resized pixels, 0..255.
+
+    Raises:
+        ConfigError: when the reader is not supported.
+        DataError: when there are no records, or one is damaged.
+    """
+    calibration = TrainEvalPipelineConfig()
+    calibration.CopyFrom(config)
+    del calibration.eval_input_reader[:]
+    calibration.eval_input_reader.add().CopyFrom(config.train_input_reader)
+    calibration.eval_input_reader[0].num_epochs = 1
+    dataset = build_eval_dataset(calibration, label_map=label_map, batch_size=batch_size)
+    for batch in dataset.take(-(-examples // batch_size)):
+        yield batch.images.pixels

@@ -1,0 +1,68 @@
+"""Where fake quantization goes."""
+
+from __future__ import annotations
+
+import pytest
+import tf_keras
+from tf_keras import layers
+
+from detection_core.quantization.folding import fold_batch_norms
+from detection_core.quantization.graph import read_graph
+from detection_core.quantization.placement import Placement, place
+from tests.detection_core.quantization.tiny_network import tiny_network
+
+
+@pytest.fixture(scope="module")
+def placement() -> Placement:
+    return place(read_graph(fold_batch_norms(tiny_network()).network))
+
+
+def test_every_call_is_quantized(placement):
+    assert placement.not_quantized == {}
+    assert {name: e.weights for name, e in placement.quantized.items() if e.weights} == {
+        "stem": "kernel",
+        "dw": "depthwise_kernel",
+        "project": "kernel",
+        "fine": "kernel",
+        "coarse": "kernel",
+        **{f"{name}_level_{level}": "kernel" for name in ("tower", "box", "class") for level in (0, 1)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "output"),
+    [
+        ("pixels", "own"),
+        ("stem_pad", "pixels"),  # moves values
+        ("stem", "stem_relu"),  # the activation is fused, what is before it is never written
+        ("stem_relu", "own"),
+        ("project", "own"),  # read by an Add, which needs its scale
+        ("residual", "own"),
+        ("fine", "own"),  # read twice
+        ("coarse_pool", "fine"),
+        ("up", "coarse"),
+        ("box_level_0", "box_codes"),  # all levels of a concatenation share a scale
+        ("box_codes_1", "box_codes"),
+        ("class_logits", "own"),
+    ],
+)
+def test_the_output_has_the_range_of(placement, call, output):
+    assert placement.quantized[call].output == output
+
+
+def test_observed_lists_each_range_once(placement):
+    assert placement.observed.count("box_codes") == 1 and "stem" not in placement.observed
+
+
+def test_what_has_no_integer_rule_is_named_with_the_reason():
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    x = layers.BatchNormalization(name="norm")(pixels)
+    x = layers.Conv2D(4, 1, activation="tanh", name="tanh_conv")(x)
+    x = layers.UpSampling2D(2, interpolation="bilinear", name="up")(x)
+    x = layers.LeakyReLU(name="leaky")(x)
+    found = place(read_graph(tf_keras.Model(pixels, x)))
+    assert set(found.quantized) == {"pixels"}
+    assert "follows no convolution" in found.not_quantized["norm"]
+    assert "activation 'tanh'" in found.not_quantized["tanh_conv"]
+    assert found.not_quantized["up"] == "no integer rule for layers of class UpSampling2D"
+    assert found.not_quantized["leaky"] == "no integer rule for layers of class LeakyReLU"

@@ -1,0 +1,119 @@
+"""Fake quantization against plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.errors import ConfigError
+from detection_core.quantization.quantizers import (
+    ActivationQuantizer,
+    Clock,
+    InputQuantizer,
+    KernelQuantizer,
+    QuantizationOptions,
+    usable_range,
+)
+
+OPTIONS = QuantizationOptions(delay=0)
+
+
+def kernel_by_hand(kernel: np.ndarray, bits: int) -> np.ndarray:
+    """Round each output channel (last axis) to 2**bits - 1 steps around zero."""
+    flat = kernel.reshape(-1, kernel.shape[-1])
+    result = np.empty_like(flat)
+    top = 2 ** (bits - 1) - 1
+    for channel in range(flat.shape[1]):
+        scale = np.abs(flat[:, channel]).max() / top
+        result[:, channel] = np.round(flat[:, channel] / scale) * scale
+    return result.reshape(kernel.shape)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_kernel_has_a_scale_per_output_channel(bits):
+    kernel = np.random.default_rng(0).normal(size=(3, 3, 4, 5)).astype(np.float32) * np.logspace(-3, 0, 5)
+    kernel = kernel.astype(np.float32)
+    found = KernelQuantizer(bits, Clock(0, None), depthwise=False)(tf.constant(kernel), False, {})
+    np.testing.assert_allclose(found, kernel_by_hand(kernel, bits), rtol=1e-4, atol=1e-7)
+    assert all(len(np.unique(np.asarray(found)[..., c])) <= 2**bits - 1 for c in range(5))
+
+
+def test_a_depthwise_kernel_has_a_scale_per_input_channel_and_multiplier():
+    kernel = np.random.default_rng(1).normal(size=(3, 3, 4, 2)).astype(np.float32)
+    kernel *= np.array([1.0, 0.01, 3.0, 0.2], np.float32)[:, None]
+    found = KernelQuantizer(8, Clock(0, None), depthwise=True)(tf.constant(kernel), False, {})
+    expected = kernel_by_hand(kernel.reshape(3, 3, 8), 8).reshape(kernel.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_a_dead_channel_stays_finite():
+    found = KernelQuantizer(8, Clock(0, None), depthwise=False)(tf.zeros([1, 1, 2, 2]), False, {})
+    np.testing.assert_array_equal(found, np.zeros([1, 1, 2, 2]))
+
+
+def test_kernels_learn_as_if_they_were_not_rounded():
+    kernel = tf.Variable(np.random.default_rng(2).normal(size=(1, 1, 3, 4)).astype(np.float32))
+    weight = tf.constant(np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4))
+    quantizer = KernelQuantizer(8, Clock(0, None), depthwise=False)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(quantizer(kernel, True, {}) * weight)
+    np.testing.assert_allclose(tape.gradient(loss, kernel), weight)
+
+
+def activation(options: QuantizationOptions, step: tf.Variable | None) -> tuple:
+    layer = tf_keras.layers.Layer()
+    quantizer = ActivationQuantizer(options, Clock(options.delay, step))
+    return quantizer, quantizer.build((None, 4), "output", layer)
+
+
+def test_the_range_follows_training_batches_and_stands_still_in_inference():
+    quantizer, variables = activation(OPTIONS, None)
+    variables["min"].assign(-1.0)
+    variables["max"].assign(2.0)
+    quantizer(tf.constant([[-3.0, 0.0, 1.0, 7.0]]), False, variables)
+    assert (variables["min"].numpy(), variables["max"].numpy()) == (-1.0, 2.0)
+    quantizer(tf.constant([[-3.0, 0.0, 1.0, 7.0]]), True, variables)
+    np.testing.assert_allclose([variables["min"].numpy(), variables["max"].numpy()], [-1.02, 2.05], rtol=1e-5)
+
+
+def test_until_the_delay_values_pass_while_ranges_are_observed():
+    step = tf.Variable(0, dtype=tf.int64)
+    quantizer, variables = activation(QuantizationOptions(delay=2, activation_bits=2), step)
+    values = tf.constant([[-6.0, 0.3, 1.0, 6.0]])
+    untouched, rounded = [], []
+    for _ in range(4):
+        untouched.append(bool(tf.reduce_all(quantizer(values, True, variables) == values)))
+        rounded.append(bool(tf.reduce_any(quantizer(values, False, variables) != values)))
+        step.assign_add(1)
+    assert untouched == [True, True, False, False]
+    assert all(rounded)  # what is exported is quantized, whatever the delay
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_symmetric_puts_zero_in_the_middle(bits):
+    options = QuantizationOptions(delay=0, activation_bits=bits, symmetric=True)
+    for low, high in ((-1.0, 3.0), (-5.0, 2.0), (0.0, 6.0)):
+        found_low, found_high = (float(v) for v in usable_range(low, high, options))
+        steps = 2 ** (bits - 1)
+        assert found_low <= low and found_high >= high * 0.999
+        np.testing.assert_allclose(found_low / steps, -found_high / (steps - 1), rtol=1e-6)
+
+
+def test_zero_is_always_in_the_range():
+    low, high = usable_range(0.5, 2.0, OPTIONS)
+    assert float(low) == 0.0 and float(high) == 2.0
+
+
+def test_pixels_keep_their_256_values():
+    layer = InputQuantizer(OPTIONS, Clock(0, None), (-1.0, 1.0), name="input")
+    pixels = np.arange(256, dtype=np.float32) / 127.5 - 1
+    found = np.asarray(layer(pixels, training=False))
+    assert len(np.unique(found)) == 256 and np.abs(found - pixels).max() < 1 / 127.5
+
+
+@pytest.mark.parametrize("change", [{"weight_bits": 1}, {"activation_bits": 17}, {"delay": -1}])
+def test_numbers_that_cannot_be_followed_are_refused(change):
+    with pytest.raises(ConfigError, match=f"graph_rewriter.quantization.{next(iter(change))}"):
+        QuantizationOptions(**change)
