@@ -1,0 +1,196 @@
+"""COCO's box metrics under the Object Detection API's names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from detection_core.evaluation.results import EvaluatedImage, box_areas, to_px
+
+MAP = "DetectionBoxes_Precision/mAP"
+MAP_50 = "DetectionBoxes_Precision/mAP@.50IOU"
+AREA_RANGES = {
+    "all": (0.0, 1e5**2),
+    "small": (0.0, 32.0**2),
+    "medium": (32.0**2, 96.0**2),
+    "large": (96.0**2, 1e5**2),
+}
+IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
+RECALLS = np.linspace(0.0, 1.0, 101)
+MAX_DETECTIONS = (1, 10, 100)
+# What COCO reports where there is nothing to measure.
+NOTHING_TO_MEASURE = -1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Summary:
+    """One of the twelve numbers.
+
+    Attributes:
+        name: the Object Detection API's name, without `DetectionBoxes_` and with ` ` or `/` as there.
+        is_precision: average precision; else average recall.
+        iou: index in `IOU_THRESHOLDS`; None for their mean.
+        area: name of the area range.
+        max_detections: index in `MAX_DETECTIONS`.
+    """
+
+    name: str
+    is_precision: bool = True
+    iou: int | None = None
+    area: str = "all"
+    max_detections: int = 2
+
+
+_SUMMARIES = (
+    _Summary(name="Precision/mAP"),
+    _Summary(name="Precision/mAP@.50IOU", iou=0),
+    _Summary(name="Precision/mAP@.75IOU", iou=5),
+    _Summary(name="Precision/mAP (small)", area="small"),
+    _Summary(name="Precision/mAP (medium)", area="medium"),
+    _Summary(name="Precision/mAP (large)", area="large"),
+    _Summary(name="Recall/AR@1", is_precision=False, max_detections=0),
+    _Summary(name="Recall/AR@10", is_precision=False, max_detections=1),
+    _Summary(name="Recall/AR@100", is_precision=False),
+    _Summary(name="Recall/AR@100 (small)", is_precision=False, area="small"),
+    _Summary(name="Recall/AR@100 (medium)", is_precision=False, area="medium"),
+    _Summary(name="Recall/AR@100 (large)", is_precision=False, area="large"),
+)
+COCO_METRICS = tuple(f"DetectionBoxes_{summary.name}" for summary in _SUMMARIES)
+
+
+def category_metric(name: str) -> str:
+    """Return the name under which a class's own mAP is reported."""
+    return f"DetectionBoxes_PerformanceByCategory/mAP/{name}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CocoResult:
+    """Precision and recall over everything COCO varies: T IoUs, R recalls, K classes, A areas, M limits.
+
+    Attributes:
+        classes: class of each k, rising, in [0, C).
+        names: name of each k.
+        precision: float64 [T, R, K, A, M], -1 where a class has no object.
+        scores: float64 [T, R, K, A, M], score from which that recall is reached.
+        recall: float64 [T, K, A, M], -1 where a class has no object.
+    """
+
+    classes: tuple[int, ...]
+    names: tuple[str, ...]
+    precision: np.ndarray
+    scores: np.ndarray
+    recall: np.ndarray
+
+    def metrics(self, *, per_category: bool = False, all_per_category: bool = False) -> dict[str, float]:
+        """Return the twelve numbers, -1 where there is nothing to measure.
+
+        Args:
+            per_category: add each class's mAP.
+            all_per_category: add all twelve numbers of each class.
+        """
+        everything = range(len(self.classes))
+        found = {f"DetectionBoxes_{s.name}": self._summarise(s, everything) for s in _SUMMARIES}
+        for k, name in enumerate(self.names):
+            if per_category or all_per_category:
+                found[category_metric(name)] = self._summarise(_SUMMARIES[0], [k])
+            if all_per_category:
+                for summary in _SUMMARIES:
+                    key = f"DetectionBoxes_{summary.name.replace('/', ' ')} ByCategory/{name}"
+                    found[key] = self._summarise(summary, [k])
+        return found
+
+    def _summarise(self, summary: _Summary, classes: Sequence[int]) -> float:
+        area = list(AREA_RANGES).index(summary.area)
+        table = self.precision if summary.is_precision else self.recall
+        values = table[..., list(classes), area, summary.max_detections]
+        if summary.iou is not None:
+            values = values[summary.iou]
+        known = values[values > NOTHING_TO_MEASURE]
+        return float(known.mean()) if known.size else NOTHING_TO_MEASURE
+
+
+def evaluate_coco(images: Sequence[EvaluatedImage], class_names: Mapping[int, str]) -> CocoResult:
+    """Match detections with ground truth as COCO does and accumulate precision and recall.
+
+    Gives the numbers of pycocotools (Lin et al., Microsoft COCO, 2014), counted by faster-coco-eval.
+
+    Args:
+        images: every image of the split once; crowds are neither hits nor misses. An object's area comes from
+            its record, its box's where the record has none.
+        class_names: class in [0, C) to name; detections and objects of other classes are left out.
+    """
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    truth, found = coco_dictionaries(images, class_names)
+    engine = COCOeval_faster(COCO(truth), COCO(found), "bbox", print_function=_silent)
+    engine.evaluate()
+    engine.accumulate()
+    classes = tuple(sorted(class_names))
+    return CocoResult(
+        classes=classes,
+        names=tuple(class_names[c] for c in classes),
+        precision=np.asarray(engine.eval["precision"], np.float64),
+        scores=np.asarray(engine.eval["scores"], np.float64),
+        recall=np.asarray(engine.eval["recall"], np.float64),
+    )
+
+
+def coco_dictionaries(
+    images: Sequence[EvaluatedImage], class_names: Mapping[int, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return ground truth and detections as the two data sets of COCO's tools.
+
+    Images are numbered from 1 in their order, annotations from 1 (0 means "unmatched" in COCO's tools).
+    Boxes are x, y, width, height in pixels.
+    """
+    shared = {
+        "info": {},
+        "images": [
+            {"id": i, "height": image.truth.height, "width": image.truth.width}
+            for i, image in enumerate(images, start=1)
+        ],
+        "categories": [{"id": c + 1, "name": class_names[c]} for c in sorted(class_names)],
+    }
+    truth: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
+    for image_id, image in enumerate(images, start=1):
+        truth += _true_objects(image, image_id)
+        found += _detected_objects(image, image_id)
+    for objects in (truth, found):
+        objects[:] = [a for a in objects if a["category_id"] - 1 in class_names]
+        for number, annotation in enumerate(objects, start=1):
+            annotation["id"] = number
+    return {**shared, "annotations": truth}, {**shared, "annotations": found}
+
+
+def _true_objects(image: EvaluatedImage, image_id: int) -> list[dict[str, Any]]:
+    truth = image.truth
+    boxes = to_px(truth.boxes, truth)
+    areas = np.where(truth.area > 0, truth.area, box_areas(boxes))
+    return [
+        {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": a, "iscrowd": int(crowd)}
+        for c, b, a, crowd in zip(
+            truth.classes.tolist(), _xywh(boxes), areas.tolist(), truth.is_crowd.tolist(), strict=True
+        )
+    ]
+
+
+def _detected_objects(image: EvaluatedImage, image_id: int) -> list[dict[str, Any]]:
+    found = image.detections
+    boxes = _xywh(to_px(found.boxes, image.truth))
+    return [
+        {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": b[2] * b[3], "score": s, "iscrowd": 0}
+        for c, b, s in zip(found.classes.tolist(), boxes, found.scores.tolist(), strict=True)
+    ]
+
+
+def _xywh(boxes: np.ndarray) -> list[list[float]]:
+    low, high = boxes[:, 1::-1], boxes[:, :1:-1]
+    return np.concatenate([low, high - low], axis=1).tolist()
+
+
+def _silent(*_: object) -> None:
+    """Take the engine's progress text and drop it."""

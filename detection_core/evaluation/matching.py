@@ -1,0 +1,120 @@
+"""Which detection found which object, for pictures, counts and the confusion matrix."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from detection_core.evaluation.results import EvaluatedImage, iou_px, to_px
+
+IOU_THRESHOLD = 0.5
+NOT_MATCHED = -1
+IN_CROWD = -2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageMatch:
+    """One image's detections and objects, paired.
+
+    Attributes:
+        found_by: int [D], the object of its class that a detection found; `NOT_MATCHED` for a false positive,
+            `IN_CROWD` where it lies in a crowd of its class and does not count.
+        overlaps: float64 [D, G], overlap of every detection with every object, whatever their classes.
+    """
+
+    found_by: np.ndarray
+    overlaps: np.ndarray
+
+
+def match_image(image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD) -> ImageMatch:
+    """Pair detections with objects as COCO does: by falling score, each takes the best free object.
+
+    Args:
+        image: detections by falling score.
+        iou_threshold: overlap from which a detection may find an object.
+    """
+    truth, found = image.truth, image.detections
+    overlaps = iou_px(to_px(found.boxes, truth), to_px(truth.boxes, truth), truth.is_crowd)
+    found_by = np.full(len(found.classes), NOT_MATCHED)
+    free = ~truth.is_crowd
+    for d, label in enumerate(found.classes):
+        same = (truth.classes == label) & (overlaps[d] >= iou_threshold)
+        candidates = np.where(same & free, overlaps[d], -1.0)
+        if candidates.size and candidates.max() >= 0:
+            found_by[d] = int(candidates.argmax())
+            free[found_by[d]] = False
+        elif (same & truth.is_crowd).any():
+            found_by[d] = IN_CROWD
+    return ImageMatch(found_by=found_by, overlaps=overlaps)
+
+
+def best_score_threshold(images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch]) -> float:
+    """Return the score at which precision and recall over all classes balance best (highest F1).
+
+    Args:
+        images: every image.
+        matches: of each of them.
+
+    Returns:
+        A score of a detection; 0.5 where nothing was found.
+    """
+    objects = sum(int((~image.truth.is_crowd).sum()) for image in images)
+    counted = [match.found_by != IN_CROWD for match in matches]
+    scores = np.concatenate(
+        [i.detections.scores[c] for i, c in zip(images, counted, strict=True)] or [np.zeros(0)]
+    )
+    hits = np.concatenate([m.found_by[c] >= 0 for m, c in zip(matches, counted, strict=True)] or [scores > 0])
+    if not hits.any():
+        return 0.5
+    order = np.argsort(-scores, kind="stable")
+    found = np.cumsum(hits[order])
+    f1 = 2 * found / (np.arange(1, len(order) + 1) + objects)
+    return float(scores[order][int(f1.argmax())])
+
+
+def confusion_matrix(
+    images: Sequence[EvaluatedImage],
+    matches: Sequence[ImageMatch],
+    classes: Sequence[int],
+    score_threshold: float,
+) -> np.ndarray:
+    """Count which class objects were taken for.
+
+    Objects and detections are paired whatever their classes, the best overlap first, one to one.
+
+    Args:
+        images: every image.
+        matches: of each of them.
+        classes: which to count, K; the matrix has their order.
+        score_threshold: detections below it are left out.
+
+    Returns:
+        int64 [K + 1, K + 1]: true class by detected class; the last row counts detections without an object,
+        the last column objects without a detection.
+    """
+    place = {label: k for k, label in enumerate(classes)}
+    background = len(classes)
+    matrix = np.zeros((background + 1, background + 1), np.int64)
+    for image, match in zip(images, matches, strict=True):
+        truth, found = image.truth, image.detections
+        confident = (found.scores >= score_threshold) & (match.found_by != IN_CROWD)
+        true_left, found_left = set(np.flatnonzero(~truth.is_crowd)), set(np.flatnonzero(confident))
+        for d, g in _pairs(match.overlaps):
+            if d in found_left and g in true_left:
+                found_left.remove(d)
+                true_left.remove(g)
+                matrix[place[int(truth.classes[g])], place[int(found.classes[d])]] += 1
+        for g in true_left:
+            matrix[place[int(truth.classes[g])], background] += 1
+        for d in found_left:
+            matrix[background, place[int(found.classes[d])]] += 1
+    return matrix
+
+
+def _pairs(overlaps: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs (detection, object) that overlap enough, the best first."""
+    pairs = np.argwhere(overlaps >= IOU_THRESHOLD)
+    order = np.argsort(-overlaps[pairs[:, 0], pairs[:, 1]], kind="stable")
+    return [(int(d), int(g)) for d, g in pairs[order]]

@@ -1,0 +1,53 @@
+"""What an evaluation keeps of each image: ground truth and detections, never pixels."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from detection_core.structures import ImageDetections, ImageTruth
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluatedImage:
+    """An image's ground truth beside a detector's findings.
+
+    Attributes:
+        truth: what is there.
+        detections: what was found.
+    """
+
+    truth: ImageTruth
+    detections: ImageDetections
+
+
+def to_px(boxes: np.ndarray, truth: ImageTruth) -> np.ndarray:
+    """Scale normalised boxes, float32 [N, 4], to pixels of the image they lie in; ymin, xmin, ymax, xmax."""
+    size = np.array([truth.height, truth.width] * 2, np.float32)
+    return np.asarray(boxes, np.float32).reshape(-1, 4) * size
+
+
+def box_areas(boxes: np.ndarray) -> np.ndarray:
+    """Areas [N] of boxes [N, 4], in the square of their unit."""
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def iou_px(detected_px: np.ndarray, true_px: np.ndarray, is_crowd: np.ndarray) -> np.ndarray:
+    """Overlap of detections with true boxes as COCO counts it.
+
+    Args:
+        detected_px: [D, 4].
+        true_px: [G, 4].
+        is_crowd: bool [G]; for a crowd the union is the detection alone, so that any part of it may be found.
+
+    Returns:
+        float64 [D, G], in [0, 1].
+    """
+    detected, true = detected_px.astype(np.float64), true_px.astype(np.float64)
+    low = np.maximum(detected[:, None, :2], true[None, :, :2])
+    high = np.minimum(detected[:, None, 2:], true[None, :, 2:])
+    shared = np.prod(np.clip(high - low, 0, None), axis=-1)
+    areas = box_areas(detected)[:, None]
+    union = np.where(is_crowd[None, :], areas, areas + box_areas(true)[None, :] - shared)
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)

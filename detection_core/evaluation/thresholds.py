@@ -1,0 +1,162 @@
+"""What a detector must reach to be blessed."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from detection_core.errors import ConfigError
+from detection_core.evaluation.coco_metrics import NOTHING_TO_MEASURE
+
+# A change that differs from its bound by rounding only is not held against a model.
+_ROUNDING = 1e-9
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """One demand on one metric.
+
+    Attributes:
+        metric: its full name.
+        kind: `lower_bound`, `upper_bound` or `min_change`, a key of `KINDS`.
+        bound: the least or largest value; for `min_change` the least difference from the baseline, which is
+            negative where a loss is accepted.
+    """
+
+    metric: str
+    kind: str
+    bound: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A threshold and whether it holds.
+
+    Attributes:
+        metric: as in `Threshold`.
+        kind: as in `Threshold`.
+        bound: as in `Threshold`.
+        value: the metric; None where it is missing or not a number.
+        baseline: the baseline's; None where there is none.
+        passed: whether the threshold holds.
+        text: the same for people.
+    """
+
+    metric: str
+    kind: str
+    bound: float
+    value: float | None
+    baseline: float | None
+    passed: bool
+    text: str
+
+
+def parse_thresholds(spec: Mapping[str, Any], known: Iterable[str], where: str = "") -> tuple[Threshold, ...]:
+    """Read thresholds as they stand in settings.
+
+    Args:
+        spec: metric to {"lower_bound": x, "upper_bound": x, "min_change": x}, each of the three optional.
+        known: names of the metrics that the evaluation gives.
+        where: file or field that the thresholds are from.
+
+    Raises:
+        ConfigError: for an unknown metric or kind, naming the nearest, or a bound that is not a number.
+    """
+    known = list(known)
+    found = []
+    for metric, demands in spec.items():
+        _require_known(metric, known, "metric", where)
+        if not isinstance(demands, Mapping) or not demands:
+            raise ConfigError(
+                f"{metric}: expected at least one of {', '.join(KINDS)} with a number, found {demands!r}",
+                where=where,
+            )
+        for kind, bound in demands.items():
+            _require_known(kind, list(KINDS), f"kind of threshold of {metric}", where)
+            if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+                raise ConfigError(f"{metric}.{kind}: expected a number, found {bound!r}", where=where)
+            found.append(Threshold(metric=metric, kind=kind, bound=float(bound)))
+    return tuple(found)
+
+
+def _require_known(name: str, known: Sequence[str], what: str, where: str) -> None:
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise ConfigError(
+        f"unknown {what} {name!r}; {hint}Known: {', '.join(list(known)[:16])}{', ...' * (len(known) > 16)}",
+        where=where,
+    )
+
+
+def judge(
+    thresholds: Sequence[Threshold],
+    metrics: Mapping[str, float],
+    baseline: Mapping[str, float] | None,
+) -> tuple[Verdict, ...]:
+    """Hold metrics against thresholds.
+
+    A metric that is missing, not a number, or COCO's -1 for "nothing to measure" passes nothing. Without a
+    baseline, or where the baseline's own metric is not a number, every `min_change` passes.
+
+    Args:
+        thresholds: what is demanded.
+        metrics: of the detector.
+        baseline: of the baseline; None on a first run.
+    """
+    return tuple(_judge(t, _known(metrics, t.metric), _known(baseline or {}, t.metric)) for t in thresholds)
+
+
+def _known(metrics: Mapping[str, float], name: str) -> float | None:
+    value = metrics.get(name)
+    if value is None or not math.isfinite(value) or value == NOTHING_TO_MEASURE:
+        return None
+    return float(value)
+
+
+def _judge(threshold: Threshold, value: float | None, baseline: float | None) -> Verdict:
+    if value is None:
+        passed = False
+        text = f"{threshold.metric} could not be measured: no objects of that kind in the split"
+    else:
+        passed, reason = KINDS[threshold.kind](value, threshold.bound, baseline)
+        text = f"{threshold.metric} is {value:.4f}, {reason}"
+    return Verdict(
+        metric=threshold.metric,
+        kind=threshold.kind,
+        bound=threshold.bound,
+        value=value,
+        baseline=baseline,
+        passed=passed,
+        text=text,
+    )
+
+
+def _lower_bound(value: float, bound: float, baseline: float | None) -> tuple[bool, str]:
+    passed = value >= bound
+    return passed, f"at least {bound:g} as demanded" if passed else f"below {bound:g}"
+
+
+def _upper_bound(value: float, bound: float, baseline: float | None) -> tuple[bool, str]:
+    passed = value <= bound
+    return passed, f"at most {bound:g} as demanded" if passed else f"above {bound:g}"
+
+
+def _min_change(value: float, bound: float, baseline: float | None) -> tuple[bool, str]:
+    if baseline is None:
+        return True, "and there is no baseline to compare with"
+    change = value - baseline
+    passed = change >= bound - _ROUNDING
+    demand = f"at least {bound:+g} as demanded" if passed else f"less than {bound:+g}"
+    return passed, f"the baseline's {baseline:.4f}: a change of {change:+.4f}, {demand}"
+
+
+KINDS: dict[str, Callable[[float, float, float | None], tuple[bool, str]]] = {
+    "lower_bound": _lower_bound,
+    "upper_bound": _upper_bound,
+    "min_change": _min_change,
+}

@@ -1,0 +1,68 @@
+"""Random evaluated images, for the tests of this folder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detection_core.evaluation.results import EvaluatedImage
+from detection_core.structures import ImageDetections, ImageTruth
+
+
+def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, source_id="x") -> ImageTruth:
+    count = len(classes)
+    return ImageTruth(
+        source_id=source_id,
+        height=height,
+        width=width,
+        boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
+        classes=np.asarray(classes, np.int32),
+        is_crowd=np.zeros(count, bool) if crowd is None else np.asarray(crowd, bool),
+        area=np.zeros(count, np.float32) if area is None else np.asarray(area, np.float32),
+        difficult=np.zeros(count, bool),
+    )
+
+
+def make_detections(boxes, scores, classes, source_id="x") -> ImageDetections:
+    order = np.argsort(-np.asarray(scores, np.float32), kind="stable")
+    return ImageDetections(
+        source_id=source_id,
+        boxes=np.asarray(boxes, np.float32).reshape(-1, 4)[order],
+        scores=np.asarray(scores, np.float32)[order],
+        classes=np.asarray(classes, np.int32)[order],
+    )
+
+
+def random_boxes(rng, count):
+    low = rng.uniform(0, 0.7, (count, 2))
+    size = rng.uniform(0.02, 0.3, (count, 2)) * rng.choice([0.3, 1.0, 2.0], (count, 1))
+    return np.concatenate([low, np.minimum(low + size, 1.0)], 1).astype(np.float32)
+
+
+def random_images(seed, count=40, classes=5, max_objects=8, clutter=12):
+    """Images with crowds, odd sizes, empty ones and objects without an area; no object of the last class."""
+    rng = np.random.default_rng(seed)
+    images = []
+    for i in range(count):
+        objects = 0 if i % 7 == 3 else int(rng.integers(1, max_objects))
+        boxes = random_boxes(rng, objects)
+        labels = rng.integers(0, classes - 1, objects)
+        height, width = int(rng.integers(60, 500)), int(rng.integers(60, 700))
+        truth = make_truth(
+            boxes,
+            labels,
+            height=height,
+            width=width,
+            crowd=rng.random(objects) < 0.15,
+            area=np.where(rng.random(objects) < 0.5, rng.uniform(10, 12000, objects), 0),
+            source_id=f"image {i}",
+        )
+        near = np.clip(np.repeat(boxes, 2, 0) + rng.normal(0, 0.02, (2 * objects, 4)), 0, 1)
+        near[:, 2:] = np.maximum(near[:, :2] + 0.001, near[:, 2:])
+        extra = 0 if i % 7 == 5 else int(rng.integers(0, clutter))
+        found = np.concatenate([near, random_boxes(rng, extra)])
+        found_labels = np.concatenate([np.repeat(labels, 2), rng.integers(0, classes, extra)])
+        scores = np.round(rng.random(len(found)), 2)  # rounded, so that there are ties
+        images.append(
+            EvaluatedImage(truth=truth, detections=make_detections(found, scores, found_labels, f"image {i}"))
+        )
+    return images

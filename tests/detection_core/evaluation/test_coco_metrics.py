@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detection_core.evaluation.coco_metrics import (
+    COCO_METRICS,
+    coco_dictionaries,
+    evaluate_coco,
+)
+from detection_core.evaluation.results import EvaluatedImage
+from tests.detection_core.evaluation.images import make_detections, make_truth, random_images
+
+NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
+# pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.
+LAST_BIT = {"rtol": 0, "atol": 5e-16}
+DATA = Path(__file__).parent / "data"
+
+
+def reference_stats(images, names):
+    """The twelve numbers of pycocotools, and its precision array."""
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    truth, found = (copy.deepcopy(d) for d in coco_dictionaries(images, names))
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco_truth = COCO()
+        coco_truth.dataset = truth
+        coco_truth.createIndex()
+        coco_found = coco_truth.loadRes(found["annotations"]) if found["annotations"] else COCO()
+        if not found["annotations"]:
+            coco_found.dataset = found
+            coco_found.createIndex()
+        engine = COCOeval(coco_truth, coco_found, "bbox")
+        engine.evaluate()
+        engine.accumulate()
+        engine.summarize()
+    return engine
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equal_to_pycocotools(seed):
+    images = random_images(seed)
+    result = evaluate_coco(images, NAMES)
+    reference = reference_stats(images, NAMES)
+    assert list(result.metrics()) == list(COCO_METRICS)
+    np.testing.assert_allclose(list(result.metrics().values()), reference.stats, **LAST_BIT)
+    np.testing.assert_allclose(result.precision, reference.eval["precision"], **LAST_BIT)
+    np.testing.assert_array_equal(result.recall, reference.eval["recall"])
+    np.testing.assert_array_equal(result.scores, reference.eval["scores"])
+
+
+def test_more_than_a_hundred_detections_of_a_class_in_an_image():
+    images = random_images(11, count=3, classes=3, max_objects=40, clutter=900)
+    np.testing.assert_allclose(
+        list(evaluate_coco(images, NAMES).metrics().values()),
+        reference_stats(images, NAMES).stats,
+        **LAST_BIT,
+    )
+
+
+def test_no_detections_and_no_objects():
+    nothing = make_detections([], [], [])
+    with_object = [EvaluatedImage(truth=make_truth([[0, 0, 0.5, 0.5]], [0]), detections=nothing)]
+    metrics = evaluate_coco(with_object, NAMES).metrics()
+    np.testing.assert_array_equal(list(metrics.values()), reference_stats(with_object, NAMES).stats)
+    assert metrics["DetectionBoxes_Precision/mAP"] == 0.0
+    empty = [EvaluatedImage(truth=make_truth([], []), detections=nothing)]
+    assert set(evaluate_coco(empty, NAMES).metrics().values()) == {-1.0}
+
+
+def test_hand_worked():
+    """Two objects, one found exactly, one missed; a better-scored false alarm halves the precision."""
+    truth = make_truth([[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]], [0, 0])
+    found = make_detections([[0, 0, 0.5, 0.5], [0, 0.5, 0.4, 0.9]], [0.8, 0.9], [0, 0])
+    result = evaluate_coco([EvaluatedImage(truth=truth, detections=found)], NAMES)
+    # Recall 0 .. 0.50 is reached with precision 1/2: 51 of 101 points.
+    assert result.metrics()["DetectionBoxes_Precision/mAP@.50IOU"] == pytest.approx(0.5 * 51 / 101)
+    assert result.metrics()["DetectionBoxes_Recall/AR@100"] == 0.5
+    assert result.metrics()["DetectionBoxes_Recall/AR@1"] == 0.0
+
+
+def test_area_comes_from_the_record_where_it_has_one():
+    box, found = [[0, 0, 0.2, 0.1]], make_detections([[0, 0, 0.2, 0.1]], [0.9], [0])  # 20 x 20 px
+    small = [EvaluatedImage(truth=make_truth(box, [0]), detections=found)]
+    large = [EvaluatedImage(truth=make_truth(box, [0], area=[99999.0]), detections=found)]
+    name = "DetectionBoxes_Precision/mAP ({})"
+    assert evaluate_coco(small, NAMES).metrics()[name.format("small")] == pytest.approx(1.0)
+    assert evaluate_coco(small, NAMES).metrics()[name.format("large")] == -1.0
+    assert evaluate_coco(large, NAMES).metrics()[name.format("large")] == pytest.approx(1.0)
+    assert evaluate_coco(large, NAMES).metrics()[name.format("small")] == -1.0
+
+
+def test_metrics_of_each_class():
+    images = random_images(2)
+    result = evaluate_coco(images, NAMES)
+    metrics = result.metrics(per_category=True)
+    own = [metrics[f"DetectionBoxes_PerformanceByCategory/mAP/{name}"] for name in NAMES.values()]
+    assert own[4] == -1.0  # no object of this class
+    assert np.mean(own[:4]) == pytest.approx(metrics["DetectionBoxes_Precision/mAP"])
+    alone = evaluate_coco(images, {1: "dog"}).metrics()
+    everything = result.metrics(all_per_category=True)
+    assert everything["DetectionBoxes_Recall AR@10 ByCategory/dog"] == alone["DetectionBoxes_Recall/AR@10"]
+    assert (
+        everything["DetectionBoxes_Precision mAP (small) ByCategory/dog"]
+        == (alone["DetectionBoxes_Precision/mAP (small)"])
+    )
+
+
+def golden_images(crowd: bool, area: bool):
+    arrays = np.load(DATA / "evaluation_fixture.npz")
+    images = []
+    for i in range(8):
+        gt, det = arrays["gt_image"] == i, arrays["det_image"] == i
+        truth = make_truth(
+            arrays["gt_boxes"][gt] / 100,
+            arrays["gt_classes"][gt] - 1,
+            height=100,
+            width=100,
+            crowd=arrays["gt_is_crowd"][gt] if crowd else None,
+            area=arrays["gt_area"][gt] if area else None,
+        )
+        found = make_detections(
+            arrays["det_boxes"][det] / 100, arrays["det_scores"][det], arrays["det_classes"][det] - 1
+        )
+        images.append(EvaluatedImage(truth=truth, detections=found))
+    return images
+
+
+@pytest.mark.parametrize(
+    ("case", "crowd", "area"),
+    [
+        ("coco_boxes", True, False),
+        ("coco_boxes_no_crowd", False, False),
+        ("coco_boxes_area", True, True),
+    ],
+)
+def test_numbers_of_the_object_detection_api(case, crowd, area):
+    expected = json.loads((DATA / "evaluation_metrics.json").read_text())[case]
+    names = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
+    metrics = evaluate_coco(golden_images(crowd, area), names).metrics()
+    assert metrics.keys() == expected.keys()
+    for name, value in expected.items():
+        assert metrics[name] == pytest.approx(value, abs=1e-6), name

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.evaluation.coco_metrics import coco_dictionaries
+from detection_core.evaluation.matching import (
+    IN_CROWD,
+    NOT_MATCHED,
+    best_score_threshold,
+    confusion_matrix,
+    match_image,
+)
+from detection_core.evaluation.results import EvaluatedImage, iou_px
+from tests.detection_core.evaluation.images import make_detections, make_truth, random_boxes, random_images
+
+LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
+
+
+def test_overlap_against_a_slow_loop():
+    rng = np.random.default_rng(0)
+    found, true, crowd = random_boxes(rng, 20), random_boxes(rng, 15), rng.random(15) < 0.3
+    overlaps = iou_px(found, true, crowd)
+    for d, a in enumerate(found.astype(float)):
+        for g, b in enumerate(true.astype(float)):
+            height, width = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+            shared = max(height, 0) * max(width, 0)
+            area = (a[2] - a[0]) * (a[3] - a[1])
+            union = area if crowd[g] else area + (b[2] - b[0]) * (b[3] - b[1]) - shared
+            assert overlaps[d, g] == pytest.approx(shared / union, abs=1e-12)
+
+
+def test_each_object_is_found_once_and_crowds_do_not_count():
+    truth = make_truth([LEFT, RIGHT, [0.5, 0, 1, 0.4]], [0, 1, 2], crowd=[False, False, True])
+    found = make_detections(
+        [LEFT, LEFT, LEFT, [0.6, 0.1, 0.8, 0.2], RIGHT], [0.9, 0.8, 0.7, 0.6, 0.5], [1, 0, 0, 2, 1]
+    )
+    match = match_image(EvaluatedImage(truth=truth, detections=found))
+    assert match.found_by.tolist() == [NOT_MATCHED, 0, NOT_MATCHED, IN_CROWD, 1]
+
+
+def test_agrees_with_pycocotools_on_which_detections_are_hits():
+    import contextlib
+    import io
+
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    images = random_images(4)
+    truth, found = coco_dictionaries(images, dict.fromkeys(range(5), ""))
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco_truth, coco_found = COCO(), COCO()
+        coco_truth.dataset, coco_found.dataset = truth, found
+        coco_truth.createIndex()
+        coco_found.createIndex()
+        engine = COCOeval(coco_truth, coco_found, "bbox")
+        engine.params.iouThrs = np.array([0.5])
+        engine.evaluate()
+    hits = {}
+    for record in engine.evalImgs:
+        if record and record["aRng"] == engine.params.areaRng[0]:
+            for i, m, ignored in zip(
+                record["dtIds"], record["dtMatches"][0], record["dtIgnore"][0], strict=True
+            ):
+                hits[i] = IN_CROWD if ignored else (1 if m else NOT_MATCHED)
+    ours = np.concatenate([match_image(image).found_by for image in images])
+    expected = np.array([hits[i + 1] for i in range(len(ours))])
+    np.testing.assert_array_equal(np.minimum(ours, 1) * (ours < 0) + (ours >= 0), expected)
+
+
+def test_score_threshold_with_the_best_balance():
+    truth = make_truth([LEFT, RIGHT], [0, 0])
+    found = make_detections([LEFT, RIGHT, LEFT, LEFT], [0.9, 0.6, 0.4, 0.3], [0, 0, 0, 0])
+    images = [EvaluatedImage(truth=truth, detections=found)]
+    assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(0.6)
+    nothing = [EvaluatedImage(truth=truth, detections=make_detections([], [], []))]
+    assert best_score_threshold(nothing, [match_image(nothing[0])]) == 0.5
+    assert best_score_threshold([], []) == 0.5
+
+
+def test_confusion():
+    truth = make_truth([LEFT, RIGHT, [0.5, 0, 1, 0.4]], [0, 2, 2])
+    found = make_detections(
+        [LEFT, RIGHT, [0, 0.6, 0.3, 0.9], LEFT], [0.9, 0.8, 0.7, 0.1], [2, 2, 0, 0]
+    )  # a 0 taken for a 2, a 2 found, a false 0, and one below the threshold
+    images = [EvaluatedImage(truth=truth, detections=found)]
+    matrix = confusion_matrix(images, [match_image(images[0])], [0, 2], 0.5)
+    assert matrix.tolist() == [[0, 1, 0], [0, 1, 1], [1, 0, 0]]

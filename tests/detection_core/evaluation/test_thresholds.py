@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from detection_core.errors import ConfigError
+from detection_core.evaluation.coco_metrics import COCO_METRICS, MAP, MAP_50
+from detection_core.evaluation.thresholds import judge, parse_thresholds
+
+
+def verdict(demands, value, baseline=None):
+    metrics = {} if value is None else {MAP: value}
+    (found,) = judge(
+        parse_thresholds({MAP: demands}, COCO_METRICS), metrics, None if baseline is None else {MAP: baseline}
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("demands", "value", "baseline", "passed"),
+    [
+        ({"lower_bound": 0.5}, 0.5, None, True),
+        ({"lower_bound": 0.5}, 0.4999, None, False),
+        ({"upper_bound": 0.5}, 0.5, None, True),
+        ({"upper_bound": 0.5}, 0.5001, None, False),
+        ({"min_change": 0.0}, 0.5, 0.5, True),
+        ({"min_change": 0.0}, 0.5, 0.51, False),
+        ({"min_change": 0.02}, 0.52, 0.5, True),  # 0.52 - 0.5 < 0.02 in floating point
+        ({"min_change": -0.02}, 0.48, 0.5, True),
+        ({"min_change": -0.02}, 0.47, 0.5, False),
+        ({"min_change": 0.1}, 0.0, None, True),  # first run
+        ({"min_change": 0.1}, 0.3, math.nan, True),
+        ({"min_change": 0.1}, 0.3, -1.0, True),
+    ],
+)
+def test_bounds(demands, value, baseline, passed):
+    assert verdict(demands, value, baseline).passed is passed
+
+
+@pytest.mark.parametrize("demands", [{"lower_bound": -5}, {"upper_bound": 5}, {"min_change": -5}])
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0])
+def test_what_is_not_a_number_never_passes(demands, value):
+    found = verdict(demands, value, 0.1)
+    assert not found.passed
+    assert found.value is None
+    assert "could not be measured" in found.text
+
+
+def test_texts():
+    assert verdict({"lower_bound": 0.85}, 0.8123).text == f"{MAP} is 0.8123, below 0.85"
+    assert verdict({"min_change": -0.01}, 0.7, 0.75).text == (
+        f"{MAP} is 0.7000, the baseline's 0.7500: a change of -0.0500, less than -0.01"
+    )
+
+
+def test_all_demands_on_a_metric_are_judged():
+    spec = {MAP: {"lower_bound": 0.1, "min_change": 0}, MAP_50: {"upper_bound": 1}}
+    found = judge(parse_thresholds(spec, COCO_METRICS), {MAP: 0.2, MAP_50: 0.3}, {MAP: 0.4})
+    assert [(v.kind, v.passed, v.baseline) for v in found] == [
+        ("lower_bound", True, 0.4),
+        ("min_change", False, 0.4),
+        ("upper_bound", True, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"mAP@.50": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP@"),
+        ({"DetectionBoxes_Precison/mAP": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP'?"),
+        ({MAP: {"lower_bond": 1}}, "did you mean 'lower_bound'"),
+        ({MAP: 0.5}, "expected at least one of lower_bound, upper_bound, min_change"),
+        ({MAP: {}}, "expected at least one of"),
+        ({MAP: {"lower_bound": "0.5"}}, "expected a number, found '0.5'"),
+        ({MAP: {"lower_bound": True}}, "expected a number, found True"),
+        ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
+    ],
+)
+def test_mistakes_in_settings(spec, message):
+    with pytest.raises(ConfigError, match="settings.yaml") as error:
+        parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
+    assert message in str(error.value)
