@@ -81,33 +81,42 @@ class AnchorTargetAssigner:
         with tf.name_scope("assign_anchor_targets"):
             matched = tf.stop_gradient(self.match(anchors, truth))
             positive = matched >= 0
-            weights = _gather(truth.weights, matched, positive)
+            weights = gather_matched(truth.weights, matched, positive)
             negative_weight = tf.where(matched == UNMATCHED, self._negative_class_weight, 0.0)
             class_weights = tf.where(positive, weights, negative_weight)
             return AnchorTargets(
                 class_targets=self._class_targets(truth.classes, matched, positive),
                 class_weights=class_weights[..., tf.newaxis],
-                box_targets=self._box_targets(anchors, truth.boxes, matched, positive),
+                box_targets=self.box_targets(anchors, truth.boxes, matched),
                 box_weights=weights,
                 matched=matched,
             )
 
     def _class_targets(self, classes: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
-        columns = _gather(classes, matched, positive) + self._background_columns
+        columns = gather_matched(classes, matched, positive) + self._background_columns
         columns = tf.where(positive, columns, self._unmatched_column)
         return tf.one_hot(columns, self.target_columns, dtype=tf.float32)
 
-    def _box_targets(
-        self, anchors: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor
-    ) -> tf.Tensor:
+    def box_targets(self, anchors: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor) -> tf.Tensor:
+        """Encode the matched box of each anchor.
+
+        Args:
+            anchors: float32 [A, 4].
+            boxes: float32 [B, G, 4].
+            matched: int32 [B, A].
+
+        Returns:
+            float32 [B, A, code size], zeros where there is no match.
+        """
+        positive = matched >= 0
         # Anchors without an object encode themselves, so that no logarithm of zero is ever taken.
         own = tf.broadcast_to(anchors, tf.concat([tf.shape(matched), [4]], axis=0))
-        chosen = tf.where(positive[..., tf.newaxis], _gather(boxes, matched, positive), own)
+        chosen = tf.where(positive[..., tf.newaxis], gather_matched(boxes, matched, positive), own)
         codes = self.box_coder.encode(chosen, anchors)
         return tf.where(positive[..., tf.newaxis], codes, 0.0)
 
 
-def _gather(rows: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
+def gather_matched(rows: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
     """Take the matched row of each anchor, and zeros where there is none.
 
     Args:

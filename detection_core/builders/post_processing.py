@@ -1,0 +1,134 @@
+"""PostProcessing messages to score conversion and suppression."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from detection_core.builders.calibration import build_calibration
+from detection_core.errors import ConfigError
+from detection_core.ops.nms import NmsOptions
+from detection_core.ops.post_processing import Elementwise, PostProcessing, ScoreConverter
+from detection_core.protos import post_processing_pb2
+
+SCORE_ACTIVATIONS: dict[int, Elementwise] = {
+    post_processing_pb2.PostProcessing.IDENTITY: tf.identity,
+    post_processing_pb2.PostProcessing.SIGMOID: tf.sigmoid,
+    post_processing_pb2.PostProcessing.SOFTMAX: tf.nn.softmax,
+}
+
+
+def build_post_processing(
+    message: post_processing_pb2.PostProcessing, where: str = "post_processing"
+) -> PostProcessing:
+    """Build what turns raw heads into detections.
+
+    Args:
+        message: the message.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        Score conversion and suppression options.
+
+    Raises:
+        ConfigError: when settings are out of range or contradict each other.
+    """
+    return PostProcessing(
+        score_converter=build_score_converter(message, where),
+        nms=build_nms_options(message.batch_non_max_suppression, f"{where}.batch_non_max_suppression"),
+    )
+
+
+def build_score_converter(
+    message: post_processing_pb2.PostProcessing, where: str = "post_processing"
+) -> ScoreConverter:
+    """Build what turns class logits into scores.
+
+    Args:
+        message: the message.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        The converter, calibration included.
+
+    Raises:
+        ConfigError: when the logit scale is not positive, or the calibration is refused.
+    """
+    if not message.logit_scale > 0:
+        raise ConfigError(
+            f"expected logit_scale above 0, found {message.logit_scale:g}; 1 leaves logits alone",
+            where=f"{where}.logit_scale",
+        )
+    converter = ScoreConverter(
+        activation=SCORE_ACTIVATIONS[message.score_converter], logit_scale=message.logit_scale
+    )
+    if not message.HasField("calibration_config"):
+        return converter
+    calibration = build_calibration(message.calibration_config, f"{where}.calibration_config")
+    return ScoreConverter(
+        activation=converter.activation,
+        logit_scale=converter.logit_scale,
+        prepare=calibration.function if calibration.on_logits else None,
+        calibrate=None if calibration.on_logits else calibration.function,
+    )
+
+
+# These chose a kernel for an accelerator or a processor; the detections are the same with and without:
+# use_static_shapes, use_partitioned_nms, use_cpu_nms, and use_combined_nms, whose kernel serves every
+# hard suppression here.
+def build_nms_options(
+    message: post_processing_pb2.BatchNonMaxSuppression, where: str = "batch_non_max_suppression"
+) -> NmsOptions:
+    """Build the options of suppression.
+
+    Args:
+        message: the message.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        The options.
+
+    Raises:
+        ConfigError: when settings are out of range or contradict each other.
+    """
+    _check(message, where)
+    return NmsOptions(
+        score_threshold=message.score_threshold,
+        iou_threshold=message.iou_threshold,
+        max_detections_per_class=message.max_detections_per_class,
+        max_total_detections=message.max_total_detections,
+        class_agnostic=message.use_class_agnostic_nms,
+        soft_nms_sigma=0.0 if message.use_hard_nms else message.soft_nms_sigma,
+        change_coordinate_frame=message.change_coordinate_frame,
+    )
+
+
+def _check(message: post_processing_pb2.BatchNonMaxSuppression, where: str) -> None:
+    per_class, total = message.max_detections_per_class, message.max_total_detections
+    agnostic, combined = message.use_class_agnostic_nms, message.use_combined_nms
+    # Field, whether its value is good, what was expected of it.
+    rules: list[tuple[str, bool, str]] = [
+        ("iou_threshold", 0.0 <= message.iou_threshold <= 1.0, "a number in [0, 1]"),
+        ("score_threshold", message.score_threshold >= 0.0, "a number of at least 0"),
+        ("soft_nms_sigma", message.soft_nms_sigma >= 0.0, "a number of at least 0; 0 is hard suppression"),
+        ("max_detections_per_class", per_class > 0, "a number above 0"),
+        (
+            "max_detections_per_class",
+            per_class <= total,
+            f"at most max_total_detections, which is {total}; lower one or raise the other",
+        ),
+        (
+            "max_classes_per_detection",
+            not agnostic or message.max_classes_per_detection == 1,
+            "1 beside use_class_agnostic_nms, which gives an anchor one class only",
+        ),
+        ("use_class_agnostic_nms", not (agnostic and combined), "false beside use_combined_nms; remove one"),
+        (
+            "soft_nms_sigma",
+            not (message.soft_nms_sigma and combined),
+            "0 beside use_combined_nms, which suppresses hard; remove one",
+        ),
+    ]
+    for field, good, expected in rules:
+        if not good:
+            found = getattr(message, field)
+            raise ConfigError(f"expected {expected}, found {found}", where=f"{where}.{field}")

@@ -1,0 +1,60 @@
+"""Ssd messages to target assigners."""
+
+from __future__ import annotations
+
+from detection_core.box_coders.keypoint import KeypointBoxCoder
+from detection_core.builders.box_coders import build_box_coder
+from detection_core.builders.matchers import build_matcher
+from detection_core.builders.similarity import build_similarity
+from detection_core.errors import ConfigError
+from detection_core.protos import ssd_pb2
+from detection_core.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.targets.confidence_targets import ConfidenceTargetAssigner
+
+
+def build_target_assigner(message: ssd_pb2.Ssd, where: str = "model.ssd") -> AnchorTargetAssigner:
+    """Build what gives each anchor of a one-stage detector its targets.
+
+    Args:
+        message: the detector.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        The assigner.
+
+    Raises:
+        ConfigError: when a part is missing, or settings contradict each other.
+    """
+    box_coder = build_box_coder(message.box_coder, f"{where}.box_coder")
+    if isinstance(box_coder, KeypointBoxCoder):
+        raise ConfigError(
+            "expected a coder of boxes, found keypoint_box_coder, which needs keypoints of every object; "
+            "use faster_rcnn_box_coder",
+            where=f"{where}.box_coder.keypoint_box_coder",
+        )
+    if message.explicit_background_class and message.add_background_class:
+        raise ConfigError(
+            "expected add_background_class: false beside explicit_background_class: true, as the label map "
+            "then has the background itself; remove one",
+            where=f"{where}.explicit_background_class",
+        )
+    similarity = build_similarity(message.similarity_calculator, f"{where}.similarity_calculator")
+    matcher = build_matcher(message.matcher, f"{where}.matcher")
+    if message.use_confidences_as_targets:
+        return ConfidenceTargetAssigner(
+            similarity=similarity,
+            matcher=matcher,
+            box_coder=box_coder,
+            num_classes=message.num_classes,
+            add_background_class=message.add_background_class,
+            implicit_class_weight=message.implicit_example_weight,
+        )
+    return AnchorTargetAssigner(
+        similarity=similarity,
+        matcher=matcher,
+        box_coder=box_coder,
+        num_classes=message.num_classes,
+        negative_class_weight=message.negative_class_weight,
+        add_background_class=message.add_background_class,
+        encode_background_as_zeros=message.encode_background_as_zeros,
+    )

@@ -1,0 +1,94 @@
+"""Targets from annotators' confidences, where most classes of an image were never checked."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from detection_core.box_coders.base import BoxCoder
+from detection_core.matchers.base import Matcher
+from detection_core.ops.similarities import Similarity
+from detection_core.structures import AnchorTargets, GroundTruth
+from detection_core.targets.anchor_targets import AnchorTargetAssigner, gather_matched
+
+
+class ConfidenceTargetAssigner(AnchorTargetAssigner):
+    """Trusts the classes that were checked and gives all others a small weight.
+
+    A confidence above 0 says that the object is of the class, below 0 that it is not; both were checked
+    and count in full. At 0 the class was not checked: it is taken for a negative of small weight.
+    """
+
+    def __init__(
+        self,
+        *,
+        similarity: Similarity,
+        matcher: Matcher,
+        box_coder: BoxCoder,
+        num_classes: int,
+        add_background_class: bool = True,
+        implicit_class_weight: float = 1.0,
+    ) -> None:
+        """Make an assigner from its parts.
+
+        Args:
+            similarity: measure of a box and an anchor.
+            matcher: decides from the similarities.
+            box_coder: writes the box targets.
+            num_classes: C, without background.
+            add_background_class: whether class targets have a background column in front of the C classes.
+            implicit_class_weight: weight of a class that was not checked.
+        """
+        super().__init__(
+            similarity=similarity,
+            matcher=matcher,
+            box_coder=box_coder,
+            num_classes=num_classes,
+            add_background_class=add_background_class,
+        )
+        self._implicit_class_weight = implicit_class_weight
+
+    def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
+        """Write the targets of a batch whose every object was checked for its own class only.
+
+        Args:
+            anchors: float32 [A, 4], in the frame of the boxes.
+            truth: ground truth of a batch.
+
+        Returns:
+            The targets.
+        """
+        confidences = tf.one_hot(truth.classes, self.num_classes, dtype=tf.float32)
+        return self.assign_confidences(anchors, truth, confidences)
+
+    def assign_confidences(
+        self, anchors: tf.Tensor, truth: GroundTruth, confidences: tf.Tensor
+    ) -> AnchorTargets:
+        """Write the targets of a batch.
+
+        Args:
+            anchors: float32 [A, 4], in the frame of the boxes.
+            truth: ground truth of a batch; its classes are not read.
+            confidences: float32 [B, G, C]; 1 is, -1 is not, 0 not checked.
+
+        Returns:
+            The targets; class_weights is float32 [B, A, C + 1].
+        """
+        matched = tf.stop_gradient(self.match(anchors, truth))
+        found = gather_matched(confidences, matched, matched >= 0)
+        targets = tf.cast(found > 0.0, tf.float32)
+        positive = tf.reduce_max(targets, axis=-1, keepdims=True)
+        weights = tf.where(found != 0.0, 1.0, self._implicit_class_weight)
+        if self.target_columns > self.num_classes:
+            # What is something is surely not background; what is nothing was not checked for it.
+            targets = tf.concat([1.0 - positive, targets], axis=-1)
+            weights = tf.concat(
+                [tf.where(positive > 0.0, 1.0, self._implicit_class_weight), weights], axis=-1
+            )
+        box_weights = positive[..., 0]
+        return AnchorTargets(
+            class_targets=targets,
+            class_weights=weights,
+            box_targets=self.box_targets(anchors, truth.boxes, matched),
+            box_weights=box_weights,
+            matched=matched,
+        )

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from detection_core.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.ops import iou as iou_ops
+from detection_core.targets.confidence_targets import ConfidenceTargetAssigner
+from tests.detection_core.golden_cases import load_cases
+from tests.detection_core.targets.test_anchor_targets import make_truth
+
+CASES = load_cases(__file__, "target_assigner")
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
+
+
+def _assigner(background: bool, weight: float = 0.3):
+    matcher = ArgMaxMatcher(
+        ArgMaxMatcherOptions(
+            matched_threshold=0.5,
+            unmatched_threshold=0.4,
+            negatives_lower_than_unmatched=True,
+            force_match_for_each_row=True,
+        )
+    )
+    return ConfidenceTargetAssigner(
+        similarity=iou_ops.iou,
+        matcher=matcher,
+        box_coder=FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0),
+        num_classes=4,
+        add_background_class=background,
+        implicit_class_weight=weight,
+    )
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_golden(background):
+    case = CASES[f"batch_assign_confidences_background_{background}"]
+    inputs = case.inputs
+    truth = make_truth(
+        np.stack([inputs["gt_boxes_0"], inputs["gt_boxes_1"]]),
+        np.zeros((2, 2)),
+        np.stack([inputs["weights_0"], inputs["weights_1"]]),
+    )
+    confidences = np.stack([inputs["confidences_0"], inputs["confidences_1"]])[..., int(background) :]
+    found = _assigner(background).assign_confidences(
+        tf.constant(inputs["anchors"]), truth, tf.constant(confidences)
+    )
+    np.testing.assert_array_equal(found.matched, case.outputs["match"])
+    np.testing.assert_allclose(found.class_targets, case.outputs["cls_targets"], **TOLERANCE)
+    np.testing.assert_allclose(found.class_weights, case.outputs["cls_weights"], **TOLERANCE)
+    np.testing.assert_allclose(found.box_weights, case.outputs["reg_weights"], **TOLERANCE)
+    # The reference writes a box target also where its weight is 0.
+    counted = case.outputs["reg_weights"] > 0
+    np.testing.assert_allclose(found.box_targets[counted], case.outputs["reg_targets"][counted], **TOLERANCE)
+
+
+def test_classes_stand_for_confidences():
+    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
+    found = _assigner(True, weight=0.1).assign(anchors, make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[2]]))
+    np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])
+    np.testing.assert_allclose(found.class_weights[0], [[1, 0.1, 0.1, 1, 0.1], [0.1] * 5], rtol=1e-6)
