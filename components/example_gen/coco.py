@@ -155,7 +155,7 @@ def _image(
 def _object(annotation: dict[str, Any], names: dict[int, str]) -> ObjectRecord:
     label = f"annotation {annotation.get('id')}"
     try:
-        x, y, width, height = (_number(n) for n in annotation["bbox"])
+        x, y, width, height = map(_number, annotation["bbox"])
         area, crowd = _number(annotation.get("area") or 0), annotation.get("iscrowd") or 0
         name = names.get(annotation["category_id"])
     except (TypeError, KeyError, ValueError, OverflowError) as e:

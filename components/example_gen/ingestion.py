@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from components.example_gen.classes import make_label_map
 from components.example_gen.quarantine import count_reasons
-from components.example_gen.readers import find_reader
+from components.example_gen.readers import Reader, find_reader
 from components.example_gen.records import Annotations, ImageRecord, Rejection
 from components.example_gen.splits import deal, is_by_ratio, order_key, parse_splits
 from components.example_gen.tally import Tally
@@ -55,6 +57,18 @@ def read_dataset(
             split without a single image.
     """
     reader, wanted = find_reader(data_format), parse_splits(splits)
+    with _no_collection():
+        images, rejected, categories = _read_splits(reader, data_path, wanted)
+    for name, records in images.items():
+        if not records and not rejected[name]:
+            raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
+        records.sort(key=lambda record: order_key(record.source_id))
+    return Dataset(splits=images, rejected=rejected, label_map=label_map or make_label_map(categories))
+
+
+def _read_splits(
+    reader: Reader, data_path: str, wanted: Mapping[str, Any]
+) -> tuple[dict[str, list[ImageRecord]], dict[str, list[Rejection]], list[Mapping[str, int]]]:
     images: dict[str, list[ImageRecord]] = {}
     rejected: dict[str, list[Rejection]] = {}
     categories: list[Mapping[str, int]] = []
@@ -70,11 +84,19 @@ def read_dataset(
             categories.append(found.categories)
             images[name], doubles = _drop_doubles(found)
             rejected[name] = [*found.rejected, *doubles]
-    for name, records in images.items():
-        if not records and not rejected[name]:
-            raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
-        records.sort(key=lambda record: order_key(record.source_id))
-    return Dataset(splits=images, rejected=rejected, label_map=label_map or make_label_map(categories))
+    return images, rejected, categories
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold garbage collection off: it would walk millions of new records again and again and find nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _drop_doubles(found: Annotations) -> tuple[list[ImageRecord], list[Rejection]]:

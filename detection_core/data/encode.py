@@ -8,6 +8,7 @@ give equal bytes: those of protobuf's own deterministic serialisation.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -98,7 +99,7 @@ def encode_example(image: EncodedImage, objects: ObjectColumns) -> bytes:
         "image/object/bbox/ymax": float_feature(objects.ymax),
         "image/object/bbox/ymin": float_feature(objects.ymin),
         "image/object/class/label": int64_feature(objects.labels),
-        "image/object/class/text": bytes_feature([t.encode() for t in objects.texts]),
+        "image/object/class/text": _texts_feature(objects.texts),
         "image/object/is_crowd": int64_feature(objects.is_crowd),
         "image/source_id": bytes_feature([image.source_id.encode()]),
         "image/width": int64_feature([image.width]),
@@ -108,7 +109,7 @@ def encode_example(image: EncodedImage, objects: ObjectColumns) -> bytes:
     if objects.truncated is not None:
         features["image/object/truncated"] = int64_feature(objects.truncated)
     if objects.views is not None:
-        features["image/object/view"] = bytes_feature([v.encode() for v in objects.views])
+        features["image/object/view"] = _texts_feature(objects.views)
     return serialise_features(features)
 
 
@@ -144,9 +145,19 @@ def serialise_features(features: Mapping[str, bytes]) -> bytes:
     """
     entries = []
     for key in sorted(features):
-        entry = _delimited(_FIELD_1, key.encode()) + _delimited(_FIELD_2, features[key])
+        entry = _text_value(key) + _delimited(_FIELD_2, features[key])
         entries.append(_delimited(_FIELD_1, entry))
     return _delimited(_FIELD_1, b"".join(entries))
+
+
+def _texts_feature(values: Sequence[str]) -> bytes:
+    return _delimited(_BYTES_LIST, b"".join([_text_value(value) for value in values]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _text_value(text: str) -> bytes:
+    """Return field 1 of a message; feature keys and class names are the same few for all images."""
+    return _delimited(_FIELD_1, text.encode())
 
 
 def _delimited(tag: bytes, payload: bytes) -> bytes:

@@ -1,0 +1,169 @@
+"""How fast ExampleGen ingests, beside a plain loop and beside Beam with one element an image.
+
+    python benchmarks/ingest.py [--images 4000] [--workers 2]
+
+The data set is made on the spot: 64 distinct 640x480 JPEGs of about 80 KB, each linked under many names, with
+7 boxes an image in COCO JSON. Every contender reads the same annotations and files with the same code, makes
+the same checks and writes the same records to disk. Start-up is what 64 images take. The rate of a core is
+the other images by processor time. The best of the repetitions counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+HEIGHT, WIDTH, DISTINCT, BOXES = 480, 640, 64, 7
+
+
+def make_dataset(root: Path, images: int) -> None:
+    """Write the JPEG files and annotations.json."""
+    folder = root / "images"
+    folder.mkdir(parents=True)
+    for number in range(DISTINCT):
+        rng = np.random.default_rng(number)
+        coarse = Image.fromarray(rng.integers(0, 256, (60, 80, 3), dtype=np.uint8))
+        buffer = io.BytesIO()
+        coarse.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=85)
+        (folder / f"{number:06d}.jpg").write_bytes(buffer.getvalue())
+    for number in range(DISTINCT, images):
+        os.link(folder / f"{number % DISTINCT:06d}.jpg", folder / f"{number:06d}.jpg")
+    rng = np.random.default_rng(images)
+    corners = rng.uniform(0, 0.5, (images, BOXES, 2)) * (WIDTH, HEIGHT)
+    sizes = rng.uniform(0.05, 0.5, (images, BOXES, 2)) * (WIDTH, HEIGHT)
+    boxes = np.concatenate([corners, sizes], axis=2).round(2).tolist()
+    content = {
+        "images": [
+            {"id": n, "file_name": f"{n:06d}.jpg", "width": WIDTH, "height": HEIGHT} for n in range(images)
+        ],
+        "annotations": [
+            {"id": n * BOXES + i, "image_id": n, "category_id": i + 1, "bbox": box, "iscrowd": 0}
+            for n in range(images)
+            for i, box in enumerate(boxes[n])
+        ],
+        "categories": [{"id": i + 1, "name": f"class {i}"} for i in range(BOXES)],
+    }
+    (root / "annotations.json").write_text(json.dumps(content))
+
+
+def plain_loop(data: Path, out: Path) -> None:
+    """The least that does the job: one loop, one file, no Beam, no counts."""
+    from components.example_gen.checks import make_example
+    from components.example_gen.ingestion import read_dataset
+    from detection_core.data.record_writer import write_record
+
+    dataset = read_dataset(str(data), "coco", {"train": 1.0}, None)
+    with open(out / "loop.tfrecord", "wb") as file:
+        for record in dataset.splits["train"]:
+            write_record(file, make_example(record, dataset.label_map.ids_by_text).data)
+
+
+def element_by_element(data: Path, out: Path) -> None:
+    """The usual Beam pipeline: one element an image, Beam's own TFRecord sink."""
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from components.example_gen.checks import make_example
+    from components.example_gen.ingestion import read_dataset
+    from components.example_gen.transforms import IN_PROCESS
+
+    dataset = read_dataset(str(data), "coco", {"train": 1.0}, None)
+    with beam.Pipeline(options=PipelineOptions(flags=IN_PROCESS)) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create(dataset.splits["train"])
+            | beam.Map(lambda record, ids: make_example(record, ids).data, dataset.label_map.ids_by_text)
+            | beam.io.WriteToTFRecord(str(out / "elements"), num_shards=4)
+        )
+
+
+def example_gen(arguments: list[str], compression: str = "") -> Callable[[Path, Path], None]:
+    """Return ExampleGen itself, annotations, counts, card and all, with Beam arguments."""
+
+    def run_it(data: Path, out: Path) -> None:
+        from component_specs import ExampleGenJob
+        from components.example_gen.run import run
+
+        run(
+            ExampleGenJob(
+                examples=str(out / "examples"),
+                data_path=str(data),
+                splits='{"train": 1.0}',
+                compression=compression,
+                beam_args=json.dumps(arguments),
+            )
+        )
+
+    return run_it
+
+
+def measure(contender: Callable[[Path, Path], None], data: Path, repeat: int) -> tuple[float, float]:
+    """Return the least seconds that a contender takes, and the least processor seconds."""
+    found = [measure_once(contender, data) for _ in range(repeat)]
+    return min(seconds for seconds, _ in found), min(cpu for _, cpu in found)
+
+
+def measure_once(contender: Callable[[Path, Path], None], data: Path) -> tuple[float, float]:
+    """Return seconds and processor seconds, those of the processes that it starts included."""
+    with tempfile.TemporaryDirectory(dir=data.parent) as out:
+        start, before = time.perf_counter(), os.times()
+        contender(data, Path(out))
+        seconds, after = time.perf_counter() - start, os.times()
+    return seconds, sum(after[:4]) - sum(before[:4])
+
+
+def main() -> int:
+    """Print seconds, rates and the ratio to the plain loop, for every contender."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--images", type=int, default=4000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=0, help="also run multi_processing with so many")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.ERROR)
+    import apache_beam  # noqa: F401 - its import is not what is measured
+
+    from components.example_gen.transforms import IN_PROCESS
+
+    contenders = {
+        "plain loop": plain_loop,
+        "Beam, element = image": element_by_element,
+        "ExampleGen": example_gen(IN_PROCESS),
+        "ExampleGen, GZIP": example_gen(IN_PROCESS, "GZIP"),
+    }
+    if options.workers:
+        flags = ["--runner=FnApiRunner", "--direct_running_mode=multi_processing"]
+        contenders["ExampleGen, processes"] = example_gen([*flags, f"--direct_num_workers={options.workers}"])
+    with tempfile.TemporaryDirectory() as folder:
+        data, tiny = Path(folder) / "data", Path(folder) / "tiny"
+        make_dataset(data, options.images)
+        make_dataset(tiny, DISTINCT)
+        size = sum((data / "images" / f"{n:06d}.jpg").stat().st_size for n in range(DISTINCT)) // DISTINCT
+        print(f"{options.images} images of {WIDTH}x{HEIGHT}, {size:,} bytes, {BOXES} boxes each")
+        print(f"{'':24}{'seconds':>9}{'images/s':>9}{'start-up':>10}{'images/s a core':>17}{'ratio':>7}")
+        reference = 0.0
+        for name, contender in contenders.items():
+            start_up, cpu_start_up = measure(contender, tiny, options.repeat)
+            seconds, cpu = measure(contender, data, options.repeat)
+            a_core = (options.images - DISTINCT) / max(cpu - cpu_start_up, 1e-9)
+            reference = reference or a_core
+            print(
+                f"{name:24}{seconds:9.2f}{options.images / seconds:9.0f}{start_up:10.2f}"
+                f"{a_core:17.0f}{a_core / reference:7.2f}",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
