@@ -130,7 +130,7 @@ def _levels(ssd: Ssd) -> Iterator[Problem]:
     pyramid = extractor.WhichOneof("feature_pyramid_oneof")
     path = "model.ssd.anchor_generator"
     if pyramid is None:
-        if generator.HasField("ssd_anchor_generator"):
+        if generator.HasField("ssd_anchor_generator") and not _has_own_levels(extractor.type):
             yield from _layer_count(generator, extractor.num_layers, "feature_extractor.num_layers", path)
         return
     low, high = getattr(extractor, pyramid).min_level, getattr(extractor, pyramid).max_level
@@ -142,6 +142,11 @@ def _levels(ssd: Ssd) -> Iterator[Problem]:
             yield Problem(path=f"{path}.multiscale_anchor_generator", message=message)
     elif generator.HasField("ssd_anchor_generator"):
         yield from _layer_count(generator, high - low + 1, f"feature_extractor.{pyramid}", path)
+
+
+def _has_own_levels(extractor_type: str) -> bool:
+    """Tell whether an extractor's name fixes its feature maps, whatever `num_layers` says."""
+    return "fpn" in extractor_type or extractor_type.startswith("embedded_")
 
 
 def _layer_count(generator: AnchorGenerator, expected: int, source: str, path: str) -> Iterator[Problem]:

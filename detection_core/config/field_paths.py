@@ -81,7 +81,7 @@ class _Walk:
         value = getattr(message, field.name)
         if not field.is_repeated:
             if index is not None:
-                raise self.error(f"{field.name} is a single message; leave out [{index}]")
+                raise self.error(f"{field.name} is single; leave out [{index}]")
             return [value]
         if index is None:
             raise self.error(f"{field.name} is a list; write {field.name}[0], [+] or [*]")

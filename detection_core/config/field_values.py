@@ -15,7 +15,7 @@ from detection_core.errors import ConfigError
 
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 _LARGEST_FLOAT = 3.4028235e38  # of 32 bits
-_ELEMENT = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^,]+""")
+_ELEMENT = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^,]+)""")
 
 
 def scalar_value(field: FieldDescriptor, value: Any, *, where: str) -> Any:

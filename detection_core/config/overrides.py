@@ -115,10 +115,14 @@ def set_field(message: Message, path: str, value: Any, *, where: str = "") -> No
 
 def _clear(target: Target, where: str) -> None:
     values = getattr(target.container, target.field.name)
-    if target.index is None or target.index == "*":
+    if target.index is None:
         target.container.ClearField(target.field.name)
+    elif not target.field.is_repeated:
+        raise ConfigError(f"{target.field.name} is single; leave out [{target.index}]", where=where)
     elif is_map(target.field):
         values.pop(map_key(target.field, target.index, where), None)
+    elif target.index == "*":
+        del values[:]
     else:
         del values[element_index(target.index, len(values), where)]
 
@@ -126,7 +130,7 @@ def _clear(target: Target, where: str) -> None:
 def _set_single(target: Target, value: Any, where: str) -> None:
     field, container = target.field, target.container
     if target.index is not None:
-        raise ConfigError(f"{field.name} is a single value; leave out [{target.index}]", where=where)
+        raise ConfigError(f"{field.name} is single; leave out [{target.index}]", where=where)
     leave_other_arm(container, field, where)
     if field.message_type is None:
         setattr(container, field.name, scalar_value(field, value, where=where))
@@ -141,7 +145,7 @@ def _set_repeated(target: Target, value: Any, where: str) -> None:
     if target.index is None or target.index == "+":
         parsed = _list(type(target.container), field, value, where)
         if target.index is None:
-            target.container.ClearField(field.name)
+            del values[:]
         values.extend(parsed)
         return
     every = target.index == "*"

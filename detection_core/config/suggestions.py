@@ -44,7 +44,7 @@ def describe_expected(field: FieldDescriptor) -> str:
     if field.enum_type is not None:
         return f"one of {', '.join(value.name for value in field.enum_type.values)}"
     if field.message_type is not None:
-        return f"a {field.message_type.name} in braces, with any of: {field_list(field.message_type)}"
+        return f"a message {{...}} of {field.message_type.name}: {field_list(field.message_type)}"
     return _KINDS[field.cpp_type]
 
 

@@ -55,7 +55,7 @@ def read_message_text(path: str, *, what: str) -> str:
         ConfigError: when the file is missing, unreadable or not text.
     """
     try:
-        return files.read_bytes(path).decode("utf-8")
+        return files.read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
         raise ConfigError(message, where=path) from error

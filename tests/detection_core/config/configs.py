@@ -1,0 +1,37 @@
+"""Configs of our own that the tests share."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detection_core.config.check import check_pipeline_config, find_problems
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.errors import ConfigError
+
+FOLDER = Path(__file__).parent / "data"
+PATHS = sorted(str(path) for path in FOLDER.glob("*.config"))
+PYRAMID = str(FOLDER / "ssd_pyramid.config")
+LAYERS = str(FOLDER / "ssd_layers.config")
+TWO_STAGE = str(FOLDER / "two_stage.config")
+CENTER = str(FOLDER / "center.config")
+
+
+def line_with(path: str, text: str) -> int:
+    """Number of the first line that holds the text."""
+    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    return next(i for i, line in enumerate(lines, start=1) if text in line)
+
+
+def assert_problems(path: str, changes: dict[str, Any], expected: set[str]) -> None:
+    """The changed config has problems at exactly these fields, and is refused."""
+    config = apply_overrides(load_pipeline_config(path), changes)
+    assert {problem.path for problem in find_problems(config)} == expected
+    with pytest.raises(ConfigError):
+        check_pipeline_config(config)
+
+
+def assert_fine(path: str, changes: dict[str, Any]) -> None:
+    """The changed config passes the check."""
+    check_pipeline_config(apply_overrides(load_pipeline_config(path), changes))

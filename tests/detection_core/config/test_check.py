@@ -1,0 +1,41 @@
+import pytest
+from hypothesis import given, settings
+
+from detection_core.config.check import check_label_map, check_pipeline_config
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.data.label_map import label_map_from_names
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.detection_core.config.configs import PYRAMID
+from tests.detection_core.config.random_messages import messages
+
+
+def test_all_problems_are_told_at_once_with_their_lines():
+    config = apply_overrides(load_pipeline_config(PYRAMID), {"batch_size": 0, "num_classes": 0})
+    lines = {"model.ssd": 3, "train_config.batch_size": 44}
+    with pytest.raises(ConfigError) as caught:
+        check_pipeline_config(config, where="my.config", lines=lines)
+    assert caught.value.where == "my.config:3"
+    first, second = caught.value.message.split("\n")
+    assert first.startswith("model.ssd.num_classes: expected the number of classes")
+    assert second.strip().startswith("line 44: train_config.batch_size: expected")
+    with pytest.raises(ConfigError) as caught:
+        check_pipeline_config(config, where="my.config")
+    assert caught.value.where == "my.config"
+
+
+def test_a_label_map_must_fit_the_model():
+    config = load_pipeline_config(PYRAMID)
+    check_label_map(config, label_map_from_names(["a", "b"]))
+    with pytest.raises(ConfigError, match=r"expected 6 or more.*found 5; set num_classes=6"):
+        check_label_map(config, label_map_from_names(list("abcdef")))
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages(TrainEvalPipelineConfig.DESCRIPTOR))
+def test_any_config_passes_or_is_one_error(message):
+    try:
+        check_pipeline_config(message)
+    except ConfigError as error:
+        assert error.message

@@ -1,0 +1,94 @@
+import pytest
+
+from tests.detection_core.config.configs import (
+    CENTER,
+    LAYERS,
+    PYRAMID,
+    TWO_STAGE,
+    assert_fine,
+    assert_problems,
+)
+
+SSD = "model.ssd"
+MATCHER = f"{SSD}.matcher.argmax_matcher"
+PYRAMID_ANCHORS = f"{SSD}.anchor_generator.multiscale_anchor_generator"
+LAYER_ANCHORS = f"{SSD}.anchor_generator.ssd_anchor_generator"
+NMS = f"{SSD}.post_processing.batch_non_max_suppression"
+
+# Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
+WRONG = [
+    (PYRAMID, {"model": "unset"}, {"model"}),
+    (PYRAMID, {f"{SSD}.num_classes": 0}, {f"{SSD}.num_classes"}),
+    (TWO_STAGE, {"model.faster_rcnn.num_classes": "unset"}, {"model.faster_rcnn.num_classes"}),
+    (CENTER, {"model.center_net.num_classes": -1}, {"model.center_net.num_classes"}),
+    (PYRAMID, {f"{SSD}.feature_extractor.type": ""}, {f"{SSD}.feature_extractor.type"}),
+    (CENTER, {"model.center_net.image_resizer": {}}, {"model.center_net.image_resizer"}),
+    (PYRAMID, {f"{SSD}.box_coder": {}}, {f"{SSD}.box_coder"}),
+    (PYRAMID, {f"{SSD}.matcher": "unset"}, {f"{SSD}.matcher"}),
+    (PYRAMID, {f"{SSD}.loss": {}}, {f"{SSD}.loss.localization_loss", f"{SSD}.loss.classification_loss"}),
+    (PYRAMID, {f"{SSD}.anchor_generator": {}}, {f"{SSD}.anchor_generator"}),
+    (PYRAMID, {f"{SSD}.box_predictor": {}}, {f"{SSD}.box_predictor"}),
+    (PYRAMID, {f"{SSD}.similarity_calculator": {}}, {f"{SSD}.similarity_calculator"}),
+    (
+        TWO_STAGE,
+        {"model.faster_rcnn.image_resizer.conditional_shape_resizer.condition": "INVALID"},
+        {"model.faster_rcnn.image_resizer.conditional_shape_resizer.condition"},
+    ),
+    (PYRAMID, {f"{MATCHER}.unmatched_threshold": 0.75}, {f"{MATCHER}.unmatched_threshold"}),
+    (
+        PYRAMID,
+        {f"{MATCHER}.unmatched_threshold": 0.5, f"{MATCHER}.negatives_lower_than_unmatched": False},
+        {f"{MATCHER}.negatives_lower_than_unmatched"},
+    ),
+    (PYRAMID, {f"{PYRAMID_ANCHORS}.max_level": 7}, {PYRAMID_ANCHORS}),
+    (PYRAMID, {f"{SSD}.anchor_generator": {"ssd_anchor_generator": {}}}, {f"{LAYER_ANCHORS}.num_layers"}),
+    (LAYERS, {f"{SSD}.feature_extractor.num_layers": 5}, {f"{LAYER_ANCHORS}.num_layers"}),
+    (
+        LAYERS,
+        {f"{LAYER_ANCHORS}.scales": [0.5]},
+        {f"{LAYER_ANCHORS}.{name}" for name in ("scales", "height_stride", "width_stride")},
+    ),
+    (
+        LAYERS,
+        {f"{LAYER_ANCHORS}.height_stride": [1, 2]},
+        {f"{LAYER_ANCHORS}.{s}_stride" for s in ("height", "width")},
+    ),
+    (LAYERS, {f"{LAYER_ANCHORS}.height_offset": [1, 2, 3, 4]}, {f"{LAYER_ANCHORS}.width_offset"}),
+    (PYRAMID, {f"{SSD}.loss.hard_example_miner": {}}, {f"{SSD}.loss.hard_example_miner"}),
+    (PYRAMID, {f"{NMS}.max_detections_per_class": 200}, {f"{NMS}.max_detections_per_class"}),
+    (
+        PYRAMID,
+        {
+            f"{NMS}.use_combined_nms": True,
+            f"{NMS}.use_class_agnostic_nms": True,
+            f"{NMS}.soft_nms_sigma": 0.5,
+        },
+        {f"{NMS}.use_class_agnostic_nms", f"{NMS}.soft_nms_sigma"},
+    ),
+    (
+        TWO_STAGE,
+        {"model.faster_rcnn.second_stage_post_processing.batch_non_max_suppression.max_total_detections": 5},
+        {"model.faster_rcnn.second_stage_post_processing.batch_non_max_suppression.max_detections_per_class"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+    assert_problems(path, changes, expected)
+
+
+FINE = [
+    # Extractors whose name fixes the number of feature maps.
+    (LAYERS, {f"{SSD}.feature_extractor": {"type": "embedded_ssd_mobilenet_v1"}}),
+    (LAYERS, {f"{SSD}.feature_extractor": {"type": "ssd_resnet50_v1_fpn_keras"}}),
+    # Thresholds that are ignored may be anything.
+    (PYRAMID, {f"{MATCHER}.unmatched_threshold": 0.75, f"{MATCHER}.ignore_thresholds": True}),
+    (LAYERS, {f"{LAYER_ANCHORS}.scales": [0.1, 0.2, 0.4, 0.8]}),
+    (PYRAMID, {"model": "{ experimental_model { name: 'x' } }"}),
+]
+
+
+@pytest.mark.parametrize(("path", "changes"), FINE)
+def test_what_is_unusual_but_right_passes(path, changes):
+    assert_fine(path, changes)

@@ -1,0 +1,77 @@
+import pytest
+
+from detection_core.config.field_paths import (
+    Segment,
+    element_index,
+    find_targets,
+    holds_messages,
+    is_map,
+    map_key,
+    nearest_paths,
+    split_path,
+)
+from detection_core.config.load import load_pipeline_config
+from detection_core.errors import ConfigError
+from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
+from detection_core.protos.eval_pb2 import EvalConfig
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+
+ROOT = TrainEvalPipelineConfig.DESCRIPTOR
+CATEGORIES = EvalConfig.DESCRIPTOR.fields_by_name["super_categories"]
+SIGMOIDS = ClassIdSigmoidCalibrations.DESCRIPTOR.fields_by_name["class_id_sigmoid_parameters_map"]
+
+
+def test_a_path_is_split_at_dots_outside_brackets():
+    assert split_path("a.b[c.d].e[+]", where="") == [
+        Segment(name="a", index=None),
+        Segment(name="b", index="c.d"),
+        Segment(name="e", index="+"),
+    ]
+
+
+@pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b"])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(ConfigError, match="expected a field path"):
+        split_path(path, where="here")
+
+
+def test_targets_of_one_and_of_every_element():
+    config = load_pipeline_config(TWO_STAGE)
+    (target,) = find_targets(config, "eval_input_reader[1].name", where="")
+    assert target.container == config.eval_input_reader[1]
+    every = find_targets(config, "eval_input_reader[*].name", where="")
+    assert [getattr(target.container, target.field.name) for target in every] == ["day", "night"]
+
+
+def test_looking_for_a_target_sets_nothing():
+    config = load_pipeline_config(PYRAMID)
+    find_targets(config, "model.ssd.mask_head_config.conv_hyperparams.batch_norm.decay", where="")
+    assert config == load_pipeline_config(PYRAMID)
+
+
+def test_positions_of_elements():
+    assert [element_index(text, 3, "") for text in ("0", "2", "-1")] == [0, 2, 2]
+    for text in ("3", "-4", "x", ""):
+        with pytest.raises(ConfigError):
+            element_index(text, 3, "here")
+
+
+def test_keys_of_maps():
+    assert map_key(CATEGORIES, "'a.b'", "") == "a.b"
+    assert map_key(SIGMOIDS, "3", "") == 3
+    with pytest.raises(ConfigError, match="whole number"):
+        map_key(SIGMOIDS, "cat", "here")
+
+
+def test_kinds_of_fields():
+    assert (is_map(CATEGORIES), holds_messages(CATEGORIES)) == (True, False)
+    assert (is_map(SIGMOIDS), holds_messages(SIGMOIDS)) == (True, True)
+    assert holds_messages(ROOT.fields_by_name["model"])
+
+
+def test_nearest_paths_end_alike_or_look_alike():
+    assert nearest_paths("ssd.num_classes", ROOT) == ["model.ssd.num_classes"]
+    assert "model.ssd.num_classes" in nearest_paths("mode.num_classes", ROOT)
+    assert nearest_paths("train_config.batch_sise", ROOT)[0] == "train_config.batch_size"
+    assert nearest_paths("eval_input_readers[0].shufle", ROOT)[0] == "eval_input_reader.shuffle"

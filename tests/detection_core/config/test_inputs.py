@@ -1,0 +1,32 @@
+from detection_core.config.inputs import point_at_examples
+from detection_core.config.load import load_pipeline_config
+from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE
+
+
+def test_readers_point_at_the_splits():
+    config = load_pipeline_config(PYRAMID)
+    pointed = point_at_examples(config, "/data/examples", eval_split="test")
+    train, evaluation = pointed.train_input_reader, pointed.eval_input_reader[0]
+    assert list(train.tf_record_input_reader.input_path) == ["/data/examples/Split-train/*.tfrecord*"]
+    assert list(evaluation.tf_record_input_reader.input_path) == ["/data/examples/Split-test/*.tfrecord*"]
+    assert train.label_map_path == evaluation.label_map_path == "/data/examples/label_map.pbtxt"
+    assert not evaluation.shuffle  # as in the config
+    assert config == load_pipeline_config(PYRAMID)
+
+
+def test_a_config_without_readers_gets_an_ordered_one_for_evaluation():
+    evaluation = point_at_examples(load_pipeline_config(CENTER), "/data").eval_input_reader
+    assert len(evaluation) == 1
+    assert (evaluation[0].shuffle, evaluation[0].num_epochs) == (False, 1)
+
+
+def test_one_of_several_readers_is_kept():
+    pointed = point_at_examples(load_pipeline_config(TWO_STAGE), "/data")
+    assert [reader.name for reader in pointed.eval_input_reader] == ["day"]
+
+
+def test_weights_of_replaced_inputs_go():
+    config = load_pipeline_config(PYRAMID)
+    config.train_input_reader.tf_record_input_reader.input_path.append("more")
+    config.train_input_reader.sample_from_datasets_weights.extend([0.5, 0.5])
+    assert not point_at_examples(config, "/data").train_input_reader.sample_from_datasets_weights

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+
+from detection_core.config.load import (
+    format_pipeline_config,
+    load_checked_config,
+    load_pipeline_config,
+    parse_pipeline_config,
+    write_as_run,
+)
+from detection_core.errors import ConfigError
+from tests.detection_core.config.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE, line_with
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: Path(path).stem)
+def test_a_config_comes_back_from_its_text(path):
+    config = load_checked_config(path)
+    assert parse_pipeline_config(format_pipeline_config(config)) == config
+
+
+def test_values_and_schema_defaults_are_read():
+    ssd = load_pipeline_config(PYRAMID).model.ssd
+    assert (ssd.num_classes, ssd.feature_extractor.fpn.max_level) == (5, 6)
+    assert ssd.loss.classification_loss.weighted_sigmoid_focal.alpha == pytest.approx(0.25)
+    assert ssd.anchor_generator.multiscale_anchor_generator.anchor_scale == 4.0
+    assert load_pipeline_config(LAYERS).train_config.batch_size == 32
+
+
+def test_lists_and_separators_of_every_kind_are_read():
+    config = load_pipeline_config(LAYERS)
+    anchors = config.model.ssd.anchor_generator.ssd_anchor_generator
+    assert list(anchors.width_stride) == [16, 32, 64, 128]
+    assert list(anchors.aspect_ratios) == [1, 2]
+    steps = config.train_config.data_augmentation_options
+    assert [s.WhichOneof("preprocessing_step") for s in steps] == ["ssd_random_crop", "random_adjust_hue"]
+
+
+def test_maps_are_read():
+    pose = load_pipeline_config(CENTER).model.center_net.keypoint_estimation_task[0]
+    assert sorted(pose.keypoint_label_to_std) == ["left eye", "nose"]
+    second = load_pipeline_config(TWO_STAGE).model.faster_rcnn.second_stage_post_processing
+    pairs = second.calibration_config.class_id_function_approximations.class_id_xy_pairs_map
+    assert pairs[3].x_y_pair[1].y == pytest.approx(0.9)
+
+
+def test_a_missing_file_is_a_config_error(tmp_path):
+    with pytest.raises(ConfigError, match="check the path") as caught:
+        load_pipeline_config(str(tmp_path / "none.config"))
+    assert caught.value.where == str(tmp_path / "none.config")
+
+
+def test_a_contradiction_is_named_with_its_line(tmp_path):
+    path = tmp_path / "wrong.config"
+    path.write_text(Path(PYRAMID).read_text().replace("unmatched_threshold: 0.4", "unmatched_threshold: 0.6"))
+    with pytest.raises(ConfigError, match=r"argmax_matcher\.unmatched_threshold: expected at most") as caught:
+        load_checked_config(str(path))
+    assert caught.value.where == f"{path}:{line_with(PYRAMID, 'unmatched_threshold')}"
+
+
+def test_overrides_are_applied_before_the_check():
+    assert load_checked_config(PYRAMID, {"num_classes": 2}).model.ssd.num_classes == 2
+    with pytest.raises(ConfigError, match=r"model\.ssd\.num_classes") as caught:
+        load_checked_config(PYRAMID, {"num_classes": 0})
+    assert caught.value.where == f"{PYRAMID}:{line_with(PYRAMID, 'num_classes')}"
+
+
+def test_the_config_as_run_loads_to_the_same_message(tmp_path):
+    config = load_checked_config(PYRAMID, {"train_steps": 7, "eval_config.super_categories[a]": "b"})
+    path = str(tmp_path / "run" / "pipeline.config")
+    write_as_run(config, path)
+    assert load_pipeline_config(path) == config

@@ -1,0 +1,134 @@
+import pytest
+
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.config.short_names import SHORT_NAMES, expand_short_name
+from detection_core.errors import ConfigError
+from detection_core.protos.input_reader_pb2 import PNG_MASKS
+from tests.detection_core.config.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE
+
+MOMENTUM = "train_config.optimizer.momentum_optimizer"
+
+# Short name, value, and what it sets in ssd_pyramid.config.
+FIXED = [
+    ("train_steps", 123, {"train_config.num_steps": 123}),
+    ("batch_size", 7, {"train_config.batch_size": 7}),
+    ("use_bfloat16", True, {"train_config.use_bfloat16": True}),
+    ("num_classes", 3, {"model.ssd.num_classes": 3}),
+    ("momentum_optimizer_value", 0.5, {f"{MOMENTUM}.momentum_optimizer_value": 0.5}),
+    ("mask_type", 2, {"train_input_reader.mask_type": PNG_MASKS, "eval_input_reader.0.mask_type": PNG_MASKS}),
+    (
+        "label_map_path",
+        "m",
+        {"train_input_reader.label_map_path": "m", "eval_input_reader.0.label_map_path": "m"},
+    ),
+    ("train_input_path", "a,b", {"train_input_reader.tf_record_input_reader.input_path": ["a,b"]}),
+    ("train_input_path", ["a", "b"], {"train_input_reader.tf_record_input_reader.input_path": ["a", "b"]}),
+    ("eval_input_path", "e", {"eval_input_reader.0.tf_record_input_reader.input_path": ["e"]}),
+    ("sample_1_of_n_eval_examples", 5, {"eval_input_reader.0.sample_1_of_n_examples": 5}),
+    ("eval_num_epochs", 2, {"eval_input_reader.0.num_epochs": 2}),
+    ("retain_original_images_in_eval", False, {"eval_config.retain_original_images": False}),
+    ("eval_with_moving_averages", True, {"eval_config.use_moving_averages": True}),
+    ("focal_loss_gamma", 1.5, {"model.ssd.loss.classification_loss.weighted_sigmoid_focal.gamma": 1.5}),
+    ("focal_loss_alpha", 0.5, {"model.ssd.loss.classification_loss.weighted_sigmoid_focal.alpha": 0.5}),
+    (
+        "classification_localization_weight_ratio",
+        4,
+        {"model.ssd.loss.classification_weight": 4, "model.ssd.loss.localization_weight": 1},
+    ),
+]
+
+
+def read(message, path):
+    for name in path.split("."):
+        message = message[int(name)] if name.isdigit() else getattr(message, name)
+    return message
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), FIXED)
+def test_a_short_name_sets_its_fields(name, value, expected):
+    config = apply_overrides(load_pipeline_config(PYRAMID), {name: value})
+    assert {path: read(config, path) for path in expected} == expected
+
+
+def test_a_value_that_is_not_given_changes_nothing():
+    config = load_pipeline_config(PYRAMID)
+    assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
+
+
+def rate(config, arm):
+    return getattr(config.train_config.optimizer, arm).learning_rate
+
+
+def test_a_learning_rate_keeps_the_form_of_a_cosine():
+    # 0.5 of a base of 0.08 is a factor of 6.25, for the warm-up's 0.02 too.
+    config = apply_overrides(load_pipeline_config(PYRAMID), {"learning_rate": 0.5})
+    cosine = rate(config, "momentum_optimizer").cosine_decay_learning_rate
+    assert (cosine.learning_rate_base, cosine.total_steps) == (0.5, 1500)
+    assert cosine.warmup_learning_rate == pytest.approx(0.125)
+
+
+def test_a_learning_rate_keeps_the_form_of_manual_steps():
+    config = apply_overrides(load_pipeline_config(LAYERS), {"learning_rate": "0.02"})
+    manual = rate(config, "rms_prop_optimizer").manual_step_learning_rate
+    assert manual.initial_learning_rate == pytest.approx(0.02)
+    assert [step.learning_rate for step in manual.schedule] == pytest.approx([0.002, 0.0002])
+
+
+def test_a_learning_rate_of_other_schedules():
+    config = apply_overrides(load_pipeline_config(TWO_STAGE), {"learning_rate": 0.25})
+    assert rate(config, "adam_optimizer").exponential_decay_learning_rate.initial_learning_rate == 0.25
+    config = apply_overrides(load_pipeline_config(CENTER), {"learning_rate": 0.25})
+    assert rate(config, "adam_optimizer").constant_learning_rate.learning_rate == 0.25
+    config.train_config.optimizer.adam_optimizer.ClearField("learning_rate")
+    config = apply_overrides(config, {"learning_rate": 0.125})
+    assert rate(config, "adam_optimizer").constant_learning_rate.learning_rate == 0.125
+
+
+def test_two_stage_models_have_their_own_fields():
+    config = apply_overrides(
+        load_pipeline_config(TWO_STAGE), {"num_classes": 2, "classification_localization_weight_ratio": 3}
+    )
+    model = config.model.faster_rcnn
+    assert model.num_classes == 2
+    assert model.second_stage_classification_loss_weight == 3
+    assert model.second_stage_localization_loss_weight == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "message"),
+    [
+        (TWO_STAGE, "momentum_optimizer_value", "an optimizer with momentum, found adam_optimizer"),
+        (LAYERS, "focal_loss_gamma", "expected the loss weighted_sigmoid_focal, found weighted_sigmoid"),
+        (CENTER, "focal_loss_gamma", "expected a model of ssd or faster_rcnn, found center_net"),
+        (CENTER, "eval_input_path", "matches nothing"),
+        (PYRAMID, "learning_rates", "did you mean learning_rate"),
+        (PYRAMID, "learning_rate", "expected a number, found much"),
+    ],
+)
+def test_a_name_that_does_not_fit_the_config_is_refused(path, name, message):
+    with pytest.raises(ConfigError, match=message):
+        apply_overrides(load_pipeline_config(path), {name: "much"})
+
+
+def test_without_a_model_or_optimizer_there_is_nothing_to_set():
+    config = load_pipeline_config(PYRAMID)
+    config.ClearField("model")
+    config.ClearField("train_config")
+    for name, message in (("num_classes", "no model"), ("learning_rate", "no optimizer")):
+        with pytest.raises(ConfigError, match=message):
+            apply_overrides(config, {name: 3})
+
+
+def test_a_label_map_reaches_every_reader():
+    config = apply_overrides(load_pipeline_config(TWO_STAGE), {"label_map_path": "m"})
+    assert [reader.label_map_path for reader in config.eval_input_reader] == ["m", "m"]
+    only_training = apply_overrides(load_pipeline_config(CENTER), {"label_map_path": "m"})
+    assert only_training.train_input_reader.label_map_path == "m"
+    assert not only_training.eval_input_reader
+
+
+def test_a_full_path_stays_as_it_is():
+    assert expand_short_name(load_pipeline_config(PYRAMID), "train_config.num_steps", 3) == [
+        ("train_config.num_steps", 3)
+    ]

@@ -1,0 +1,41 @@
+import pytest
+
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
+from detection_core.config.text_proto import format_message
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+
+
+def write_parts(config, folder) -> SplitConfigPaths:
+    def write(name, message):
+        (folder / name).write_text(format_message(message))
+        return str(folder / name)
+
+    readers = [write(f"eval_{i}", reader) for i, reader in enumerate(config.eval_input_reader)]
+    singles = ("model", "train_config", "train_input_reader", "eval_config", "graph_rewriter")
+    parts = {name: write(name, getattr(config, name)) for name in singles if config.HasField(name)}
+    return SplitConfigPaths(**parts, eval_input_readers=tuple(readers))
+
+
+@pytest.mark.parametrize("path", [PYRAMID, TWO_STAGE])
+def test_parts_make_the_whole(path, tmp_path):
+    config = load_pipeline_config(path)
+    assert load_split_configs(write_parts(config, tmp_path)) == config
+
+
+def test_a_part_may_be_left_out(tmp_path):
+    assert load_split_configs(SplitConfigPaths()) == TrainEvalPipelineConfig()
+    (tmp_path / "train").write_text("batch_size: 3")
+    config = load_split_configs(SplitConfigPaths(train_config=str(tmp_path / "train")))
+    assert config.train_config.batch_size == 3
+
+
+def test_an_error_names_the_file_of_the_part(tmp_path):
+    (tmp_path / "model").write_text("ssd {\n num_clases: 3 }")
+    with pytest.raises(ConfigError, match=r"ssd\.num_clases") as caught:
+        load_split_configs(SplitConfigPaths(model=str(tmp_path / "model")))
+    assert caught.value.where == f"{tmp_path / 'model'}:2"
+    with pytest.raises(ConfigError, match="cannot read the EvalConfig message"):
+        load_split_configs(SplitConfigPaths(eval_config=str(tmp_path / "none")))

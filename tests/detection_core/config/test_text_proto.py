@@ -1,0 +1,125 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.config.text_proto import format_message, parse_message, read_message_text
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.detection_core.config.configs import PATHS
+from tests.detection_core.config.random_messages import messages
+
+
+def refuse(text: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        parse_message(text, TrainEvalPipelineConfig, where="my.config")
+    return caught.value
+
+
+# Text, line of the error, and parts that its message must have.
+WRONG = [
+    ("\nmodel {\n ssd {\n num_clases: 3 } }", 4, ["model.ssd.num_clases", "did you mean num_classes"]),
+    ("num_classes: 3", 1, ["num_classes is a field of CenterNet, FasterRcnn, Ssd", "It has: eval_config"]),
+    (
+        "train_config {\n batch_size: 'x' }",
+        2,
+        ["train_config.batch_size: expected a whole number from 0", "'x'"],
+    ),
+    ("train_config { batch_size: -1 }", 1, ["from 0 to 4294967295, found -1"]),
+    ("train_config { batch_size: 1.5 }", 1, ["whole number", "found 1.5"]),
+    ("model { ssd { num_classes: 3000000000 } }", 1, ["to 2147483647, found 3000000000"]),
+    (
+        "train_config { fine_tune_checkpoint_version: V9 }",
+        1,
+        ["one of UNKNOWN, V1, V2, found V9"],
+    ),
+    ("train_input_reader { mask_type: PNG_MASK }", 1, ["found PNG_MASK; did you mean PNG_MASKS"]),
+    ("train_config { fine_tune_checkpoint_version: 9 }", 1, ["one of UNKNOWN, V1, V2, found 9"]),
+    (
+        "train_config { sync_replicas: maybe }",
+        1,
+        ["train_config.sync_replicas: expected true or false, found maybe"],
+    ),
+    ("train_config { startup_delay_steps: 'a' }", 1, ["expected a number, found 'a'"]),
+    ("train_config { fine_tune_checkpoint: model.ckpt }", 1, ["expected a text in quotes, found model.ckpt"]),
+    ("train_config { batch_size: 1\n batch_size: 2 }", 2, ["'batch_size' is given twice"]),
+    ("model { ssd {}\n faster_rcnn {} }", 2, ["'faster_rcnn' and 'ssd' exclude each other"]),
+    ("model: 3", 1, ["model: expected a message {...} of DetectionModel", "center_net, experimental_model"]),
+    ("train_config { batch_size { } }", 1, ["train_config.batch_size: expected a whole number"]),
+    ("train_config { batch_size: 3", 1, ["check braces, quotes and colons"]),
+    ("train_config { } }", 1, ["near '}'"]),
+    ('eval_config { metrics_set: "abc }', 1, ["eval_config.metrics_set[0]", "quote"]),
+    ("[our.extension] { }", 1, ["no extension of this name is known"]),
+    (
+        "train_config {\n data_augmentation_options { normalize_image {} }\n"
+        " data_augmentation_options { random_crop_image { min_aera: 1 } } }",
+        3,
+        ["train_config.data_augmentation_options[1].random_crop_image.min_aera", "did you mean min_area"],
+    ),
+    (
+        "train_config { data_augmentation_options: [{ normalize_image {} },\n { random_crop_imag {} }] }",
+        2,
+        ["train_config.data_augmentation_options[1].random_crop_imag", "random_crop_image"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "parts"), WRONG)
+def test_an_error_names_line_field_and_remedy(text, line, parts):
+    error = refuse(text)
+    assert error.where == f"my.config:{line}"
+    for part in parts:
+        assert part in error.message
+
+
+def test_text_from_no_file_is_named_by_its_line():
+    with pytest.raises(ConfigError, match=r"^line 2: model\.sdd"):
+        parse_message("model {\n sdd {} }", TrainEvalPipelineConfig)
+
+
+def test_a_string_that_is_not_utf8_is_refused():
+    assert "metrics_set" in refuse(r"eval_config { metrics_set: '\xff' }").message
+
+
+def test_an_unreadable_file_is_one_error(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the pipeline\.config"):
+        read_message_text(str(tmp_path / "none.config"), what="pipeline.config")
+    (tmp_path / "binary.config").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_message_text(str(tmp_path / "binary.config"), what="pipeline.config")
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path):
+    (tmp_path / "a.config").write_bytes(b"\xef\xbb\xbfmodel { }")
+    assert read_message_text(str(tmp_path / "a.config"), what="pipeline.config") == "model { }"
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages(TrainEvalPipelineConfig.DESCRIPTOR))
+def test_any_message_comes_back_from_its_text(message):
+    assert parse_message(format_message(message), TrainEvalPipelineConfig) == message
+
+
+@st.composite
+def broken_configs(draw: st.DrawFn) -> str:
+    """A config with a few pieces cut out, put in or doubled."""
+    with open(draw(st.sampled_from(PATHS)), encoding="utf-8") as f:
+        text = f.read()
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 12)))
+        piece = draw(
+            st.sampled_from(["", "{", "}", "[", "]", ":", "'", '"', "#", "-1", "nan", "x", "\n", ",", "é"])
+        )
+        text = text[:start] + draw(st.sampled_from([piece, text[start:end] * 2])) + text[end:]
+    return text
+
+
+@settings(max_examples=120, deadline=None)
+@given(broken_configs())
+def test_broken_text_gives_a_message_or_one_error_with_its_line(text):
+    try:
+        parse_message(text, TrainEvalPipelineConfig, where="my.config")
+    except ConfigError as error:
+        line = int(error.where.removeprefix("my.config:"))
+        assert 1 <= line <= text.count("\n") + 1
+        assert error.message
