@@ -33,7 +33,9 @@ class Workflow:
         self._places = (f"workspace={self.workspace}", f"data.path={scenes}")
 
     def command(self, verb, *arguments, overrides=(), as_json=True):
-        sets = [f"--set={o}" for o in (*self._places, *SMALL, *overrides)] if verb in ("run", "validate") else []
+        sets = (
+            [f"--set={o}" for o in (*self._places, *SMALL, *overrides)] if verb in ("run", "validate") else []
+        )
         json_flag = ["--json"] if as_json else []
         return [sys.executable, "-m", "pipeline.cli", verb, *map(str, arguments), *sets, *json_flag]
 
@@ -44,6 +46,7 @@ class Workflow:
             capture_output=True,
             text=True,
             timeout=600,
+            check=False,
             env=environment(),
         )
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_the_first_run_executes_and_publishes_everything(workflow, first):
 
 
 def test_the_report_is_one_self_contained_page(first):
-    page = open(first["places"]["report"], encoding="utf-8").read()
+    page = Path(first["places"]["report"]).read_text(encoding="utf-8")
     for step in states(first):
         assert step in page
     assert "data:image/" in page
@@ -90,7 +91,9 @@ def test_predict_draws_with_the_published_files(workflow, first, scenes, tmp_pat
     image = next((scenes / "images" / "test").iterdir())
     for model in (("saved_model", version), ("tflite", version, "model_int8.tflite")):
         path = workflow.workspace.joinpath("pushed", *model)
-        workflow.call("predict", "--model", path, image, "--output", tmp_path / model[0], "--min-score", "0.01")
+        workflow.call(
+            "predict", "--model", path, image, "--output", tmp_path / model[0], "--min-score", "0.01"
+        )
         assert any(name.endswith((".jpg", ".png")) for name in os.listdir(tmp_path / model[0]))
 
 

@@ -52,7 +52,10 @@ def test_nothing_is_deployed_before_the_first_push(destination):
 def test_a_version_is_complete_and_pointed_at(destination, saved_model, tflite):
     version = _publish(destination, saved_model, tflite, run_key="k", metrics={"mAP": 0.5})
     assert destination.current() == version
-    assert files.read_text(os.path.join(destination.saved_model_dir(version.number), "saved_model.pb")) == "graph"
+    assert (
+        files.read_text(os.path.join(destination.saved_model_dir(version.number), "saved_model.pb"))
+        == "graph"
+    )
     assert os.listdir(destination.tflite_dir(version.number)) == ["model_int8.tflite"]
     assert destination.find("k") == version
     assert _served(destination) == version.number

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from components._runtime.destination import PushDestination, Version
+from detection_core import files
+from pipeline.checks import CHECKS, code_version, run_checks
+from pipeline.settings_file import load_settings
+
+
+@pytest.fixture
+def settings_path(digits_settings, tmp_path):
+    scenes = tmp_path / "build" / "digits" / "scenes"
+    for split in ("train", "eval", "test"):
+        (scenes / "images" / split).mkdir(parents=True)
+        (scenes / f"{split}.json").write_text(json.dumps({"images": [], "annotations": [], "categories": []}))
+    return digits_settings
+
+
+def _publish(settings, tmp_path, checks):
+    files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
+    fields = {name: checks[name] for name in ("run_key", "baseline_version", "push_token")}
+    destination = PushDestination(settings.push_destination)
+    return str(destination.publish(str(tmp_path / "source"), "", Version(number=0, **fields), 0).number)
+
+
+def test_the_first_run_has_no_baseline(settings_path):
+    checks = run_checks(load_settings(settings_path))
+    assert tuple(checks) == CHECKS
+    assert checks["baseline_version"] == ""
+    assert checks["code_version"] == code_version()
+
+
+def test_a_repetition_keeps_the_baseline_and_the_token(settings_path, tmp_path):
+    settings = load_settings(settings_path)
+    first = run_checks(settings)
+    _publish(settings, tmp_path, first)
+    assert run_checks(settings) == first
+
+
+def test_another_run_is_compared_with_what_is_deployed(settings_path, tmp_path):
+    settings = load_settings(settings_path)
+    number = _publish(settings, tmp_path, run_checks(settings))
+    checks = run_checks(load_settings(settings_path, ["train_config.batch_size=3"]))
+    assert checks["baseline_version"] == number
+
+
+def test_after_a_rollback_the_run_is_no_repetition(settings_path, tmp_path):
+    settings = load_settings(settings_path)
+    older = _publish(settings, tmp_path, {"run_key": "x", "baseline_version": "", "push_token": "y"})
+    first = run_checks(settings)
+    _publish(settings, tmp_path, first)
+    PushDestination(settings.push_destination).rollback()
+    checks = run_checks(settings)
+    assert checks["baseline_version"] == older
+    assert checks["push_token"] != first["push_token"]
+
+
+def test_other_data_are_another_run(settings_path, tmp_path):
+    settings = load_settings(settings_path)
+    before = run_checks(settings)
+    (tmp_path / "build" / "digits" / "scenes" / "train.json").write_text('{"images": [1]}')
+    after = run_checks(settings)
+    assert before["data_fingerprint"] != after["data_fingerprint"]
+    assert before["run_key"] != after["run_key"]
+
+
+def test_the_place_of_a_run_does_not_matter(settings_path, tmp_path):
+    places = [f"workspace={tmp_path}/elsewhere", "name=other"]
+    moved = load_settings(settings_path, places)
+    assert run_checks(load_settings(settings_path))["run_key"] == run_checks(moved)["run_key"]

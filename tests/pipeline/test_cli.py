@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import cli, commands
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from pipeline import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'tensorflow', 'tf_keras', 'apache_beam', 'tfx', 'numpy', 'matplotlib', 'google.protobuf'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize("verb", commands.VERBS, ids=lambda v: v.name)
+def test_every_verb_has_help_with_an_example(verb, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([verb.name, "--help"])
+    assert stop.value.code == 0
+    assert verb.example in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", commands.VERBS, ids=lambda v: v.name)
+def test_the_example_of_a_verb_parses(verb):
+    words = verb.example.split()
+    assert words[:2] == ["detflow", verb.name]
+    assert cli._parser().parse_args(words[1:]).command is verb.command
+
+
+def _documented_commands():
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                if line.strip().startswith("detflow ") or ".venv/bin/detflow " in line:
+                    yield pytest.param(line.split("#")[0].split(), id=f"{path.name}: {line.strip()[:60]}")
+
+
+@pytest.mark.parametrize("words", _documented_commands())
+def test_a_documented_command_parses(words):
+    # Placeholders such as VERSION stand where the command takes any text.
+    assert cli._parser().parse_args(words[1:]).command
+
+
+def test_a_settings_file_is_validated(digits_settings, capsys):
+    assert cli.main(["validate", digits_settings, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"][0] == "example_gen"
+
+
+def test_a_pipeline_config_is_validated(capsys):
+    assert cli.main(["validate", str(ROOT / "examples" / "digits" / "pipeline.config")]) == 0
+    assert "a valid pipeline.config" in capsys.readouterr().out
+
+
+def test_a_mistake_of_the_user_is_one_message_and_exit_code_2(digits_settings, capsys):
+    assert cli.main(["validate", digits_settings, "--set", "dta.path=x"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("detflow: ConfigError: ") and "Traceback" not in error
+    assert cli.main(["validate", digits_settings, "--set", "dta.path=x", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"] == "ConfigError"
+
+
+def test_a_place_without_runs_says_so(tmp_path, capsys):
+    assert cli.main(["runs", str(tmp_path)]) == 2
+    assert "expected a settings file or a workspace" in capsys.readouterr().err
+    assert cli.main(["rollback", str(tmp_path)]) == 2
+
+
+def test_a_crash_keeps_its_traceback(digits_settings, monkeypatch):
+    from pipeline.commands import workflow
+
+    def crash(_):
+        raise RuntimeError("a defect of ours")
+
+    monkeypatch.setattr(workflow, "_describe", crash)
+    monkeypatch.setattr("pipeline.local_run.run_locally", lambda _: None)
+    with pytest.raises(RuntimeError, match="a defect of ours"):
+        cli.main(["run", digits_settings])
+
+
+def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.local_run.run_locally", interrupted)
+    assert cli.main(["run", digits_settings]) == cli.EXIT_INTERRUPTED

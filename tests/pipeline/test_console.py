@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.console import file_log, start_logging
+
+
+@pytest.fixture(autouse=True)
+def _restore_logging():
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def test_our_messages_are_shown_and_other_libraries_only_when_it_is_serious(capsys):
+    start_logging()
+    logging.getLogger("pipeline.x").info("ours")
+    logging.getLogger("absl").warning("theirs")
+    logging.getLogger("absl").error("serious")
+    assert capsys.readouterr().err == "ours\nserious\n"
+
+
+def test_quiet_leaves_warnings(capsys):
+    start_logging(quiet=True)
+    logging.getLogger("detection_core.x").info("progress")
+    logging.getLogger("detection_core.x").warning("careful")
+    assert capsys.readouterr().err == "careful\n"
+
+
+def test_the_log_file_has_time_level_and_module(tmp_path):
+    start_logging(quiet=True)
+    with file_log(str(tmp_path / "deep" / "log.txt")):
+        logging.getLogger("components.x").info("a message")
+    logging.getLogger("components.x").info("afterwards")
+    [line] = (tmp_path / "deep" / "log.txt").read_text().splitlines()
+    assert line.endswith("I components.x | a message")
+
+
+def test_tensorflow_says_nothing_on_import():
+    code = "from pipeline.console import *; start_logging(); import_tensorflow_quietly()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stderr == "" and done.stdout == ""

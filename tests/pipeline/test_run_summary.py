@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+
+from detection_core import files
+from pipeline.run_record import RunRecord, StepRecord
+from pipeline.run_summary import summarise
+
+
+def _record(tmp_path, outputs):
+    steps = tuple(
+        StepRecord(
+            id=i,
+            component=i,
+            state="executed",
+            seconds=1.5,
+            outputs={n: str(tmp_path / i / n) for n in names},
+        )
+        for i, names in outputs.items()
+    )
+    return RunRecord(
+        run_id="r",
+        pipeline_name="p",
+        started="",
+        finished="",
+        status="succeeded",
+        settings_text="",
+        workspace=str(tmp_path),
+        steps=steps,
+    )
+
+
+def test_a_full_run(tmp_path):
+    metrics = {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9}
+    evaluated = json.dumps({"metrics": metrics, "blessed": True})
+    lite = {
+        "file": "model_int8.tflite",
+        "metrics": metrics,
+        "passed": False,
+        "size_bytes": 1,
+        "latency_ms": 2.0,
+    }
+    pushed = {"pushed": False, "version": None, "reasons": ["mAP fell by 0.1"]}
+    files.write_text(str(tmp_path / "evaluator" / "evaluation" / "metrics.json"), evaluated)
+    files.write_text(
+        str(tmp_path / "tflite_exporter" / "parity" / "parity.json"), json.dumps({"files": [lite]})
+    )
+    files.write_text(str(tmp_path / "pusher" / "pushed_model" / "pushed.json"), json.dumps(pushed))
+    outputs = {
+        "evaluator": ["evaluation"],
+        "tflite_exporter": ["parity", "tflite"],
+        "pusher": ["pushed_model"],
+    }
+    summary = summarise(_record(tmp_path, outputs))
+    assert [m["map_50"] for m in summary.data["models"]] == [0.9, 0.9]
+    assert "not published: mAP fell by 0.1" in summary.text
+    assert "refused" in summary.text and "0.900" in summary.text
+    assert summary.data["places"]["report"].endswith("runs/r/report.html")
+
+
+def test_a_run_that_stopped_early(tmp_path):
+    summary = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
+    assert summary.data["models"] == [] and summary.data["pushed"] is None
+    assert "example_gen" in summary.text
