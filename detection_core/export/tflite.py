@@ -63,6 +63,13 @@ def centred(boxes: tf.Tensor) -> tf.Tensor:
     return tf.concat([(low + high) / 2, high - low], -1)
 
 
+def input_normalisation(model: DetectionModel) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std of each channel with which (pixel - mean) / std is the model's preprocessing."""
+    low, high = (model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
+    std = 255.0 / (high - low)
+    return tuple((-low * std).tolist()), tuple(std.tolist())
+
+
 def check_convertible(config: TrainEvalPipelineConfig) -> None:
     """Refuse what a TensorFlow Lite file with a fixed input cannot hold.
 

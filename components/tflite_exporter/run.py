@@ -1,0 +1,34 @@
+"""TFLiteExporter: detectors in, TensorFlow Lite files, their parity with the SavedModel and a verdict out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from component_specs.tflite_exporter import TFLiteExporterJob
+from components._runtime.blessing import write_blessing
+from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+
+
+def run(job: TFLiteExporterJob) -> dict[str, Any]:
+    """Convert the job's detectors and judge the files.
+
+    Returns:
+        Properties of the TensorFlow Lite artifact.
+    """
+    options = TFLiteExportOptions(
+        formats=tuple(name.strip() for name in job.formats.split(",") if name.strip()),
+        split=job.split,
+        max_map_drop=job.max_map_drop,
+        max_detections=job.max_detections,
+        representative_examples=job.representative_examples,
+    )
+    report = export_tflite(
+        job.model,
+        job.examples,
+        options,
+        tflite_dir=job.tflite,
+        parity_dir=job.parity,
+        quantized_model_dir=job.quantized_model,
+    )
+    write_blessing(job.blessing, report.blessed, report.reasons)
+    return {"blessed": report.blessed, **{f"{f.format}_bytes": f.size_bytes for f in report.files}}

@@ -1,0 +1,182 @@
+"""Write a detector as TensorFlow Lite files and measure what each lost on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Mapping
+
+from detection_core import detector_layout, files
+from detection_core.config.inputs import point_at_examples
+from detection_core.errors import ConfigError, ExportError
+from detection_core.export.detector_folder import LoadedDetector, load_detector
+from detection_core.export.post_process import post_process_options
+from detection_core.export.tflite import check_convertible, convert, input_normalisation
+from detection_core.export.tflite_description import add_description
+from detection_core.models.base import DetectionModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import rewrite
+from detection_core.tasks.parity import Candidate, ParityOptions, ParityReport, measure_parity
+from detection_core.tasks.quantize import REWRITERS
+from detection_core.tasks.representative import representative_pixels
+from detection_core.tflite_metadata import LABEL_FILE, TFLiteDescription
+
+_logger = logging.getLogger(__name__)
+
+TFLITE_BITS = 8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TFLiteExportOptions:
+    """What to write and how far it may fall behind.
+
+    Attributes:
+        formats: of `FORMATS`.
+        split: split of the examples on which every file is measured.
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        max_detections: rows of the post-processing operation.
+        representative_examples: training images that the ranges of post-training quantization come from.
+        latency_runs: timed inferences of each file; 0 does not measure.
+    """
+
+    formats: tuple[str, ...] = ("float32", "int8")
+    split: str = "eval"
+    max_map_drop: float = 0.02
+    max_detections: int = 100
+    representative_examples: int = 100
+    latency_runs: int = 20
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.formats if name not in FORMATS]
+        if unknown or not self.formats:
+            raise ConfigError(
+                f"expected some of {', '.join(FORMATS)}, found {', '.join(unknown) or 'none'}",
+                where="formats",
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Source:
+    """The detectors that files are made from.
+
+    Attributes:
+        detector: float detector.
+        config: its config, reading the examples.
+        quantized_dir: detector folder with fake quantization; "" where there is none.
+        options: what to write.
+    """
+
+    detector: LoadedDetector
+    config: TrainEvalPipelineConfig
+    quantized_dir: str
+    options: TFLiteExportOptions
+
+
+def export_tflite(
+    model_dir: str,
+    examples_dir: str,
+    options: TFLiteExportOptions,
+    *,
+    tflite_dir: str,
+    parity_dir: str,
+    quantized_model_dir: str = "",
+) -> ParityReport:
+    """Write `model_FORMAT.tflite` and labels.txt, run each file over a split, and judge.
+
+    A file that lost too much is reported, not refused here: the caller decides what a missing blessing means.
+
+    Args:
+        model_dir: float detector; its SavedModel is the reference.
+        examples_dir: folder with the split, and with `Split-train` where an int8 file is made without a
+            quantized detector.
+        options: what to write.
+        tflite_dir: folder to write.
+        parity_dir: folder to write parity.json to.
+        quantized_model_dir: detector with fake quantization, whose ranges the int8 file has; without one the
+            float detector is quantized after training.
+
+    Raises:
+        ContractError: when a folder is no detector folder.
+        DataError: when the split has nothing to measure on.
+        ExportError: when the detector cannot be converted.
+    """
+    detector = load_detector(model_dir)
+    config = point_at_examples(detector.config, examples_dir, eval_split=options.split)
+    check_convertible(config)
+    source = _Source(detector=detector, config=config, quantized_dir=quantized_model_dir, options=options)
+    candidates = _write_files(source, tflite_dir)
+    parity = ParityOptions(
+        split=options.split, max_map_drop=options.max_map_drop, latency_runs=options.latency_runs
+    )
+    report = measure_parity(model_dir, candidates, config, detector.label_map, parity)
+    text = json.dumps(dataclasses.asdict(report), indent=1) + "\n"
+    files.write_text(files.join(parity_dir, "parity.json"), text)
+    return report
+
+
+def file_name(name: str) -> str:
+    """Return the file of a format."""
+    return f"model_{name}.tflite"
+
+
+def _float_model(source: _Source) -> tuple[DetectionModel, str]:
+    return source.detector.model, "none"
+
+
+def _integer_model(source: _Source) -> tuple[DetectionModel, str]:
+    """Return a model with 8 bit fake quantization, trained so where there is one."""
+    if source.quantized_dir:
+        _check_bits(source.quantized_dir)
+        return load_detector(source.quantized_dir, rewriters=REWRITERS).model, "aware"
+    rewritten = rewrite(source.detector.model, QuantizationOptions(delay=0))
+    rewritten.calibrate(
+        representative_pixels(
+            source.config,
+            label_map=source.detector.label_map,
+            examples=source.options.representative_examples,
+        )
+    )
+    return rewritten.model, "post_training"
+
+
+FORMATS: Mapping[str, Callable[[_Source], tuple[DetectionModel, str]]] = {
+    "float32": _float_model,
+    "int8": _integer_model,
+}
+"""Format to what gives the model that is converted, and how it was quantized."""
+
+
+def _check_bits(quantized_dir: str) -> None:
+    text = detector_layout.read_extra(quantized_dir, detector_layout.QUANTIZATION)
+    settings = json.loads(text)["settings"]
+    for field in ("weight_bits", "activation_bits"):
+        if settings[field] != TFLITE_BITS:
+            raise ExportError(
+                f"expected {TFLITE_BITS}, which integer TensorFlow Lite files have, found {settings[field]};"
+                f" quantize again with {field}: {TFLITE_BITS}, or export with formats=float32",
+                where=f"graph_rewriter.quantization.{field}",
+            )
+
+
+def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
+    """Write every file and the labels."""
+    config, label_map = source.config, source.detector.label_map
+    post_process = post_process_options(config, max_detections=source.options.max_detections)
+    labels = tuple(label_map.names)
+    written = []
+    with files.atomic_dir(tflite_dir) as folder:
+        for name in source.options.formats:
+            model, quantization = FORMATS[name](source)
+            mean, std = input_normalisation(model)
+            content = add_description(
+                convert(model, post_process, integer=name == "int8"),
+                TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels),
+            )
+            files.write_bytes(files.join(folder, file_name(name)), content)
+            path = files.join(tflite_dir, file_name(name))
+            written.append(Candidate(path=path, format=name, quantization=quantization))
+            _logger.info("export | %s | %d bytes", file_name(name), len(content))
+        files.write_text(files.join(folder, LABEL_FILE), "".join(f"{label}\n" for label in labels))
+    return written

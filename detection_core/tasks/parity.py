@@ -1,0 +1,183 @@
+"""What a TensorFlow Lite file lost against the SavedModel that it came from, its size and its speed."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+
+from detection_core import files
+from detection_core.builders.inputs import iterate_truth
+from detection_core.data.label_map import LabelMap
+from detection_core.errors import DataError
+from detection_core.evaluation.coco_metrics import evaluate_coco
+from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.runner import Runner, load_runner
+from detection_core.export.latency import measure_latency
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+_logger = logging.getLogger(__name__)
+
+PARITY_METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
+REFERENCE = "reference"
+THREADS = (1, 2)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A file to measure.
+
+    Attributes:
+        path: of the file.
+        format: of `tasks.export.FORMATS`.
+        quantization: `none`, `aware` (trained so) or `post_training`.
+    """
+
+    path: str
+    format: str
+    quantization: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParityOptions:
+    """How to measure.
+
+    Attributes:
+        split: name of the split, for the report.
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        latency_runs: timed inferences of each file; 0 does not measure.
+    """
+
+    split: str
+    max_map_drop: float
+    latency_runs: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileReport:
+    """One file beside the SavedModel that it came from.
+
+    Attributes:
+        file: name.
+        format: of `FORMATS`.
+        quantization: `none`, `aware` (trained so) or `post_training`.
+        metrics: COCO metrics of the file, run in LiteRT.
+        drop: the SavedModel's mAP@.50 less the file's.
+        max_drop: bound on it.
+        size_bytes: size.
+        latency_ms: number of threads to median milliseconds of an inference.
+        passed: whether the drop is within the bound.
+    """
+
+    file: str
+    format: str
+    quantization: str
+    metrics: dict[str, float]
+    drop: float
+    max_drop: float
+    size_bytes: int
+    latency_ms: dict[str, float]
+    passed: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParityReport:
+    """What parity.json holds.
+
+    Attributes:
+        split: split measured on.
+        images: images in it.
+        reference: COCO metrics of the SavedModel.
+        files: one entry a file.
+        blessed: whether every file is within its bound.
+        reasons: why, or why not.
+    """
+
+    split: str
+    images: int
+    reference: dict[str, float]
+    files: list[FileReport]
+    blessed: bool
+    reasons: list[str]
+
+
+def measure_parity(
+    model_dir: str,
+    candidates: Sequence[Candidate],
+    config: TrainEvalPipelineConfig,
+    label_map: LabelMap,
+    options: ParityOptions,
+) -> ParityReport:
+    """Run the SavedModel and every file over the evaluation input and compare.
+
+    Args:
+        model_dir: detector folder whose SavedModel is the reference.
+        candidates: files to measure.
+        config: its first eval_input_reader names the records.
+        label_map: classes of the records and the detectors.
+        options: bound on the drop, and what to time.
+
+    Raises:
+        DataError: when there is nothing to measure on, or a record is damaged.
+    """
+    runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
+    found = _detect(runners, config, label_map)
+    names = {c: label_map.names[c] for c in label_map.classes}
+    metrics = {name: evaluate_coco(images, names).metrics() for name, images in found.items()}
+    if metrics[REFERENCE][PARITY_METRIC] < 0:
+        raise DataError(
+            "expected a split with objects to measure parity on, found none; name another split",
+            where=options.split,
+        )
+    reports = [_compare(c, metrics[REFERENCE], metrics[c.path], options) for c in candidates]
+    reasons = [_reason(report) for report in reports]
+    for reason in reasons:
+        _logger.info("export | %s", reason)
+    return ParityReport(
+        split=options.split,
+        images=len(found[REFERENCE]),
+        reference=metrics[REFERENCE],
+        files=reports,
+        blessed=all(report.passed for report in reports),
+        reasons=reasons,
+    )
+
+
+def _detect(
+    runners: Mapping[str, Runner], config: TrainEvalPipelineConfig, label_map: LabelMap
+) -> dict[str, list[EvaluatedImage]]:
+    """Run everything over the split; each image is decoded once."""
+    found: dict[str, list[EvaluatedImage]] = {name: [] for name in runners}
+    for image, truth in iterate_truth(config, label_map=label_map):
+        for name, runner in runners.items():
+            found[name].append(EvaluatedImage(truth=truth, detections=runner(image)))
+    return found
+
+
+def _compare(
+    candidate: Candidate, reference: dict[str, float], metrics: dict[str, float], options: ParityOptions
+) -> FileReport:
+    drop = reference[PARITY_METRIC] - metrics[PARITY_METRIC]
+    runs = options.latency_runs
+    latency = {str(t): measure_latency(candidate.path, threads=t, runs=runs) for t in THREADS} if runs else {}
+    return FileReport(
+        file=candidate.path.rpartition("/")[2],
+        format=candidate.format,
+        quantization=candidate.quantization,
+        metrics=metrics,
+        drop=round(drop, 6),
+        max_drop=options.max_map_drop,
+        size_bytes=files.total_size(candidate.path),
+        latency_ms={
+            str(t): measure_latency(candidate.path, threads=t, runs=options.latency_runs) for t in threads
+        },
+        passed=drop <= options.max_map_drop,
+    )
+
+
+def _reason(report: FileReport) -> str:
+    verdict = "within" if report.passed else "more than"
+    return (
+        f"{report.file}: mAP@.50 {report.metrics[PARITY_METRIC]:.4f} is {report.drop:.4f} below the"
+        f" SavedModel's, {verdict} {report.max_drop:.4f}"
+    )

@@ -1,0 +1,139 @@
+"""TensorFlow Lite files of the tiny detector, run in LiteRT."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+from google.protobuf import text_format
+
+from detection_core.errors import ExportError
+from detection_core.export.post_process import PostProcessOptions
+from detection_core.export.tflite import check_convertible, convert, input_normalisation, list_operations
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import rewrite
+from detection_core.structures import Images
+from tests.detection_core.export.tiny_detector import SCALES, TinyDetector
+
+OPTIONS = PostProcessOptions(
+    max_detections=10,
+    nms_score_threshold=1e-8,
+    nms_iou_threshold=0.6,
+    num_classes=3,
+    y_scale=SCALES[0],
+    x_scale=SCALES[1],
+    h_scale=SCALES[2],
+    w_scale=SCALES[3],
+)
+PIXELS = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.float32)
+CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
+
+
+@functools.cache
+def quantized() -> TinyDetector:
+    rewritten = rewrite(TinyDetector(), QuantizationOptions(delay=0))
+    rewritten.calibrate([tf.constant(PIXELS)])
+    return rewritten.model
+
+
+@functools.cache
+def float_file() -> bytes:
+    return convert(TinyDetector(), OPTIONS, integer=False)
+
+
+@functools.cache
+def integer_file() -> bytes:
+    return convert(quantized(), OPTIONS, integer=True)
+
+
+def run(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
+    """Give a file an input of its own dtype; return its signature's outputs."""
+    runner = Interpreter(model_content=content).get_signature_runner("serving_default")
+    return runner(input=image)
+
+
+def reference(model: TinyDetector, pixels: np.ndarray) -> dict[str, np.ndarray]:
+    """Do by hand what the post-processing operation does: the best class of each anchor, then suppression."""
+    images = Images(pixels=tf.constant(pixels), true_sizes=None, original_sizes=None, source_ids=None)
+    raw = model.raw_detections(model.predict(images, training=False))
+    boxes, scores = raw.boxes[0].numpy(), raw.scores[0, :, 1:].numpy()
+    classes, best = scores.argmax(-1), scores.max(-1)
+    taken: list[int] = []
+    for i in np.argsort(-best, kind="stable"):
+        if len(taken) < OPTIONS.max_detections and all(iou(boxes[i], boxes[j]) <= 0.6 for j in taken):
+            taken.append(int(i))
+    return {"boxes": boxes[taken], "classes": classes[taken], "scores": best[taken]}
+
+
+def iou(a: np.ndarray, b: np.ndarray) -> float:
+    overlap = np.prod(np.clip(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0, None))
+    return float(overlap / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - overlap))
+
+
+def test_a_float_file_finds_what_the_model_finds():
+    expected = reference(TinyDetector(), PIXELS[:1])
+    found = run(float_file(), PIXELS[:1] / 127.5 - 1)
+    assert found["output_0"] == [10.0]
+    np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=1e-5, rtol=0)
+    np.testing.assert_array_equal(found["output_2"][0], expected["classes"])
+    np.testing.assert_allclose(found["output_3"][0], expected["boxes"], atol=1e-5, rtol=0)
+
+
+def test_the_interpreter_lists_scores_boxes_count_classes():
+    interpreter = Interpreter(model_content=float_file())
+    assert [d["name"] for d in interpreter.get_output_details()] == [
+        f"StatefulPartitionedCall:{i}" for i in (1, 3, 0, 2)
+    ]
+    (entry,) = interpreter.get_input_details()
+    assert entry["name"] == "serving_default_input:0" and list(entry["shape"]) == [1, 32, 32, 3]
+
+
+def test_the_whole_network_of_an_integer_file_runs_in_int8():
+    operations = list_operations(integer_file())
+    convolutions = [op for op in operations if op.name in CONVOLUTIONS]
+    assert len(convolutions) == 11
+    for op in convolutions:
+        assert op.inputs == ("int8", "int8", "int32") and op.outputs == ("int8",), op
+    others = {op.name: op for op in operations if op.name not in CONVOLUTIONS}
+    for name in ("ADD", "CONCATENATION", "RESHAPE", "MAX_POOL_2D", "RESIZE_NEAREST_NEIGHBOR"):
+        assert others[name].outputs == ("int8",), others[name]
+    # One conversion in, one out for each of the two outputs, nothing in between.
+    names = [op.name for op in operations]
+    assert names.count("QUANTIZE") == 1 and names.count("DEQUANTIZE") == 2
+    assert names[-1] == "TFLite_Detection_PostProcess"
+
+
+def test_an_integer_file_takes_pixels_and_stays_close_to_fake_quantization():
+    (entry,) = Interpreter(model_content=integer_file()).get_input_details()
+    assert entry["dtype"] == np.uint8 and entry["quantization"] == (pytest.approx(1 / 127.5), 128)
+    found = run(integer_file(), PIXELS[:1].astype(np.uint8))
+    expected = reference(quantized(), PIXELS[:1])
+    np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=0.05, rtol=0)
+
+
+def test_a_file_without_fake_quantization_is_not_an_integer_file():
+    operations = list_operations(float_file())
+    assert {op.outputs for op in operations if op.name in CONVOLUTIONS} == {("float32",)}
+
+
+def test_normalisation_is_read_from_the_model():
+    mean, std = input_normalisation(TinyDetector())
+    assert mean == pytest.approx((127.5,) * 3) and std == pytest.approx((127.5,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ssd { image_resizer { keep_aspect_ratio_resizer {} } }", "found keep_aspect_ratio_resizer"),
+        ("faster_rcnn {}", "expected an ssd model, found faster_rcnn"),
+    ],
+)
+def test_what_a_fixed_input_cannot_hold_is_refused(text, message):
+    config = TrainEvalPipelineConfig()
+    text_format.Parse(text, config.model)
+    with pytest.raises(ExportError, match=message):
+        check_convertible(config)
