@@ -9,7 +9,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from detection_core.data.resize import Resizer
-from detection_core.models.base import DetectionModel, RawDetections
+from detection_core.models.base import DetectionModel
 from detection_core.structures import AnchorPredictions, Images
 
 SAVED_MODEL_INPUT = "input_tensor"
@@ -73,12 +73,8 @@ def serving_outputs(
         "detection_classes": detections.classes + FIRST_CLASS,
         "num_detections": detections.count,
         "detection_anchor_indices": anchors,
-        "detection_multiclass_scores": _of_detections(raw, anchors),
+        "detection_multiclass_scores": tf.gather(raw.scores, anchors, batch_dims=1),
         "raw_detection_boxes": raw.boxes,
         "raw_detection_scores": raw.scores,
     }
     return {name: tf.cast(value, tf.float32) for name, value in named.items()}
-
-
-def _of_detections(raw: RawDetections, anchors: tf.Tensor) -> tf.Tensor:
-    return tf.gather(raw.scores, anchors, batch_dims=1)

@@ -168,9 +168,7 @@ def _compare(
         drop=round(drop, 6),
         max_drop=options.max_map_drop,
         size_bytes=files.total_size(candidate.path),
-        latency_ms={
-            str(t): measure_latency(candidate.path, threads=t, runs=options.latency_runs) for t in threads
-        },
+        latency_ms=latency,
         passed=drop <= options.max_map_drop,
     )
 

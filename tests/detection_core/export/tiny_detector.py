@@ -58,9 +58,6 @@ class TinyDetector(DetectionModel):
             boxes=boxes, scores=tf.sigmoid(predictions.class_logits), anchors=predictions.anchors
         )
 
-    def detect(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
-        return self.detect_with_anchors(predictions, true_sizes)[0]
-
     def detect_with_anchors(
         self, predictions: AnchorPredictions, true_sizes: tf.Tensor
     ) -> tuple[Detections, tf.Tensor]:
