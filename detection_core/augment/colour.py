@@ -184,9 +184,14 @@ class RandomPixelValueScale:
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
-        factors = scaled(tf.random.stateless_uniform(tf.shape(sample.image), seed), self.minval, self.maxval)
-        image = tf.cast(sample.image, tf.float32) * factors
-        return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
+        draws = tf.random.stateless_uniform(tf.shape(sample.image), seed)
+        return scale_values(sample, scaled(draws, self.minval, self.maxval))
+
+
+def scale_values(sample: Sample, factors: tf.Tensor) -> Sample:
+    """Multiply the image by factors, float32 [H, W, 3], and clip it to 0..255."""
+    image = tf.cast(sample.image, tf.float32) * factors
+    return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

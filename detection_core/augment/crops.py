@@ -24,6 +24,12 @@ class Window(NamedTuple):
     size: tf.Tensor
 
 
+def crop_image(image: tf.Tensor, window: Window) -> tf.Tensor:
+    """Cut [H, W, c] to the window."""
+    begin, size = tf.pad(window.begin, [[0, 1]]), tf.pad(window.size, [[0, 1]], constant_values=-1)
+    return tf.ensure_shape(tf.slice(image, begin, size), [None, None, image.shape[-1]])
+
+
 def crop_masks(masks: tf.Tensor, window: Window) -> tf.Tensor:
     """Cut masks [G, H, W] to the window; zero-sized masks stay as they are."""
     if masks.shape[1:] == [0, 0]:
@@ -78,9 +84,7 @@ def crop(
     frame = _normalized(window, sample.image)
     truth = sample.truth._replace(masks=crop_masks(sample.truth.masks, window))
     truth = crop_truth(truth, frame, overlap_thresh=overlap_thresh, clip_boxes=clip_boxes)
-    begin, size = tf.pad(window.begin, [[0, 1]]), tf.pad(window.size, [[0, 1]], constant_values=-1)
-    image = tf.slice(sample.image, begin, size)
-    return sample._replace(image=tf.ensure_shape(image, [None, None, sample.image.shape[-1]]), truth=truth)
+    return sample._replace(image=crop_image(sample.image, window), truth=truth)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,31 +116,42 @@ class RandomCropImage:
         for name, (low, high) in (("aspect ratio", self.aspect_ratio_range), ("area", self.area_range)):
             if not 0.0 < low <= high:
                 raise ValueError(f"the {name} range must be rising and above 0, found {low}..{high}")
-
-    def window(self, sample: Sample, seed: tf.Tensor) -> Window:
-        """Draw a window; the whole image where a hundred attempts give none."""
-        boxes = tf.clip_by_value(sample.truth.boxes, 0.0, 1.0)
-        begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
-            tf.shape(sample.image),
-            boxes[tf.newaxis],
-            seed,
-            min_object_covered=self.min_object_covered,
-            aspect_ratio_range=self.aspect_ratio_range,
-            area_range=(self.area_range[0], min(self.area_range[1], 1.0)),
-            max_attempts=100,
-            use_image_if_no_bounding_boxes=True,
-        )
-        # The operation gives -1 channels and, when it fails, the size of the whole image.
-        return Window(begin[:2], size[:2])
+        if self.area_range[1] > 1.0:
+            raise ValueError(f"the area range must end at 1 or below, found {self.area_range[1]}")
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
 
         def change(sample: Sample) -> Sample:
-            window = self.window(sample, tf.random.fold_in(seed, 1))
+            window = draw_window(sample, tf.random.fold_in(seed, 1), self, self.min_object_covered)
             return crop(sample, window, overlap_thresh=self.overlap_thresh, clip_boxes=self.clip_boxes)
 
         return maybe(uniforms(seed, 1)[0] > self.random_coef, change, sample)
+
+
+def draw_window(
+    sample: Sample, seed: tf.Tensor, ranges: RandomCropImage, min_object_covered: tf.Tensor | float
+) -> Window:
+    """Draw a window within the ranges; the whole image where a hundred attempts give none.
+
+    Args:
+        sample: its boxes are what the window must cover.
+        seed: int64 [2].
+        ranges: of area and aspect ratio.
+        min_object_covered: share of at least one box that the window must hold.
+    """
+    boxes = tf.clip_by_value(sample.truth.boxes, 0.0, 1.0)
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.shape(sample.image),
+        boxes[tf.newaxis],
+        seed,
+        min_object_covered=min_object_covered,
+        aspect_ratio_range=ranges.aspect_ratio_range,
+        area_range=ranges.area_range,
+        max_attempts=100,
+        use_image_if_no_bounding_boxes=True,
+    )
+    return Window(begin[:2], size[:2])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,16 +171,24 @@ class OneOfCrops:
         window_seed = tf.random.fold_in(seed, 1)
 
         def change(sample: Sample) -> Sample:
-            windows = [lambda c=c: c.window(sample, window_seed) for c in self.crops]
             return crop(
                 sample,
-                tf.switch_case(choice, windows),
+                self._window(sample, choice, window_seed),
                 overlap_thresh=tf.gather([c.overlap_thresh for c in self.crops], choice),
                 clip_boxes=tf.gather([c.clip_boxes for c in self.crops], choice),
             )
 
         taken = draws[1] > tf.gather([c.random_coef for c in self.crops], choice)
         return maybe(taken, change, sample)
+
+    def _window(self, sample: Sample, choice: tf.Tensor, seed: tf.Tensor) -> Window:
+        if len({(c.aspect_ratio_range, c.area_range) for c in self.crops}) == 1:
+            # The usual case, in which one operation serves all crops.
+            return draw_window(
+                sample, seed, self.crops[0], tf.gather([c.min_object_covered for c in self.crops], choice)
+            )
+        windows = [lambda c=c: draw_window(sample, seed, c, c.min_object_covered) for c in self.crops]
+        return tf.switch_case(choice, windows)
 
 
 def ssd_crops(
@@ -202,10 +225,15 @@ class RandomCropToAspectRatio:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         size = tf.shape(sample.image)[:2]
-        height, width = tf.cast(size[0], tf.float32), tf.cast(size[1], tf.float32)
-        wanted = tf.cast(tf.round([width / self.aspect_ratio, height * self.aspect_ratio]), tf.int32)
-        target = tf.clip_by_value(wanted, 1, size)
+        target = size_of_aspect_ratio(size, self.aspect_ratio)
         begin = whole(uniforms(seed, 2), 0, size - target)
         return crop(
             sample, Window(begin, target), overlap_thresh=self.overlap_thresh, clip_boxes=self.clip_boxes
         )
+
+
+def size_of_aspect_ratio(size: tf.Tensor, aspect_ratio: float) -> tf.Tensor:
+    """Return the largest int32 [2] size of a width / height that fits into int32 [2] `size`."""
+    height, width = tf.cast(size[0], tf.float32), tf.cast(size[1], tf.float32)
+    wanted = tf.cast(tf.round([width / aspect_ratio, height * aspect_ratio]), tf.int32)
+    return tf.clip_by_value(wanted, 1, size)

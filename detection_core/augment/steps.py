@@ -41,6 +41,23 @@ class Augmentations:
         return sample
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneOf:
+    """Apply one of several steps, each with equal chance.
+
+    Attributes:
+        steps: to choose from; all must give images of one dtype.
+    """
+
+    steps: tuple[Augmentation, ...]
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        choice = whole(uniforms(seed, 1)[0], 0, len(self.steps) - 1)
+        step_seed = tf.random.fold_in(seed, 1)
+        return tf.switch_case(choice, [lambda step=step: step(sample, step_seed) for step in self.steps])
+
+
 def uniforms(seed: tf.Tensor, count: int) -> tf.Tensor:
     """Return float32 [count], each in [0, 1)."""
     return tf.random.stateless_uniform([count], seed)

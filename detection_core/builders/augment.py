@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from detection_core.augment import colour, crops, geometry
-from detection_core.augment.steps import Augmentation, Augmentations
+from detection_core.augment import colour, crops, geometry, noise, objects, pads, scaling, squares
+from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.oneof import build_oneof
 from detection_core.errors import ConfigError
-from detection_core.protos import preprocessor_pb2
+from detection_core.protos import preprocessor_pb2 as pb
 
 
 def _same_fields(step: Callable[..., Augmentation]) -> Callable[[Any], Augmentation]:
@@ -31,52 +32,180 @@ def _probability(step: Callable[..., Augmentation]) -> Callable[[Any], Augmentat
     return lambda message: step(probability=message.probability)
 
 
-def _crop_ranges(message: Any) -> dict[str, Any]:
-    return {
-        "min_object_covered": message.min_object_covered,
-        "aspect_ratio_range": (message.min_aspect_ratio, message.max_aspect_ratio),
-        "area_range": (message.min_area, message.max_area),
-        "overlap_thresh": message.overlap_thresh,
-        "clip_boxes": message.clip_boxes,
-        "random_coef": message.random_coef,
+def _crop(message: Any, **changed: Any) -> crops.RandomCropImage:
+    """Build a crop from any message with the fields of one; `changed` goes before the message."""
+    ranges = {
+        "aspect_ratio_range": ("min_aspect_ratio", "max_aspect_ratio"),
+        "area_range": ("min_area", "max_area"),
     }
+    fields = {name: (getattr(message, low), getattr(message, high)) for name, (low, high) in ranges.items()
+              if name not in changed}  # fmt: skip
+    return crops.RandomCropImage(
+        min_object_covered=message.min_object_covered,
+        overlap_thresh=message.overlap_thresh,
+        clip_boxes=message.clip_boxes,
+        random_coef=message.random_coef,
+        **fields,
+        **changed,
+    )
 
 
-def _crop(message: Any) -> crops.RandomCropImage:
-    return crops.RandomCropImage(**_crop_ranges(message))
-
-
-def _ssd_crop(message: preprocessor_pb2.SSDRandomCrop) -> Augmentation:
+def _ssd_crop(message: pb.SSDRandomCrop) -> Augmentation:
     chosen = tuple(_crop(operation) for operation in message.operations)
     return crops.OneOfCrops(crops=chosen or crops.ssd_crops())
+
+
+def _ssd_crop_fixed_aspect_ratio(message: pb.SSDRandomCropFixedAspectRatio) -> Augmentation:
+    ratios = (message.aspect_ratio, message.aspect_ratio)
+    chosen = tuple(_crop(operation, aspect_ratio_range=ratios) for operation in message.operations)
+    defaults = (dataclasses.replace(crop, aspect_ratio_range=ratios) for crop in crops.ssd_crops())
+    crop = crops.OneOfCrops(crops=chosen or tuple(defaults))
+    return Augmentations(steps=(crop, crops.RandomCropToAspectRatio(aspect_ratio=message.aspect_ratio)))
+
+
+def _ssd_crop_pad(message: pb.SSDRandomCropPad) -> Augmentation:
+    chosen = tuple(
+        pads.RandomCropPadImage(
+            crop=_crop(operation),
+            pad_color=(operation.pad_color_r, operation.pad_color_g, operation.pad_color_b),
+            **_padded_sizes(operation),
+        )
+        for operation in message.operations
+    )
+    # Unlike SSD's plain crop this one always asks for some of an object.
+    defaults = (pads.RandomCropPadImage(crop=crop) for crop in crops.ssd_crops()[1:])
+    return OneOf(steps=chosen or tuple(defaults))
+
+
+def _ssd_crop_pad_fixed_aspect_ratio(message: pb.SSDRandomCropPadFixedAspectRatio) -> Augmentation:
+    chosen = tuple(_crop(operation) for operation in message.operations)
+    crop = crops.OneOfCrops(crops=chosen or crops.ssd_crops())
+    pad = pads.RandomPadToAspectRatio(aspect_ratio=message.aspect_ratio, **_padded_sizes(message))
+    return Augmentations(steps=(crop, pad))
+
+
+def _padded_sizes(message: Any) -> dict[str, Any]:
+    """Read how large a padded image may be, as shares of the image's rows and columns; unset: no option."""
+    found = {}
+    for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
+        values = tuple(getattr(message, name))
+        if len(values) not in (0, 2):
+            raise ConfigError(f"expected 2 values of {name} (rows, columns) or none, found {len(values)}")
+        found.update({name: values} if values else {})
+    return found
+
+
+def _colour(message: Any) -> Any:
+    values = tuple(message.pad_color)
+    if len(values) not in (0, 3):
+        raise ConfigError(f"expected 3 values of pad_color or none, found {len(values)}; give R, G and B")
+    return values
+
+
+def _crop_pad(message: pb.RandomCropPadImage) -> Augmentation:
+    return pads.RandomCropPadImage(crop=_crop(message), pad_color=_colour(message), **_padded_sizes(message))
+
+
+def _canvas_size(message: pb.RandomPadImage, bound: str) -> Any:
+    height, width = (f"{bound}_image_{side}" for side in ("height", "width"))
+    if message.HasField(height) != message.HasField(width):
+        raise ConfigError(f"expected {height} and {width} together, found one alone; set both or none")
+    return (getattr(message, height), getattr(message, width)) if message.HasField(height) else ()
+
+
+def _pad(message: pb.RandomPadImage) -> Augmentation:
+    return pads.RandomPadImage(
+        min_image_size=_canvas_size(message, "min"),
+        max_image_size=_canvas_size(message, "max"),
+        pad_color=_colour(message),
+    )
+
+
+def _absolute_pad(message: pb.RandomAbsolutePadImage) -> Augmentation:
+    # Unset means one pixel here, not the schema's zero, and so does zero.
+    return pads.RandomAbsolutePadImage(
+        max_height_padding=message.max_height_padding or 1,
+        max_width_padding=message.max_width_padding or 1,
+        pad_color=_colour(message),
+    )
+
+
+def _downscale(message: pb.RandomDownscaleToTargetPixels) -> Augmentation:
+    # The schema says 500000, but detectors were trained with what an unset field meant.
+    unset = not message.HasField("max_target_pixels")
+    return scaling.RandomDownscaleToTargetPixels(
+        min_target_pixels=message.min_target_pixels,
+        max_target_pixels=800000 if unset else message.max_target_pixels,
+        random_coef=message.random_coef,
+    )
+
+
+def _jitter(message: pb.RandomJitterBoxes) -> Augmentation:
+    mode: Any = pb.RandomJitterBoxes.JitterMode.Name(message.jitter_mode)
+    return objects.RandomJitterBoxes(ratio=message.ratio, jitter_mode=mode)
+
+
+def _resize(message: pb.ResizeImage) -> Augmentation:
+    method: Any = pb.ResizeImage.Method.Name(message.method)
+    return scaling.ResizeImage(new_height=message.new_height, new_width=message.new_width, method=method)
+
+
+def _channel_mean(message: pb.SubtractChannelMean) -> Augmentation:
+    if len(message.means) != 3:
+        raise ConfigError(f"expected 3 means, found {len(message.means)}; give R, G and B")
+    return colour.SubtractChannelMean(means=tuple(message.means))
 
 
 PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "normalize_image": _same_fields(colour.NormalizeImage),
     "random_horizontal_flip": _probability(geometry.RandomHorizontalFlip),
     "random_pixel_value_scale": _same_fields(colour.RandomPixelValueScale),
+    "random_image_scale": _same_fields(scaling.RandomImageScale),
     "random_rgb_to_gray": _same_fields(colour.RandomRGBtoGray),
     "random_adjust_brightness": _same_fields(colour.RandomAdjustBrightness),
     "random_adjust_contrast": _same_fields(colour.RandomAdjustContrast),
     "random_adjust_hue": _same_fields(colour.RandomAdjustHue),
     "random_adjust_saturation": _same_fields(colour.RandomAdjustSaturation),
     "random_distort_color": _same_fields(colour.RandomDistortColor),
+    "random_jitter_boxes": _jitter,
     "random_crop_image": _crop,
+    "random_pad_image": _pad,
+    "random_crop_pad_image": _crop_pad,
     "random_crop_to_aspect_ratio": _same_fields(crops.RandomCropToAspectRatio),
-    "subtract_channel_mean": _same_fields(colour.SubtractChannelMean),
+    "random_black_patches": _same_fields(noise.RandomBlackPatches),
+    "random_resize_method": _same_fields(scaling.RandomResizeMethod),
+    "scale_boxes_to_pixel_coordinates": _same_fields(objects.ScaleBoxesToPixelCoordinates),
+    "resize_image": _resize,
+    "subtract_channel_mean": _channel_mean,
     "ssd_random_crop": _ssd_crop,
+    "ssd_random_crop_pad": _ssd_crop_pad,
+    "ssd_random_crop_fixed_aspect_ratio": _ssd_crop_fixed_aspect_ratio,
+    "ssd_random_crop_pad_fixed_aspect_ratio": _ssd_crop_pad_fixed_aspect_ratio,
     "random_vertical_flip": _probability(geometry.RandomVerticalFlip),
     "random_rotation90": _probability(geometry.RandomRotation90),
     "rgb_to_gray": _same_fields(colour.RGBtoGray),
+    "random_absolute_pad_image": _absolute_pad,
     "random_self_concat_image": _same_fields(geometry.RandomSelfConcatImage),
+    "drop_label_probabilistically": _same_fields(objects.DropLabelProbabilistically),
+    "remap_labels": _same_fields(objects.RemapLabels),
+    "random_jpeg_quality": _same_fields(noise.RandomJpegQuality),
+    "random_downscale_to_target_pixels": _downscale,
+    "random_patch_gaussian": _same_fields(noise.RandomPatchGaussian),
+    "random_square_crop_by_scale": _same_fields(squares.RandomSquareCropByScale),
+    "random_scale_crop_and_pad_to_square": _same_fields(squares.RandomScaleCropAndPadToSquare),
     "adjust_gamma": _same_fields(colour.AdjustGamma),
 }
 
-UNSUPPORTED: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {
+    "autoaugment_image": "learned policies are not built in; list single steps instead, for instance "
+    "random_distort_color, random_crop_image and random_jitter_boxes",
+    "convert_class_logits_to_softmax": "soft labels (multiclass_scores) are not read from records; remove the "
+    "step and train on class labels",
+}
 
 
 def build_augmentation(
-    message: preprocessor_pb2.PreprocessingStep, where: str = "data_augmentation_options"
+    message: pb.PreprocessingStep, where: str = "data_augmentation_options"
 ) -> Augmentation:
     """Build the step that a message describes.
 
@@ -94,7 +223,7 @@ def build_augmentation(
 
 
 def build_augmentations(
-    messages: Sequence[preprocessor_pb2.PreprocessingStep],
+    messages: Sequence[pb.PreprocessingStep],
     where: str = "train_config.data_augmentation_options",
 ) -> Augmentations:
     """Build all steps, to be applied in the order of the configuration.

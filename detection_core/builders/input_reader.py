@@ -37,7 +37,7 @@ UNSUPPORTED = {
     "load_track_id": "tracks are not read; set it to false",
     "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
     "frame_index": "single frames of sequence examples are not read; write each frame as a tf.Example",
-    "expand_labels_hierarchy": "class hierarchies are not expanded; write the parents' boxes into the records",
+    "expand_labels_hierarchy": "class hierarchies are not expanded; write the parents' boxes too",
     "sample_from_datasets_weights": "inputs are read in full; repeat an input_path to weigh it",
 }
 
@@ -57,7 +57,7 @@ INPUT_READERS: dict[str, Callable[[Any], tuple[str, ...]]] = {
     "tf_record_input_reader": lambda message: tuple(message.input_path),
 }
 UNSUPPORTED_READERS = {
-    "external_input_reader": "it names a reader that is not part of this project; write the data as TFRecords "
+    "external_input_reader": "it names a reader that is not part of this project; write TFRecords "
     "and use tf_record_input_reader"
 }
 

@@ -105,7 +105,7 @@ def check_readable(path: str, decode: Callable[[tf.Tensor], object]) -> None:
             decode(record)
         except tf.errors.OpError as error:
             raise DataError(
-                f"expected a tf.Example with an image, found one that does not decode ({_first_line(error)}); "
+                f"expected a tf.Example, found one that does not decode ({_first_line(error)}); "
                 "make the file again with ExampleGen, which sets such records aside",
                 where=f"{path}, record {index}",
             ) from error

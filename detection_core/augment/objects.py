@@ -1,0 +1,111 @@
+"""Changes to boxes and classes that leave the image alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import tensorflow as tf
+
+from detection_core.ops.objects import keep_objects
+from detection_core.structures import Sample
+
+JitterMode = Literal[
+    "DEFAULT",
+    "EXPAND",
+    "SHRINK",
+    "EXPAND_SYMMETRIC",
+    "SHRINK_SYMMETRIC",
+    "EXPAND_SYMMETRIC_XY",
+    "SHRINK_SYMMETRIC_XY",
+]
+# Directions in which ymin, xmin, ymax, xmax go, and which of four draws each takes.
+_OUTWARD, _INWARD = (-1.0, -1.0, 1.0, 1.0), (1.0, 1.0, -1.0, -1.0)
+_EACH, _SYMMETRIC, _SYMMETRIC_XY = (0, 1, 2, 3), (0, 1, 0, 1), (0, 0, 0, 0)
+_JITTER = {
+    "EXPAND": (_OUTWARD, _EACH),
+    "SHRINK": (_INWARD, _EACH),
+    "EXPAND_SYMMETRIC": (_OUTWARD, _SYMMETRIC),
+    "SHRINK_SYMMETRIC": (_INWARD, _SYMMETRIC),
+    "EXPAND_SYMMETRIC_XY": (_OUTWARD, _SYMMETRIC_XY),
+    "SHRINK_SYMMETRIC_XY": (_INWARD, _SYMMETRIC_XY),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomJitterBoxes:
+    """Move the sides of boxes a little; they stay in the image and never turn inside out.
+
+    Attributes:
+        ratio: largest move, as a share of the box's height or width.
+        jitter_mode: DEFAULT: each side either way; EXPAND, SHRINK: each out or in; ..._SYMMETRIC: opposite
+            sides alike; ..._SYMMETRIC_XY: all sides alike.
+    """
+
+    ratio: float = 0.05
+    jitter_mode: JitterMode = "DEFAULT"
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        boxes = sample.truth.boxes
+        draws = tf.random.stateless_uniform(tf.shape(boxes), seed)
+        if self.jitter_mode == "DEFAULT":
+            moves = 2.0 * draws - 1.0
+        else:
+            directions, columns = _JITTER[self.jitter_mode]
+            moves = tf.gather(draws, columns, axis=1) * tf.constant(directions)
+        sizes = tf.tile(boxes[:, 2:] - boxes[:, :2], [1, 2])
+        moved = tf.clip_by_value(boxes + moves * self.ratio * sizes, 0.0, 1.0)
+        low, high = tf.minimum(moved[:, :2], moved[:, 2:]), tf.maximum(moved[:, :2], moved[:, 2:])
+        return sample._replace(truth=sample.truth._replace(boxes=tf.concat([low, high], 1)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScaleBoxesToPixelCoordinates:
+    """Turn normalised boxes into pixels; whatever comes after must expect that."""
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        size = tf.cast(tf.tile(tf.shape(sample.image)[:2], [2]), tf.float32)
+        return sample._replace(truth=sample.truth._replace(boxes=sample.truth.boxes * size))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DropLabelProbabilistically:
+    """Leave out objects of one class, each by chance.
+
+    Attributes:
+        label: class id as in the label map, from 1.
+        drop_probability: of each object.
+    """
+
+    label: int
+    drop_probability: float = 1.0
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        classes = sample.truth.classes
+        dropped = tf.random.stateless_uniform(tf.shape(classes), seed) < self.drop_probability
+        keep = tf.logical_not(dropped & (classes == self.label - 1))
+        return sample._replace(truth=keep_objects(sample.truth, keep))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RemapLabels:
+    """Give several classes one class id.
+
+    Attributes:
+        original_labels: class ids as in the label map, from 1.
+        new_label: class id that they get.
+    """
+
+    original_labels: tuple[int, ...]
+    new_label: int
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        classes = sample.truth.classes
+        listed = tf.constant(self.original_labels, tf.int32, [len(self.original_labels)]) - 1
+        mapped = tf.reduce_any(classes[:, tf.newaxis] == listed, axis=1)
+        classes = tf.where(mapped, self.new_label - 1, classes)
+        return sample._replace(truth=sample.truth._replace(classes=classes))

@@ -1,0 +1,58 @@
+"""Samples of the golden cases of preprocessing, and comparison with what the reference made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.augment.steps import Augmentation
+from detection_core.builders.augment import build_augmentation
+from detection_core.protos import preprocessor_pb2
+from detection_core.structures import GroundTruth, Sample
+from tests.detection_core.golden_cases import GoldenCase, load_cases
+
+CASES = load_cases(__file__, "preprocessing")
+SEED = tf.constant([3, 4], tf.int64)
+
+
+def golden_sample(case: GoldenCase) -> Sample:
+    """The case's input; classes become zero-based, what a case does not give is made up."""
+    image = case.inputs["image"][0]
+    boxes = case.inputs.get("groundtruth_boxes", np.zeros((0, 4), np.float32))
+    count = len(boxes)
+    masks = case.inputs.get("groundtruth_instance_masks", np.zeros((count, 0, 0)))
+    if len(masks) != count:
+        boxes, count = np.tile(np.float32([0.0, 0.0, 1.0, 1.0]), (len(masks), 1)), len(masks)
+    classes = case.inputs.get("groundtruth_classes", np.ones(count))
+    truth = GroundTruth(
+        boxes=tf.constant(boxes),
+        classes=tf.constant(classes.astype(np.int32) - 1),
+        weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),
+        is_crowd=tf.zeros([count], tf.bool),
+        area=tf.range(count, dtype=tf.float32),
+        valid=tf.ones([count], tf.bool),
+        masks=tf.constant(masks.astype(np.uint8)),
+    )
+    return Sample(tf.constant(image), truth, tf.constant("1"))
+
+
+def golden_step(case: GoldenCase) -> Augmentation:
+    """The step that the case's text describes."""
+    return build_augmentation(text_format.Parse(case.config, preprocessor_pb2.PreprocessingStep()))
+
+
+def assert_golden(case: GoldenCase, found: Sample) -> None:
+    """Compare a sample with the case's output, at the tolerances of the reference."""
+    np.testing.assert_allclose(found.image, case.outputs["image"][0], rtol=1e-4, atol=2e-2)
+    truth = {
+        "groundtruth_boxes": found.truth.boxes,
+        "groundtruth_weights": found.truth.weights,
+        "groundtruth_classes": found.truth.classes + 1,
+        "groundtruth_instance_masks": found.truth.masks,
+    }
+    for name, values in truth.items():
+        if name in case.outputs:
+            np.testing.assert_allclose(values, case.outputs[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    counts = {field: len(values) for field, values in found.truth._asdict().items()}
+    assert len(set(counts.values())) == 1, counts

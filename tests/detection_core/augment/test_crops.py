@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.augment.crops import (
+    OneOfCrops,
+    RandomCropImage,
+    RandomCropToAspectRatio,
+    Window,
+    crop,
+    size_of_aspect_ratio,
+    ssd_crops,
+)
+from detection_core.protos import preprocessor_pb2
+from detection_core.structures import Sample
+from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample
+
+
+def _options(name: str):
+    step = text_format.Parse(CASES[name].config, preprocessor_pb2.PreprocessingStep())
+    return getattr(step, step.WhichOneof("preprocessing_step"))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("crop_image_clip")])
+def test_golden_crop(name: str) -> None:
+    begin, size, _ = CASES[name].params["draws"]["strict_crop_image[0.5]"]
+    options = _options(name)
+    found = crop(
+        golden_sample(CASES[name]),
+        Window(tf.constant(begin[:2]), tf.constant(size[:2])),
+        overlap_thresh=options.overlap_thresh,
+        clip_boxes=options.clip_boxes,
+    )
+    assert_golden(CASES[name], found)
+
+
+@pytest.mark.parametrize("name", ["crop_to_aspect_ratio", "crop_to_aspect_ratio_wide"])
+def test_golden_crop_to_aspect_ratio(name: str) -> None:
+    sample, options = golden_sample(CASES[name]), _options(name)
+    size = size_of_aspect_ratio(tf.shape(sample.image)[:2], options.aspect_ratio)
+    begin = tf.constant(CASES[name].params["draws"]["crop_to_aspect_ratio"])
+    assert_golden(
+        CASES[name],
+        crop(
+            sample, Window(begin, size), overlap_thresh=options.overlap_thresh, clip_boxes=options.clip_boxes
+        ),
+    )
+
+
+def _sample() -> Sample:
+    return golden_sample(CASES["crop_image_not_taken"])
+
+
+def test_a_crop_that_is_not_taken_changes_nothing() -> None:
+    step = RandomCropImage(random_coef=1.0)
+    tf.nest.map_structure(np.testing.assert_array_equal, step(_sample(), SEED), _sample())
+
+
+def test_a_crop_covers_what_it_should_of_some_object() -> None:
+    step = RandomCropImage(
+        min_object_covered=0.9, area_range=(0.1, 0.6), overlap_thresh=0.5, clip_boxes=False
+    )
+    sizes = set()
+    for number in range(20):
+        found = step(_sample(), tf.constant([number, 0], tf.int64))
+        sizes.add(tuple(found.image.shape[:2]))
+        assert found.truth.boxes.shape[0] >= 1
+    assert len(sizes) > 5
+
+
+def test_an_image_without_objects_is_cropped_too() -> None:
+    empty = golden_sample(CASES["normalize_image"])
+    step = RandomCropImage(min_object_covered=0.0, area_range=(0.2, 0.5))
+    found = step(empty, SEED)
+    assert np.prod(found.image.shape[:2]) < np.prod(empty.image.shape[:2])
+
+
+@pytest.mark.parametrize("alike", [True, False], ids=["one operation", "switch"])
+def test_each_crop_of_a_set_is_chosen(alike: bool) -> None:
+    tall, wide = (0.1, 0.2), (5.0, 8.0)
+    crops = tuple(
+        RandomCropImage(
+            min_object_covered=0.0,
+            aspect_ratio_range=tall if alike or i else wide,
+            area_range=(0.05, 0.2),
+            overlap_thresh=0.0,
+            random_coef=float(i),
+        )
+        for i in (0, 1)
+    )
+    step = tf.function(OneOfCrops(crops=crops))
+    sizes = [step(_sample(), tf.constant([i, 7], tf.int64)).image.shape for i in range(24)]
+    taken = [size for size in sizes if size != (8, 12, 3)]
+    assert 5 < len(taken) < 19
+    assert all((h > w) == alike for h, w, _ in taken)
+
+
+def test_ssd_crops_are_those_of_the_paper() -> None:
+    assert [c.min_object_covered for c in ssd_crops()] == [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
+    assert {(c.aspect_ratio_range, c.area_range) for c in ssd_crops()} == {((0.5, 2.0), (0.1, 1.0))}
+
+
+def test_aspect_ratio_is_reached_wherever_the_window_lies() -> None:
+    step = RandomCropToAspectRatio(aspect_ratio=0.5)
+    for number in range(5):
+        assert step(_sample(), tf.constant([number, 1], tf.int64)).image.shape == (8, 4, 3)
+
+
+@pytest.mark.parametrize(
+    "options", [{"area_range": (0.5, 0.2)}, {"aspect_ratio_range": (0.0, 0.0)}, {"area_range": (0.5, 1.5)}]
+)
+def test_ranges_without_a_window_are_refused(options) -> None:
+    with pytest.raises(ValueError, match="range must"):
+        RandomCropImage(**options)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.augment.geometry import flip_horizontally, flip_vertically, repeat_image, rotate90
+from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+
+
+@pytest.mark.parametrize("name", ["horizontal_flip", "vertical_flip", "rotation90"])
+def test_golden(name: str) -> None:
+    assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"), [("self_concat_10", [0]), ("self_concat_01", [1]), ("self_concat_11", [0, 1])]
+)
+def test_golden_repeat(name: str, axes: list[int]) -> None:
+    sample = golden_sample(CASES[name])
+    for axis in axes:
+        sample = repeat_image(sample, axis)
+    assert_golden(CASES[name], sample)
+
+
+def test_repeated_masks_lie_where_their_boxes_are() -> None:
+    found = repeat_image(golden_sample(CASES["horizontal_flip"]), 1)
+    masks = np.asarray(found.truth.masks)
+    assert masks.shape == (6, 8, 24)
+    assert masks[:3, :, 12:].sum() == 0 and masks[3:, :, :12].sum() == 0
+    np.testing.assert_array_equal(masks[:3, :, :12], masks[3:, :, 12:])
+
+
+@pytest.mark.parametrize(("change", "times"), [(flip_horizontally, 2), (flip_vertically, 2), (rotate90, 4)])
+def test_repeating_a_flip_or_turn_gives_the_image_back(change, times: int) -> None:
+    sample = found = golden_sample(CASES["horizontal_flip"])
+    for _ in range(times):
+        found = change(found)
+    np.testing.assert_array_equal(found.image, sample.image)
+    np.testing.assert_array_equal(found.truth.masks, sample.truth.masks)
+    np.testing.assert_allclose(found.truth.boxes, sample.truth.boxes, atol=1e-6)
+
+
+def test_probability_zero_changes_nothing() -> None:
+    case = CASES["horizontal_flip"]
+    sample = golden_sample(case)
+    step = type(golden_step(case))(probability=0.0)
+    np.testing.assert_array_equal(step(sample, SEED).image, sample.image)
