@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
-from detection_core.config.load import format_pipeline_config, load_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.load import format_pipeline_config, load_checked_config, load_pipeline_config
 from pipeline.settings import PipelineSettings
 
 Scalar = str | int | float | bool
@@ -94,9 +93,8 @@ def pipeline_config_text(settings: PipelineSettings, *, quantize: bool) -> str:
         quantize: for QuantizationRewriter; Trainer's text leaves the `graph_rewriter` block out, so that a
             change there does not train the float model anew.
     """
-    config = load_pipeline_config(settings.model.config)
     section = settings.quantize.overrides if quantize else settings.train.overrides
-    config = apply_overrides(config, {**settings.model.overrides, **section})
+    config = load_checked_config(settings.model.config, {**settings.model.overrides, **section})
     if not quantize:
         config.ClearField("graph_rewriter")
     return format_pipeline_config(config)

@@ -108,7 +108,7 @@ def _set(tree: dict[str, Any], key: str, value: str) -> None:
     section, *rest = key.split(".")
     hint = typing.get_type_hints(PipelineSettings).get(section)
     known = _fields(hint) if dataclasses.is_dataclass(hint) else {}
-    if section in PIPELINE_CONFIG_FIELDS and (not known or not rest or rest[0] not in known):
+    if _is_config_path(key) and (not known or not rest or rest[0] not in known):
         # The text goes through as it is: the message's own descriptors know the type.
         _section(tree, "model").setdefault("overrides", {})[key] = value
         return
@@ -123,6 +123,15 @@ def _set(tree: dict[str, Any], key: str, value: str) -> None:
     for part in path[:-1]:
         node = _section(node, part)
     node[path[-1]] = parsed
+
+
+def _is_config_path(key: str) -> bool:
+    """Tell whether a key is a pipeline.config field path or one of the Object Detection API's short names."""
+    if key.partition(".")[0].partition("[")[0] in PIPELINE_CONFIG_FIELDS:
+        return True
+    from detection_core.config.short_names import SHORT_NAMES
+
+    return key in SHORT_NAMES
 
 
 def _split_path(section: str, rest: list[str]) -> list[str]:

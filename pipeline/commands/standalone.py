@@ -146,7 +146,7 @@ VERBS = (
     Verb(
         name="evaluate",
         summary="Measure a detector: COCO metrics, curves, pictures and a verdict.",
-        example="detflow evaluate --model build/trained/model --examples build/examples --output build/scores",
+        example="detflow evaluate --model build/trained/model --examples build/examples --output build/eval",
         arguments=(
             _MODEL,
             _EXAMPLES,
