@@ -26,6 +26,7 @@ from detection_core.tasks.work_folder import training_fingerprint, work_folder
 from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.restore import restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
 
 _logger = logging.getLogger(__name__)
@@ -185,9 +186,8 @@ def _start(model: DetectionModel, config: TrainEvalPipelineConfig, warm_start_di
         copied = copy_matching_weights(source.network, model.network, where=warm_start_dir)
         return f"{copied} weights of {warm_start_dir}"
     if checkpoint:
-        from detection_core.training.restore import restore_fine_tune_checkpoint
-
-        restore_fine_tune_checkpoint(model, checkpoint, fine_tune_type(config.train_config))
+        report = restore_fine_tune_checkpoint(model, checkpoint, fine_tune_type(config.train_config))
+        _logger.info("%s", report.table())
         return checkpoint
     return "random weights"
 

@@ -1,0 +1,165 @@
+"""Time of one training step of SSD MobileNetV2 FPN-Lite, against the same step written plainly.
+
+    python -m benchmarks.training_step [--config FILE] [--size 320] [--batch 8] [--depth 1.0] [--classes 90]
+
+The peers do the same work on the same network in the same process: `plain tf_keras` is an eager GradientTape
+step that assigns targets image by image; `compiled, image by image` is the same inside tf.function. Ours is
+the step that training runs, targets assigned for the whole batch at once. Data are made beforehand, so that
+only the step is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.builders.model import build_detection_model
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.models.base import TOTAL_LOSS, DetectionModel
+from detection_core.optimizers.optimization import Optimization
+from detection_core.optimizers.schedules import Constant, ConstantOptions
+from detection_core.structures import Batch, GroundTruth, Images
+from detection_core.training.options import TrainOptions
+from detection_core.training.step import TrainState, compile_steps
+
+CONFIG = Path(__file__).parent / "ssd_mobilenet_v2_fpnlite.config"
+PADDED_BOXES, BOXES = 100, 7
+
+
+def make_batch(batch: int, size: int, classes: int) -> Batch:
+    """Make noise images with seven objects each, padded to a hundred."""
+    generator = tf.random.Generator.from_seed(1)
+    corner = generator.uniform([batch, PADDED_BOXES, 2], 0.0, 0.6)
+    side = generator.uniform([batch, PADDED_BOXES, 2], 0.05, 0.4)
+    valid = tf.broadcast_to(tf.range(PADDED_BOXES) < BOXES, [batch, PADDED_BOXES])
+    sizes = tf.fill([batch, 2], size)
+    truth = GroundTruth(
+        boxes=tf.where(valid[..., None], tf.concat([corner, corner + side], -1), 0.0),
+        classes=generator.uniform([batch, PADDED_BOXES], 0, classes, tf.int32) * tf.cast(valid, tf.int32),
+        weights=tf.cast(valid, tf.float32),
+        is_crowd=tf.zeros_like(valid),
+        area=tf.zeros([batch, PADDED_BOXES]),
+        valid=valid,
+        masks=tf.zeros([batch, PADDED_BOXES, 0, 0], tf.uint8),
+    )
+    pixels = generator.uniform([batch, size, size, 3], 0.0, 255.0)
+    return Batch(Images(pixels, sizes, sizes, tf.fill([batch], "made")), truth)
+
+
+def build(arguments: argparse.Namespace) -> DetectionModel:
+    """Build the detector at the size asked for."""
+    changes = {
+        "model.ssd.num_classes": arguments.classes,
+        "model.ssd.image_resizer.fixed_shape_resizer.height": arguments.size,
+        "model.ssd.image_resizer.fixed_shape_resizer.width": arguments.size,
+        "model.ssd.feature_extractor.depth_multiplier": arguments.depth,
+    }
+    config = apply_overrides(load_pipeline_config(arguments.config), {k: str(v) for k, v in changes.items()})
+    return build_detection_model(config.model)
+
+
+def ours(model: DetectionModel, batch: Batch) -> Callable[[], object]:
+    """The step of the training loop."""
+    rate = Constant(ConstantOptions(learning_rate=1e-3))
+    optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
+    options = TrainOptions(num_steps=1)
+    state = TrainState(model, Optimization(optimizer=optimizer, schedule=rate), options, None)
+    update = compile_steps(state, options, lambda outputs: None)
+    batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
+    return lambda: float(update(batches, tf.constant(1)).losses[TOTAL_LOSS])
+
+
+def image_by_image(model: DetectionModel, batch: Batch) -> Callable[[], object]:
+    """A training step as one writes it first: a tape, a loop over images, an optimizer."""
+    optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=1e-3, momentum=0.9)
+    variables = model.network.trainable_variables
+    count = batch.images.pixels.shape[0]
+
+    def update() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            predictions = model.predict(batch.images, training=True)
+            totals = []
+            for i in range(count):
+                truth = tf.nest.map_structure(lambda t, i=i: t[i : i + 1], batch.truth)
+                one = predictions._replace(
+                    box_codes=predictions.box_codes[i : i + 1],
+                    class_logits=predictions.class_logits[i : i + 1],
+                )
+                totals.append(model.losses(one, truth)[TOTAL_LOSS])
+            total = tf.add_n(totals) / count
+        optimizer.apply_gradients(zip(tape.gradient(total, variables), variables, strict=True))
+        return total
+
+    return update
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Seconds of a step: median on the clock, mean on the processors, and the first, which compiles."""
+
+    wall: float
+    cpu: float
+    first: float
+
+
+def time_steps(step: Callable[[], object], steps: int) -> Timing:
+    """Run a step once to compile it, once to warm up, and time the rest."""
+    began = time.perf_counter()
+    step()
+    first = time.perf_counter() - began
+    step()
+    times, cpu = [], time.process_time()
+    for _ in range(steps):
+        began = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - began)
+    return Timing(statistics.median(times), (time.process_time() - cpu) / steps, first)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", default=str(CONFIG), help="pipeline.config of an SSD with a fixed size")
+    parser.add_argument("--size", type=int, default=320)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--depth", type=float, default=1.0)
+    parser.add_argument("--classes", type=int, default=90)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--no-peers", action="store_true", help="time our step alone")
+    arguments = parser.parse_args()
+
+    model = build(arguments)
+    batch = make_batch(arguments.batch, arguments.size, arguments.classes)
+    step = time_steps(ours(model, batch), arguments.steps)
+    result = {name: getattr(arguments, name) for name in ("size", "batch", "depth", "classes")}
+    result |= {"cores": os.cpu_count(), "first_step_s": round(step.first, 1)}
+    result |= {"ms_per_step": round(1000 * step.wall, 1), "cpu_ms_per_step": round(1000 * step.cpu, 1)}
+    if not arguments.no_peers:
+        plain = image_by_image(model, batch)
+        peers = {"plain tf_keras": plain, "compiled, image by image": tf.function(plain)}
+        for name, update in peers.items():
+            peer = time_steps(update, max(2, arguments.steps // 2))
+            result[name] = {
+                "ms_per_step": round(1000 * peer.wall, 1),
+                "cpu_ms_per_step": round(1000 * peer.cpu, 1),
+                "times_slower": round(peer.wall / step.wall, 2),
+                "times_more_cpu": round(peer.cpu / step.cpu, 2),
+            }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
