@@ -6,16 +6,16 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tf_keras
 
 from detection_core.anchors.base import AnchorGenerator
 from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.backbones import build_feature_maps, find_backbone
-from detection_core.builders.box_coders import build_box_coder
 from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
-from detection_core.builders.matchers import build_matcher
-from detection_core.builders.similarity import build_similarity
+from detection_core.builders.post_processing import build_post_processing
+from detection_core.builders.targets import build_target_assigner
 from detection_core.errors import ConfigError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import DetectionModel
@@ -24,7 +24,6 @@ from detection_core.models.hyperparams import Penalty
 from detection_core.models.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.models.ssd import SsdModel, SsdOptions, SsdParts
 from detection_core.protos import image_resizer_pb2, model_pb2, ssd_pb2
-from detection_core.targets.anchor_targets import AnchorTargetAssigner
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,12 +32,12 @@ class BuiltNetwork:
 
     Attributes:
         network: preprocessed images -> (box codes, class logits).
-        map_shapes: rows and columns of each feature map, finest first.
+        anchors: float32 [A, 4], in the order of the predictions.
         penalties: "layer/weight" -> penalty.
     """
 
     network: tf_keras.Model
-    map_shapes: list[tuple[int, int]]
+    anchors: np.ndarray
     penalties: dict[str, Penalty]
 
 
@@ -67,38 +66,32 @@ def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
     input_size = network_input_size(message.image_resizer, f"{where}.image_resizer")
     generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
     plan = build_head(message.box_predictor, f"{where}.box_predictor")
-    outputs = HeadOutputs(
-        anchors_per_location=generator.num_anchors_per_location(),
-        num_class_slots=message.num_classes + int(message.add_background_class),
-    )
-    built = _build_network(message, plan, outputs, input_size, seed)
+    built = _build_network(message, plan, generator, input_size, seed)
     options = SsdOptions(
         num_classes=message.num_classes,
         input_size=input_size,
         preprocessing=find_backbone(message.feature_extractor, f"{where}.feature_extractor").preprocessing,
         code_clip=plan.code_clip,
+        background=message.add_background_class,
     )
-    anchors = _lay_anchors(generator, built.map_shapes, input_size)
-    criterion = _build_criterion(message, where)
-    parts = SsdParts(options=options, anchors=anchors, criterion=criterion, penalties=built.penalties)
-    return SsdModel(built.network, parts)
+    return SsdModel(built.network, _build_parts(message, where, options, built))
 
 
-def _build_criterion(message: ssd_pb2.Ssd, where: str) -> AnchorCriterion:
-    assigner = AnchorTargetAssigner(
-        similarity=build_similarity(message.similarity_calculator, f"{where}.similarity_calculator"),
-        matcher=build_matcher(message.matcher, f"{where}.matcher"),
-        box_coder=build_box_coder(message.box_coder, f"{where}.box_coder"),
-        num_classes=message.num_classes,
-        negative_class_weight=message.negative_class_weight,
-        add_background_class=message.add_background_class,
-        encode_background_as_zeros=message.encode_background_as_zeros,
-    )
-    return AnchorCriterion(
+def _build_parts(message: ssd_pb2.Ssd, where: str, options: SsdOptions, built: BuiltNetwork) -> SsdParts:
+    assigner = build_target_assigner(message, where)
+    criterion = AnchorCriterion(
         assigner=assigner,
         losses=build_losses(message.loss, f"{where}.loss"),
         normalize_by_matches=message.normalize_loss_by_num_matches,
         normalize_by_code_size=message.normalize_loc_loss_by_codesize,
+    )
+    return SsdParts(
+        options=options,
+        anchors=built.anchors,
+        box_coder=assigner.box_coder,
+        post_processing=build_post_processing(message.post_processing, f"{where}.post_processing"),
+        criterion=criterion,
+        penalties=built.penalties,
     )
 
 
@@ -123,7 +116,7 @@ def network_input_size(message: image_resizer_pb2.ImageResizer, where: str) -> t
 
 
 def _build_network(
-    message: ssd_pb2.Ssd, plan: HeadPlan, outputs: HeadOutputs, input_size: tuple[int, int], seed: int
+    message: ssd_pb2.Ssd, plan: HeadPlan, generator: AnchorGenerator, input_size: tuple[int, int], seed: int
 ) -> BuiltNetwork:
     where = "model.ssd.feature_extractor"
     layers = NetworkLayers(
@@ -132,6 +125,10 @@ def _build_network(
     inputs = tf_keras.Input((*input_size, 3), name="image")
     padded = pad_to_multiple(inputs, message.feature_extractor.pad_to_multiple)
     maps = build_feature_maps(message.feature_extractor, padded, layers, where)
+    outputs = HeadOutputs(
+        anchors_per_location=generator.num_anchors_per_location(),
+        num_class_slots=message.num_classes + int(message.add_background_class),
+    )
     if len(maps) != len(outputs.anchors_per_location):
         raise ConfigError(
             f"expected as many feature maps as the anchor generator has layers,"
@@ -141,13 +138,13 @@ def _build_network(
     predictions = plan.head(maps, layers, outputs)
     return BuiltNetwork(
         network=tf_keras.Model(inputs, list(predictions), name="detector"),
-        map_shapes=[(features.shape[1], features.shape[2]) for features in maps],
+        anchors=_lay_anchors(generator, maps, input_size),
         penalties=layers.penalties,
     )
 
 
 def _lay_anchors(
-    generator: AnchorGenerator, map_shapes: list[tuple[int, int]], input_size: tuple[int, int]
+    generator: AnchorGenerator, feature_maps: list[tf.Tensor], input_size: tuple[int, int]
 ) -> np.ndarray:
     if not generator.normalised:
         raise ConfigError(
@@ -155,5 +152,6 @@ def _lay_anchors(
             " set normalize_coordinates: true",
             where="model.ssd.anchor_generator",
         )
-    maps = generator.generate(map_shapes, *input_size)
-    return np.concatenate([anchors.numpy() for anchors in maps], axis=0).astype(np.float32)
+    shapes = [(features.shape[1], features.shape[2]) for features in feature_maps]
+    anchors = generator.generate(shapes, *input_size)
+    return np.concatenate([level.numpy() for level in anchors], axis=0).astype(np.float32)

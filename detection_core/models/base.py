@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import tensorflow as tf
 import tf_keras
 
-from detection_core.structures import AnchorPredictions, GroundTruth, Images
+from detection_core.structures import AnchorPredictions, Detections, GroundTruth, Images
 
 LOCALIZATION_LOSS = "Loss/localization_loss"
 CLASSIFICATION_LOSS = "Loss/classification_loss"
@@ -75,6 +75,28 @@ class DetectionModel(tf.Module, abc.ABC):
         Returns:
             float32 scalars under this module's four names; the total is the sum of the other three.
         """
+
+    @abc.abstractmethod
+    def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
+        """Decode the boxes and convert the logits of every anchor."""
+
+    @abc.abstractmethod
+    def detect_with_anchors(
+        self, predictions: AnchorPredictions, true_sizes: tf.Tensor
+    ) -> tuple[Detections, tf.Tensor]:
+        """Turn predictions into detections, and say which anchors they come from.
+
+        Args:
+            predictions: of `predict`.
+            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+
+        Returns:
+            Detections normalised to the true image, and int32 [B, D], the anchor of each.
+        """
+
+    def detect(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
+        """Turn predictions into detections; as `detect_with_anchors`, without the anchors."""
+        return self.detect_with_anchors(predictions, true_sizes)[0]
 
     @abc.abstractmethod
     def with_network(self, network: tf_keras.Model) -> Self:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from detection_core.box_coders.base import BoxCoder
 from detection_core.errors import ModelError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import (
@@ -19,11 +20,14 @@ from detection_core.models.base import (
     REGULARIZATION_LOSS,
     TOTAL_LOSS,
     DetectionModel,
+    RawDetections,
 )
 from detection_core.models.hyperparams import Penalty
 from detection_core.models.preprocessing import PREPROCESSORS
 from detection_core.models.regularization import penalized_variables, regularization_loss
-from detection_core.structures import AnchorPredictions, GroundTruth, Images
+from detection_core.ops.nms import multiclass_nms
+from detection_core.ops.post_processing import PostProcessing
+from detection_core.structures import AnchorPredictions, Detections, GroundTruth, Images
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,12 +39,14 @@ class SsdOptions:
         input_size: rows and columns of the network input.
         preprocessing: name in `models.preprocessing.PREPROCESSORS`.
         code_clip: smallest and largest box code.
+        background: whether the first class logit is the background's.
     """
 
     num_classes: int
     input_size: tuple[int, int]
     preprocessing: str
     code_clip: tuple[float, float] = (-math.inf, math.inf)
+    background: bool = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,12 +56,16 @@ class SsdParts:
     Attributes:
         options: its numbers.
         anchors: float32 [A, 4], normalised to the network input.
+        box_coder: boxes to codes and back.
+        post_processing: logits to scores, and the choice of detections.
         criterion: what training minimises, penalties aside.
         penalties: on the network's weights, "layer/weight" -> penalty.
     """
 
     options: SsdOptions
     anchors: np.ndarray
+    box_coder: BoxCoder
+    post_processing: PostProcessing
     criterion: AnchorCriterion
     penalties: Mapping[str, Penalty]
 
@@ -104,6 +114,27 @@ class SsdModel(DetectionModel):
             REGULARIZATION_LOSS: penalty,
             TOTAL_LOSS: found.localization + found.classification + penalty,
         }
+
+    def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
+        """Decode boxes and convert logits; see `DetectionModel.raw_detections`."""
+        scores = self._parts.post_processing.score_converter(predictions.class_logits)
+        if not self._parts.options.background:
+            scores = tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
+        boxes = self._parts.box_coder.decode(predictions.box_codes, predictions.anchors)
+        return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
+
+    def detect_with_anchors(
+        self, predictions: AnchorPredictions, true_sizes: tf.Tensor
+    ) -> tuple[Detections, tf.Tensor]:
+        """Turn predictions into detections; see `DetectionModel.detect_with_anchors`."""
+        raw = self.raw_detections(predictions)
+        share = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
+        window = tf.concat([tf.zeros_like(share), share], axis=-1)
+        found = multiclass_nms(raw.boxes, raw.scores[:, :, 1:], self._parts.post_processing.nms, window)
+        detections = Detections(
+            boxes=found.boxes, scores=found.scores, classes=found.classes, count=found.count
+        )
+        return detections, found.anchor_indices
 
     def with_network(self, network: tf_keras.Model) -> Self:
         """The same detector around a rewritten network; see `DetectionModel.with_network`."""

@@ -6,6 +6,9 @@ from detection_core.models.checkpoint_keys.place import NetworkNames, Place, Pla
 
 CLASSIFICATION_BACKBONE = "_feature_extractor/classification_backbone"
 
+# Objects of a detector's checkpoint that a classifier's has under "feature_extractor".
+CLASSIFICATION_PREFIXES = (CLASSIFICATION_BACKBONE,)
+
 
 def _backbone(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
     """A layer of the backbone's own model, which the checkpoint numbers in network order."""

@@ -1,0 +1,21 @@
+"""Networks whose layers' keys the tests of this folder ask for."""
+
+import tf_keras
+
+from detection_core.models.checkpoint_keys.object_keys import object_keys
+from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.models.network_layers import NetworkLayers
+
+WITH_BATCH_NORM = LayerHyperparams(batch_norm=BatchNormOptions(scale=True), activation="relu6")
+
+
+def maker(**settings) -> NetworkLayers:
+    return NetworkLayers(hyperparams=WITH_BATCH_NORM, **settings)
+
+
+def keys_of(inputs, outputs) -> set[str]:
+    """Object paths below the model, without the names of variables."""
+    network = tf_keras.Model(inputs, outputs)
+    paths = (key.removesuffix(VARIABLE_SUFFIX).removeprefix("model/") for key in object_keys(network))
+    return {path.rsplit("/", 1)[0] for path in paths}

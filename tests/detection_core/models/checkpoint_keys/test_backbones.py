@@ -1,0 +1,11 @@
+import tf_keras
+
+from detection_core.models.backbones.mobilenet_v2 import MobileNetV2Options, mobilenet_v2
+from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
+
+
+def test_layers_of_a_backbone_are_numbered_in_network_order_without_gaps():
+    inputs = tf_keras.Input((64, 64, 3))
+    ends = mobilenet_v2(inputs, maker(), MobileNetV2Options(depth_multiplier=0.35))
+    prefix = "_feature_extractor/classification_backbone/layer_with_weights-"
+    assert keys_of(inputs, ends["level_5"]) == {f"{prefix}{number}" for number in range(104)}

@@ -1,0 +1,40 @@
+import pytest
+import tf_keras
+
+from detection_core.models.necks.extra_layers import ExtraLayersOptions, extra_layers
+from detection_core.models.necks.fpn import FpnOptions, feature_pyramid
+from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
+
+FPN = "_feature_extractor/_fpn_features_generator"
+COARSE = "_feature_extractor/_coarse_feature_layers"
+EXTRA = "_feature_extractor/feature_map_generator/convolutions"
+
+
+@pytest.mark.parametrize("explicit_padding", [False, True])
+@pytest.mark.parametrize("use_depthwise", [False, True])
+def test_explicit_padding_takes_a_slot_in_the_pyramid(explicit_padding, use_depthwise):
+    levels = {level: tf_keras.Input((64 >> level, 64 >> level, 8)) for level in (3, 4)}
+    options = FpnOptions(
+        min_level=3, max_level=5, backbone_max_level=4, channels=6, use_depthwise=use_depthwise
+    )
+    maps = feature_pyramid(levels, maker(explicit_padding=explicit_padding), options)
+    slot = int(explicit_padding)
+    assert keys_of(list(levels.values()), maps) == {
+        f"{FPN}/top_layers/0",
+        f"{FPN}/residual_blocks/0/0",
+        f"{FPN}/conv_layers/0/{slot}",
+        f"{FPN}/conv_layers/0/{slot + 1}",
+        f"{COARSE}/0/{slot}",
+        f"{COARSE}/0/{slot + 1}",
+    }
+
+
+@pytest.mark.parametrize(
+    "explicit_padding, use_depthwise, slots",
+    [(False, False, (0, 1, 3, 4)), (True, False, (0, 1, 4, 5)), (False, True, (0, 1, 3, 4, 6, 7))],
+)
+def test_slots_of_extra_layers(explicit_padding, use_depthwise, slots):
+    inputs = tf_keras.Input((8, 8, 8))
+    options = ExtraLayersOptions(num_layers=2, use_depthwise=use_depthwise)
+    maps = extra_layers([inputs], maker(explicit_padding=explicit_padding), options)
+    assert keys_of(inputs, maps[1:]) == {f"{EXTRA}/1/{slot}" for slot in slots}

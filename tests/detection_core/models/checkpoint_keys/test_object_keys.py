@@ -1,0 +1,29 @@
+import pytest
+import tf_keras
+
+from detection_core.builders.model import build_detection_model
+from detection_core.errors import ModelError
+from detection_core.models.checkpoint_keys.object_keys import leaf_name, object_keys
+from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from tests.detection_core.models.golden_networks import NAMES, load_golden
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_variable_has_the_key_and_shape_of_the_reference(name):
+    golden = load_golden(name)
+    found = object_keys(build_detection_model(golden.message).network)
+    wanted = {f"{path}{VARIABLE_SUFFIX}": tuple(shape) for path, shape in golden.facts["variables"].items()}
+    assert {key: tuple(variable.shape) for key, variable in found.items()} == wanted
+
+
+def test_a_layer_of_another_network_is_refused():
+    inputs = tf_keras.Input((8, 8, 3))
+    network = tf_keras.Model(inputs, tf_keras.layers.Conv2D(4, 1, name="somebody")(inputs))
+    with pytest.raises(ModelError, match="found 'somebody'"):
+        object_keys(network)
+
+
+def test_leaf_name_is_the_name_inside_the_layer():
+    layer = tf_keras.layers.Dense(2, name="some/layer")
+    layer.build((1, 3))
+    assert [leaf_name(weight) for weight in layer.weights] == ["kernel", "bias"]

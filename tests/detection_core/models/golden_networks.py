@@ -1,0 +1,119 @@
+"""Networks of published configurations with weights that follow from the names of their variables.
+
+Each file in `data` holds, for one configuration: the model message, the variables of its checkpoint, and
+samples of what the reference computed from the weights made here on the input made here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+import zlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.builders.model import build_detection_model
+from detection_core.models.checkpoint_keys.object_keys import object_keys
+from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from detection_core.models.ssd import SsdModel
+from detection_core.protos import model_pb2
+from detection_core.structures import GroundTruth, Images
+
+DATA = pathlib.Path(__file__).parent / "data"
+MOBILE = ("ssd_mobilenet_v2_320x320", "ssd_mobilenet_v2_fpnlite_320x320")
+NAMES = tuple(sorted(path.stem for path in DATA.glob("ssd_*.npz")))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Golden:
+    """What is known of one configuration."""
+
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def message(self) -> model_pb2.DetectionModel:
+        return text_format.Parse(self.facts["model"], model_pb2.DetectionModel())
+
+    @property
+    def input(self) -> np.ndarray:
+        return np.random.RandomState(0).standard_normal(self.facts["input_shape"]).astype(np.float32)
+
+    @property
+    def images(self) -> Images:
+        """The golden input as a batch; what the network sees must equal it, so it is not preprocessed."""
+        batch, height, width, _ = self.facts["input_shape"]
+        sizes = tf.constant([[height, width]] * batch)
+        return Images(
+            pixels=tf.constant(self.input),
+            true_sizes=sizes,
+            original_sizes=sizes,
+            source_ids=tf.constant([""] * batch),
+        )
+
+    @property
+    def truth(self) -> GroundTruth:
+        """Three objects in the first image, one in the second."""
+        boxes = np.zeros((2, 3, 4), np.float32)
+        boxes[0] = [[0.1, 0.1, 0.5, 0.4], [0.3, 0.5, 0.9, 0.95], [0.6, 0.05, 0.75, 0.2]]
+        boxes[1, 0] = [0.2, 0.2, 0.8, 0.7]
+        classes = np.array([[0, 16, 2], [44, 0, 0]], np.int32)
+        valid = np.array([[True, True, True], [True, False, False]])
+        batch = self.facts["input_shape"][0]
+        fields = (boxes, classes, valid.astype(np.float32), ~valid & False, valid * np.float32(0), valid)
+        masks = np.zeros((2, 3, 0, 0), np.uint8)
+        return GroundTruth(*(tf.constant(field[:batch]) for field in (*fields, masks)))
+
+
+@functools.cache
+def load_golden(name: str) -> Golden:
+    arrays = dict(np.load(DATA / f"{name}.npz"))
+    return Golden(facts=json.loads(arrays.pop("facts").tobytes()), arrays=arrays)
+
+
+def deterministic_weight(path: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The value of the variable at a checkpoint path, which seeds its own generator."""
+    draw = np.random.RandomState(zlib.crc32(f"{path}{VARIABLE_SUFFIX}".encode()))
+    leaf = path.rsplit("/", 1)[-1]
+    if leaf == "moving_variance":
+        return (0.75 + 0.5 * draw.random_sample(shape)).astype(np.float32)
+    normal = draw.standard_normal(shape)
+    scales = {"gamma": 0.1, "beta": 0.2}
+    if leaf in ("kernel", "pointwise_kernel"):
+        scales[leaf] = np.sqrt(0.6 / np.prod(shape[:-1]))
+    elif leaf == "depthwise_kernel":
+        scales[leaf] = np.sqrt(0.6 / (shape[0] * shape[1]))
+    return ((leaf == "gamma") + scales.get(leaf, 0.1) * normal).astype(np.float32)
+
+
+def fill(model: SsdModel, values: bool = True) -> None:
+    """Give every variable its deterministic weight."""
+    for key, variable in object_keys(model.network).items():
+        variable.assign(deterministic_weight(key.removesuffix(VARIABLE_SUFFIX), tuple(variable.shape)))
+
+
+class RawInputModel(SsdModel):
+    """Takes the golden input as it is."""
+
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        return pixels
+
+
+def build_golden(name: str) -> RawInputModel:
+    """A new detector of the configuration with deterministic weights."""
+    built = build_detection_model(load_golden(name).message)
+    assert isinstance(built, SsdModel)
+    model = RawInputModel(built.network, built._parts)
+    fill(model)
+    return model
+
+
+def sample(values: tf.Tensor) -> np.ndarray:
+    """The elements of a large tensor that the golden files keep."""
+    flat = np.asarray(values).reshape(-1)
+    return flat if flat.size <= 4096 else flat[np.linspace(0, flat.size - 1, 512).astype(np.int64)]

@@ -1,0 +1,25 @@
+import numpy as np
+import tf_keras
+
+from detection_core.models.hyperparams import Penalty
+from detection_core.models.regularization import penalized_variables, regularization_loss
+
+PENALTIES = {"a/kernel": Penalty(kind="l2", weight=0.5), "gone/kernel": Penalty(kind="l1", weight=1.0)}
+
+
+def _network() -> tf_keras.Model:
+    inputs = tf_keras.Input((2,))
+    layer = tf_keras.layers.Dense(2, kernel_initializer="ones", name="a")
+    return tf_keras.Model(inputs, tf_keras.layers.Add()([layer(inputs), layer(layer(inputs))]))
+
+
+def test_a_shared_layer_is_penalised_once_and_a_lost_one_is_reported(caplog):
+    found = penalized_variables(_network(), PENALTIES)
+    assert [variable.name for variable, _ in found] == ["a/kernel:0"]
+    np.testing.assert_allclose(regularization_loss(found), 0.5 * 0.5 * 4.0)
+    assert "1 of 2 penalised weights" in caplog.text
+    assert "gone/kernel" in caplog.text
+
+
+def test_no_penalty_is_zero():
+    assert float(regularization_loss([])) == 0.0
