@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from detection_core.errors import ConfigError
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
@@ -69,6 +71,18 @@ SET = argument(
     dest="overrides",
     help="override a setting (data.path=DIR) or a pipeline.config field (train_config.batch_size=8)",
 )
+
+
+def config_overrides(texts: list[str]) -> dict[str, str]:
+    """Return `KEY=VALUE` texts as pipeline.config field paths and values.
+
+    Raises:
+        ConfigError: for a text without `=`.
+    """
+    for text in texts:
+        if not text.partition("=")[1]:
+            raise ConfigError(f"expected KEY=VALUE, found {text!r}", where="--set")
+    return {key.strip(): value for key, _, value in (text.partition("=") for text in texts)}
 
 
 def table(rows: list[tuple[str, ...]]) -> str:

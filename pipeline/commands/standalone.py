@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from pipeline.commands.base import SET, Result, Verb, argument
+from pipeline.commands.base import SET, Result, Verb, argument, config_overrides
 from pipeline.console import import_tensorflow_quietly
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
@@ -18,14 +18,11 @@ _SPLIT = argument("--split", default="eval", help="split to measure on (default:
 
 
 def _config_text(arguments: argparse.Namespace) -> str:
-    from detection_core.config.check import check_pipeline_config
-    from detection_core.config.load import format_pipeline_config, load_pipeline_config
-    from detection_core.config.overrides import apply_overrides
+    from detection_core.config.load import format_pipeline_config, load_checked_config
 
-    pairs = dict(text.partition("=")[::2] for text in arguments.overrides)
-    config = apply_overrides(load_pipeline_config(arguments.config), pairs)
-    check_pipeline_config(config, where=arguments.config)
-    return format_pipeline_config(config)
+    return format_pipeline_config(
+        load_checked_config(arguments.config, config_overrides(arguments.overrides))
+    )
 
 
 def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, str]:

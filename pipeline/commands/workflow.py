@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
-from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument, table
+from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument, config_overrides, table
 
 if TYPE_CHECKING:
     from pipeline.run_record import RunRecord
@@ -50,13 +50,11 @@ def _describe(record: RunRecord) -> Result:
 
 def validate(arguments: argparse.Namespace) -> Result:
     """Check a settings file or a pipeline.config without running anything."""
-    from detection_core.config.check import check_pipeline_config
-
-    from detection_core.config.load import load_pipeline_config
+    from detection_core.config.load import load_checked_config
 
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
-        check_pipeline_config(load_pipeline_config(path), where=path)
+        load_checked_config(path, config_overrides(arguments.overrides))
         return Result(text=f"{path}: a valid pipeline.config", data={"file": path, "valid": True})
 
     from pipeline.dag import build_dag
@@ -64,7 +62,6 @@ def validate(arguments: argparse.Namespace) -> Result:
 
     settings = load_settings(path, arguments.overrides)
     dag = build_dag(settings)
-    check_pipeline_config(load_pipeline_config(settings.model.config), where=settings.model.config)
     rows = [("step", "reads")]
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
     data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}

@@ -71,5 +71,5 @@ def test_an_edge_that_does_not_fit_the_contracts_is_refused(digits_settings, mon
         return dataclasses.replace(step, inputs={**step.inputs, "model": FromStep("example_gen", "examples")})
 
     monkeypatch.setattr(dag, "_evaluator", wrong)
-    with pytest.raises(ValueError, match=r"step evaluator: input model cannot come from example_gen\.examples"):
+    with pytest.raises(ValueError, match="step evaluator: input model cannot come from"):
         build_dag(load_settings(digits_settings))
