@@ -27,8 +27,8 @@ def make_curves(
 ) -> dict[str, Any]:
     """Return what curves.json holds, ready for JSON.
 
-    The curves are COCO's at IoU 0.5; their mean is the class's AP@.50. Counts and confusion hold for the score
-    threshold, a working point that the caller chose.
+    The curves are COCO's at IoU 0.5; their mean is the class's AP@.50. Counts and confusion hold for the
+    score threshold, a working point that the caller chose.
 
     Args:
         images: every image.

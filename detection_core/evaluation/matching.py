@@ -96,11 +96,12 @@ def confusion_matrix(
     """
     place = {label: k for k, label in enumerate(classes)}
     background = len(classes)
-    matrix = np.zeros((background + 1, background + 1), np.int64)
+    matrix: np.ndarray = np.zeros((background + 1, background + 1), np.int64)
     for image, match in zip(images, matches, strict=True):
         truth, found = image.truth, image.detections
         confident = (found.scores >= score_threshold) & (match.found_by != IN_CROWD)
-        true_left, found_left = set(np.flatnonzero(~truth.is_crowd)), set(np.flatnonzero(confident))
+        true_left: set[int] = set(np.flatnonzero(~truth.is_crowd).tolist())
+        found_left: set[int] = set(np.flatnonzero(confident).tolist())
         for d, g in _pairs(match.overlaps):
             if d in found_left and g in true_left:
                 found_left.remove(d)

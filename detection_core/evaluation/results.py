@@ -44,7 +44,8 @@ def iou_px(detected_px: np.ndarray, true_px: np.ndarray, is_crowd: np.ndarray) -
     Returns:
         float64 [D, G], in [0, 1].
     """
-    detected, true = detected_px.astype(np.float64), true_px.astype(np.float64)
+    detected: np.ndarray = detected_px.astype(np.float64)
+    true: np.ndarray = true_px.astype(np.float64)
     low = np.maximum(detected[:, None, :2], true[None, :, :2])
     high = np.minimum(detected[:, None, 2:], true[None, :, 2:])
     shared = np.prod(np.clip(high - low, 0, None), axis=-1)

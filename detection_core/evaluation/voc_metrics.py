@@ -51,8 +51,8 @@ def evaluate_voc(
 ) -> dict[str, float]:
     """Return the mean average precision and each class's own, NaN where there is no object.
 
-    Everingham et al., The Pascal Visual Object Classes Challenge, 2010; the area under the whole curve, as from
-    2010 on. Objects marked difficult need not be found and do no harm when they are.
+    Everingham et al., The Pascal Visual Object Classes Challenge, 2010; the area under the whole curve, as
+    from 2010 on. Objects marked difficult need not be found and do no harm when they are.
 
     Args:
         images: every image once.
@@ -127,11 +127,12 @@ def _match(overlaps: np.ndarray, difficult: np.ndarray, threshold: float) -> tup
         difficult: bool [G].
         threshold: overlap from which a detection may be a hit.
     """
-    counts, hits = np.ones(len(overlaps), bool), np.zeros(len(overlaps), bool)
+    counts: np.ndarray = np.ones(len(overlaps), bool)
+    hits: np.ndarray = np.zeros(len(overlaps), bool)
     if not overlaps.size:
         return counts, hits
     best = overlaps.argmax(axis=1)
-    taken = np.zeros(len(difficult), bool)
+    taken: np.ndarray = np.zeros(len(difficult), bool)
     for d in np.flatnonzero(overlaps.max(axis=1) >= threshold):
         if difficult[best[d]]:
             counts[d] = False

@@ -1,0 +1,40 @@
+"""Evaluator: a detector and examples in, metrics, pictures and a verdict out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from component_specs import EvaluatorJob
+from components._runtime.blessing import write_blessing
+from detection_core.errors import ConfigError
+from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
+
+
+def run(job: EvaluatorJob) -> dict[str, Any]:
+    """Measure the detector and bless it if every threshold holds.
+
+    Returns:
+        Properties of the evaluation artifact.
+    """
+    report = evaluate_examples(
+        model_path=job.model,
+        examples_dir=job.examples,
+        evaluation_dir=job.evaluation,
+        baseline_path=job.baseline,
+        options=EvaluateOptions(
+            split=job.split, thresholds=_thresholds(job.thresholds), pictures=job.pictures
+        ),
+    )
+    write_blessing(job.blessing, report.blessed, report.reasons)
+    return {"blessed": report.blessed, "images": report.images, "split": report.split}
+
+
+def _thresholds(text: str) -> dict[str, Any]:
+    try:
+        thresholds = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"expected a JSON object, found {text!r} ({error})", where="thresholds") from error
+    if not isinstance(thresholds, dict):
+        raise ConfigError(f"expected a JSON object, metric to bounds, found {text!r}", where="thresholds")
+    return thresholds

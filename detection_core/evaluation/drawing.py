@@ -1,0 +1,161 @@
+"""Boxes and labels on images, readable on any background."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+# Hues far apart in a row, so that neighbouring classes differ; from Okabe and Ito's colours for all kinds of
+# colour vision, then more of the same lightness. Further classes start again.
+PALETTE = (
+    (230, 159, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (213, 94, 0), (86, 180, 233),
+    (240, 228, 66), (148, 82, 190), (120, 190, 60), (230, 70, 90), (0, 190, 190), (160, 120, 90),
+)  # fmt: skip
+_DARK, _LIGHT = (20, 20, 20), (255, 255, 255)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelledBox:
+    """A box to draw.
+
+    Attributes:
+        box: ymin, xmin, ymax, xmax, normalised.
+        label: class in [0, C); chooses the colour.
+        text: what to write at it; nothing where empty.
+        dashed: draw the outline dashed, for what does not count.
+    """
+
+    box: tuple[float, float, float, float]
+    label: int
+    text: str = ""
+    dashed: bool = False
+
+
+def class_colour(label: int) -> tuple[int, int, int]:
+    """Return the colour of a class, RGB."""
+    return PALETTE[label % len(PALETTE)]
+
+
+def fit(image: np.ndarray, *, longest: int, smallest: int = 0) -> Image.Image:
+    """Return the image as a picture, made smaller to `longest` or larger to `smallest` pixels.
+
+    Args:
+        image: uint8 [H, W, 3].
+        longest: no side of the picture is longer, pixels.
+        smallest: the longer side of the picture is at least this long, so that text on it can be read.
+    """
+    side = max(image.shape[:2])
+    scale = min(longest, max(smallest, side)) / side
+    picture = Image.fromarray(image)
+    if scale == 1.0:
+        return picture
+    size = tuple(max(1, round(s * scale)) for s in picture.size)
+    return picture.resize(size, Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.BICUBIC)
+
+
+def draw_boxes(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Image:
+    """Return the picture with boxes on it; the first ones lie on top.
+
+    Args:
+        picture: RGB; left as it is.
+        boxes: what to draw; a box may reach beyond the picture.
+    """
+    drawn = picture.copy()
+    draw = ImageDraw.Draw(drawn)
+    width, height = drawn.size
+    size = max(11, round(min(width, height) / 28))
+    for item in reversed(boxes):
+        ymin, xmin, ymax, xmax = item.box
+        left, top, right, bottom = xmin * width, ymin * height, xmax * width, ymax * height
+        _outline(draw, (left, top, right, bottom), item, thickness=max(2, size // 6))
+    for item in reversed(boxes):
+        if item.text:
+            _label(draw, drawn.size, item, size)
+    return drawn
+
+
+def _outline(
+    draw: ImageDraw.ImageDraw, box: tuple[float, float, float, float], item: LabelledBox, thickness: int
+) -> None:
+    left, top, right, bottom = box
+    corners = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
+    colour = class_colour(item.label)
+    if item.dashed:
+        _dashes(draw, corners, colour, thickness)
+        return
+    # A dark line around the coloured one keeps it visible on a background of its own colour.
+    draw.rectangle(corners, outline=_DARK, width=thickness + 2)
+    inner = (corners[0] + 1, corners[1] + 1, corners[2] - 1, corners[3] - 1)
+    if inner[2] > inner[0] and inner[3] > inner[1]:
+        draw.rectangle(inner, outline=colour, width=thickness)
+
+
+def _dashes(
+    draw: ImageDraw.ImageDraw,
+    corners: tuple[float, float, float, float],
+    colour: tuple[int, int, int],
+    thickness: int,
+) -> None:
+    left, top, right, bottom = corners
+    dash = 4 * thickness
+    columns: Sequence[float] = np.arange(left, right, 2 * dash).tolist()
+    rows: Sequence[float] = np.arange(top, bottom, 2 * dash).tolist()
+    for start in columns:
+        for y in (top, bottom):
+            draw.line((start, y, min(start + dash, right), y), fill=colour, width=thickness)
+    for start in rows:
+        for x in (left, right):
+            draw.line((x, start, x, min(start + dash, bottom)), fill=colour, width=thickness)
+
+
+def _label(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox, font_size: int) -> None:
+    """Write the text on a plate of the class's colour, above the box where there is room, inside else."""
+    font = text_font(font_size)
+    left, top, right, bottom = draw.textbbox((0, 0), item.text, font=font)
+    margin = max(2, font_size // 5)
+    plate = (right - left + 2 * margin, bottom - top + 2 * margin)
+    x = min(max(0.0, item.box[1] * size[0]), max(0.0, size[0] - plate[0]))
+    above = item.box[0] * size[1] - plate[1]
+    y = above if above >= 0 else min(max(0.0, item.box[0] * size[1]), max(0.0, size[1] - plate[1]))
+    colour = class_colour(item.label)
+    draw.rectangle((x, y, x + plate[0], y + plate[1]), fill=colour)
+    draw.text((x + margin - left, y + margin - top), item.text, fill=readable_on(colour), font=font)
+
+
+def readable_on(colour: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return near-black or white, whichever reads better on the colour."""
+    red, green, blue = colour
+    return _DARK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else _LIGHT
+
+
+@functools.cache
+def text_font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Return a font that has many scripts' letters: the one in Matplotlib's package, without importing it."""
+    found = importlib.util.find_spec("matplotlib")
+    if found is not None and found.submodule_search_locations:
+        path = os.path.join(found.submodule_search_locations[0], "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
+        if os.path.exists(path):
+            return ImageFont.truetype(path, size)
+    return ImageFont.load_default(size)
+
+
+def side_by_side(pictures: Mapping[str, Image.Image], gap: int = 6) -> Image.Image:
+    """Put pictures of one height next to each other, each under its title."""
+    font = text_font(14)
+    band = 24
+    height = max(p.height for p in pictures.values())
+    width = sum(p.width for p in pictures.values()) + gap * (len(pictures) - 1)
+    sheet = Image.new("RGB", (width, height + band), (32, 34, 38))
+    draw = ImageDraw.Draw(sheet)
+    x = 0
+    for title, picture in pictures.items():
+        draw.text((x + 6, 4), title, fill=(235, 235, 235), font=font)
+        sheet.paste(picture, (x, band))
+        x += picture.width + gap
+    return sheet

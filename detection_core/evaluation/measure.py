@@ -1,0 +1,108 @@
+"""Running detectors over a split, several in one pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from detection_core.data.label_map import LabelMap
+from detection_core.errors import DataError, ModelError
+from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.runner import Runner
+from detection_core.progress import Progress
+from detection_core.structures import ImageDetections, ImageTruth
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What one detector found in a split.
+
+    Attributes:
+        images: ground truth and detections of every image, in their order.
+        seconds_per_image: mean time of one call, the first one left out as it prepares the model.
+    """
+
+    images: tuple[EvaluatedImage, ...]
+    seconds_per_image: float
+
+
+def class_names(label_map: LabelMap) -> dict[int, str]:
+    """Return class in [0, C) to name, gaps of the label map left out."""
+    return {c: label_map.names[c] for c in label_map.classes}
+
+
+def measure(
+    runners: Mapping[str, Runner],
+    truth: Iterable[tuple[np.ndarray, ImageTruth]],
+    label_map: LabelMap,
+    *,
+    job: str = "evaluate",
+    total: int = 0,
+) -> dict[str, Measurement]:
+    """Run every detector on every image; only detections are kept.
+
+    Args:
+        runners: name to detector.
+        truth: images, uint8 [H, W, 3], with their ground truth.
+        label_map: classes of the ground truth.
+        job: name in the progress lines.
+        total: number of images, where it is known.
+
+    Returns:
+        Name to measurement.
+
+    Raises:
+        ModelError: when a detector gives NaN, infinity, or a class that the label map does not have.
+        DataError: when there is no image, or ground truth with a class that the label map does not have.
+    """
+    found: dict[str, list[EvaluatedImage]] = {name: [] for name in runners}
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
+    with Progress(job, total=total, unit="image") as progress:
+        for image, image_truth in truth:
+            _check_truth(image_truth, label_map)
+            for name, runner in runners.items():
+                start = time.perf_counter()
+                detections = runner(image, image_truth.source_id)
+                seconds[name].append(time.perf_counter() - start)
+                kept = _of_known_classes(detections, label_map, runner.path)
+                found[name].append(EvaluatedImage(truth=image_truth, detections=kept))
+            progress.advance()
+    for name, images in found.items():
+        if not images:
+            raise DataError(f"expected images to measure {name} on, found none; choose another split")
+    return {
+        name: Measurement(
+            images=tuple(found[name]),
+            seconds_per_image=float(np.mean(seconds[name][1:] or seconds[name])),
+        )
+        for name in runners
+    }
+
+
+def _check_truth(truth: ImageTruth, label_map: LabelMap) -> None:
+    unknown = set(truth.classes.tolist()) - set(label_map.classes)
+    if unknown:
+        raise DataError(
+            f"expected classes of the label map, found an object with id {min(unknown) + 1}; ingest the data"
+            " with the label map that the detector was trained with",
+            where=truth.source_id,
+        )
+
+
+def _of_known_classes(found: ImageDetections, label_map: LabelMap, path: str) -> ImageDetections:
+    """Drop detections of ids that are gaps in the label map; nothing can be said of them."""
+    if found.classes.size and not 0 <= found.classes.min() <= found.classes.max() < label_map.num_classes:
+        raise ModelError(
+            f"expected classes of the label map, ids 1 to {label_map.num_classes}, found id"
+            f" {found.classes.max() + 1}; measure the detector with the label map it was trained with",
+            where=path,
+        )
+    known = np.isin(found.classes, label_map.classes)
+    if known.all():
+        return found
+    return dataclasses.replace(
+        found, boxes=found.boxes[known], scores=found.scores[known], classes=found.classes[known]
+    )

@@ -1,0 +1,139 @@
+"""The mistakes most worth looking at: confident false positives and large objects that were missed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from detection_core.evaluation.matching import IOU_THRESHOLD, NOT_MATCHED, ImageMatch
+from detection_core.evaluation.results import EvaluatedImage, box_areas, to_px
+
+FALSE_POSITIVE, MISS = "false_positive", "miss"
+# One image full of mistakes should not crowd out the others.
+MOST_OF_AN_IMAGE = 3
+# Below this overlap a detection and an object have nothing to do with each other.
+_TOUCHING = 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """One false positive or miss.
+
+    Attributes:
+        kind: `FALSE_POSITIVE` or `MISS`.
+        image: index of the image.
+        row: the detection's or the object's row.
+        weight: the score of a false positive, the area in pixels of a miss; rows are ranked by it.
+        caption: what happened, for people.
+    """
+
+    kind: str
+    image: int
+    row: int
+    weight: float
+    caption: str
+
+
+def worst_false_positives(
+    images: Sequence[EvaluatedImage],
+    matches: Sequence[ImageMatch],
+    class_names: Mapping[int, str],
+    count: int,
+) -> list[Mistake]:
+    """Return the false positives with the highest scores, at most three an image."""
+    found = [
+        (float(image.detections.scores[row]), i, int(row))
+        for i, (image, match) in enumerate(zip(images, matches, strict=True))
+        for row in np.flatnonzero(match.found_by == NOT_MATCHED)
+    ]
+    return [
+        Mistake(
+            kind=FALSE_POSITIVE,
+            image=i,
+            row=row,
+            weight=score,
+            caption=_explain_false_positive(images[i], matches[i], row, class_names),
+        )
+        for score, i, row in _spread(found, count)
+    ]
+
+
+def largest_misses(
+    images: Sequence[EvaluatedImage],
+    matches: Sequence[ImageMatch],
+    class_names: Mapping[int, str],
+    score_threshold: float,
+    count: int,
+) -> list[Mistake]:
+    """Return the largest objects without a detection of their class, at most three an image.
+
+    Args:
+        images: every image.
+        matches: of each of them.
+        class_names: class in [0, C) to name.
+        score_threshold: detections below it do not count as found.
+        count: how many to return.
+    """
+    found: list[tuple[float, int, int]] = []
+    for i, (image, match) in enumerate(zip(images, matches, strict=True)):
+        hits = match.found_by[image.detections.scores >= score_threshold]
+        missed = ~image.truth.is_crowd
+        missed[hits[hits >= 0]] = False
+        areas = box_areas(to_px(image.truth.boxes, image.truth))
+        found += [(float(areas[row]), i, int(row)) for row in np.flatnonzero(missed)]
+    return [
+        Mistake(
+            kind=MISS,
+            image=i,
+            row=row,
+            weight=area,
+            caption=_explain_miss(images[i], matches[i], row, class_names),
+        )
+        for area, i, row in _spread(found, count)
+    ]
+
+
+def _spread(found: list[tuple[float, int, int]], count: int) -> list[tuple[float, int, int]]:
+    """Take the heaviest, in a fixed order, but few of each image."""
+    taken: list[tuple[float, int, int]] = []
+    of_image: Counter[int] = Counter()
+    for item in sorted(found, key=lambda item: (-item[0], item[1], item[2])):
+        if len(taken) == count:
+            break
+        if of_image[item[1]] < MOST_OF_AN_IMAGE:
+            of_image[item[1]] += 1
+            taken.append(item)
+    return taken
+
+
+def _explain_false_positive(
+    image: EvaluatedImage, match: ImageMatch, row: int, class_names: Mapping[int, str]
+) -> str:
+    label = int(image.detections.classes[row])
+    said = f"{class_names[label]} {image.detections.scores[row]:.2f}"
+    overlaps = match.overlaps[row]
+    if not overlaps.size or overlaps.max() < _TOUCHING:
+        return f"{said}: nothing is there"
+    nearest = int(overlaps.argmax())
+    other, overlap = int(image.truth.classes[nearest]), overlaps[nearest]
+    if other != label:
+        return f"{said}: it is {class_names[other]} (overlap {overlap:.2f})"
+    if overlap >= IOU_THRESHOLD:
+        return f"{said}: a second detection of the same object"
+    return f"{said}: badly placed (overlap {overlap:.2f})"
+
+
+def _explain_miss(image: EvaluatedImage, match: ImageMatch, row: int, class_names: Mapping[int, str]) -> str:
+    label = int(image.truth.classes[row])
+    ymin, xmin, ymax, xmax = to_px(image.truth.boxes[row : row + 1], image.truth)[0]
+    missed = f"{class_names[label]}, {xmax - xmin:.0f} x {ymax - ymin:.0f} px"
+    overlaps = match.overlaps[:, row]
+    near = np.flatnonzero(overlaps >= IOU_THRESHOLD)
+    if not near.size:
+        return f"{missed}: nothing was found there"
+    best = int(near[0])  # detections are by falling score
+    said = f"{class_names[int(image.detections.classes[best])]} {image.detections.scores[best]:.2f}"
+    return f"{missed}: the best there was {said}"

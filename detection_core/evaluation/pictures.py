@@ -1,0 +1,187 @@
+"""Pictures for people: detections beside ground truth, and crops of the worst mistakes."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from detection_core import files
+from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, side_by_side
+from detection_core.evaluation.mistakes import FALSE_POSITIVE, Mistake
+from detection_core.evaluation.results import EvaluatedImage
+from detection_core.structures import ImageDetections, ImageTruth
+
+SIDE_BY_SIDE = "side_by_side"
+INDEX = "index.json"
+_JPEG_QUALITY = 82
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """How pictures look.
+
+    Attributes:
+        longest_px: longer side of a drawn image.
+        smallest_px: images with a shorter longer side are enlarged to this.
+        crop_px: side of a crop.
+        crop_context: how much wider than its box a crop is.
+    """
+
+    longest_px: int = 420
+    smallest_px: int = 320
+    crop_px: int = 190
+    crop_context: float = 2.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PicturePlan:
+    """What to draw, by the image's place in the stream.
+
+    Attributes:
+        side_by_side: indices of images to draw whole.
+        mistakes: mistakes to crop.
+        score_threshold: detections below it are not drawn.
+    """
+
+    side_by_side: tuple[int, ...]
+    mistakes: tuple[Mistake, ...]
+    score_threshold: float
+
+    @property
+    def images(self) -> set[int]:
+        """Every image that is needed."""
+        return {*self.side_by_side, *(m.image for m in self.mistakes)}
+
+
+def spread_evenly(total: int, count: int) -> tuple[int, ...]:
+    """Return `count` indices (or all) spread over `total`, the same ones every time."""
+    if count <= 0 or total <= 0:
+        return ()
+    return tuple(sorted({int(i) for i in np.linspace(0, total - 1, min(count, total)).round()}))
+
+
+def write_pictures(
+    plan: PicturePlan,
+    pixels: Iterable[tuple[np.ndarray, ImageTruth]],
+    images: Sequence[EvaluatedImage],
+    class_names: Mapping[int, str],
+    folder: str,
+    options: PictureOptions | None = None,
+) -> list[dict[str, Any]]:
+    """Draw what is planned as JPEG files and write `index.json` beside them.
+
+    Args:
+        plan: what to draw.
+        pixels: the images once more, uint8 [H, W, 3], in the order of `images`; read as far as needed.
+        images: every image's ground truth and detections.
+        class_names: class in [0, C) to name.
+        folder: where the files go.
+        options: sizes.
+
+    Returns:
+        What `index.json` holds: "kind", "source_id", "caption" and "file" of each picture, as planned.
+    """
+    options = options or PictureOptions()
+    drawn: dict[tuple[str, int, int], dict[str, Any]] = {}
+    left = plan.images
+    for i, (image, _) in enumerate(pixels):
+        if not left:
+            break
+        if i not in left:
+            continue
+        left = left - {i}
+        if i in plan.side_by_side:
+            picture = _draw_both(image, images[i], class_names, plan.score_threshold, options)
+            caption = _describe(images[i], plan.score_threshold)
+            name = f"{SIDE_BY_SIDE}_{i:05d}.jpg"
+            drawn[SIDE_BY_SIDE, i, 0] = _save(picture, folder, SIDE_BY_SIDE, images[i], caption, name)
+        for mistake in (m for m in plan.mistakes if m.image == i):
+            picture = draw_mistake(image, images[i], mistake, class_names, options)
+            name = f"{mistake.kind}_{i:05d}_{mistake.row:03d}.jpg"
+            entry = _save(picture, folder, mistake.kind, images[i], mistake.caption, name)
+            drawn[mistake.kind, i, mistake.row] = entry
+    order = [(SIDE_BY_SIDE, i, 0) for i in plan.side_by_side]
+    order += [(m.kind, m.image, m.row) for m in plan.mistakes]
+    index = [drawn[key] for key in order if key in drawn]
+    files.write_text(files.join(folder, INDEX), json.dumps(index, indent=1) + "\n")
+    return index
+
+
+def jpeg(picture: Image.Image) -> bytes:
+    """Return the picture as a JPEG file."""
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=_JPEG_QUALITY, optimize=True)
+    return stream.getvalue()
+
+
+def _save(
+    picture: Image.Image, folder: str, kind: str, image: EvaluatedImage, caption: str, name: str
+) -> dict[str, Any]:
+    files.write_bytes(files.join(folder, name), jpeg(picture))
+    return {"kind": kind, "source_id": image.truth.source_id, "caption": caption, "file": name}
+
+
+def detection_boxes(
+    found: ImageDetections, class_names: Mapping[int, str], score_threshold: float
+) -> list[LabelledBox]:
+    """Return the boxes to draw for detections from a score on, best first."""
+    return [
+        LabelledBox(box=tuple(box), label=int(label), text=f"{class_names[int(label)]} {score:.2f}")
+        for box, label, score in zip(found.boxes.tolist(), found.classes, found.scores, strict=True)
+        if score >= score_threshold
+    ]
+
+
+def truth_boxes(truth: ImageTruth, class_names: Mapping[int, str]) -> list[LabelledBox]:
+    """Return the boxes to draw for ground truth, crowds dashed."""
+    return [
+        LabelledBox(box=tuple(box), label=int(label), text=class_names[int(label)], dashed=bool(crowd))
+        for box, label, crowd in zip(truth.boxes.tolist(), truth.classes, truth.is_crowd, strict=True)
+    ]
+
+
+def _draw_both(
+    image: np.ndarray,
+    evaluated: EvaluatedImage,
+    class_names: Mapping[int, str],
+    score_threshold: float,
+    options: PictureOptions,
+) -> Image.Image:
+    picture = fit(image, longest=options.longest_px, smallest=options.smallest_px)
+    found = detection_boxes(evaluated.detections, class_names, score_threshold)
+    true = truth_boxes(evaluated.truth, class_names)
+    return side_by_side({"detections": draw_boxes(picture, found), "ground truth": draw_boxes(picture, true)})
+
+
+def _describe(image: EvaluatedImage, score_threshold: float) -> str:
+    found = int((image.detections.scores >= score_threshold).sum())
+    return f"{found} detections, {int((~image.truth.is_crowd).sum())} objects"
+
+
+def draw_mistake(
+    image: np.ndarray,
+    evaluated: EvaluatedImage,
+    mistake: Mistake,
+    class_names: Mapping[int, str],
+    options: PictureOptions,
+) -> Image.Image:
+    """Return a square crop around a mistake, its box drawn without text that would hide it."""
+    source = evaluated.detections if mistake.kind == FALSE_POSITIVE else evaluated.truth
+    box, label = source.boxes[mistake.row], int(source.classes[mistake.row])
+    height, width = image.shape[:2]
+    ymin, xmin, ymax, xmax = (float(v) for v in box * np.array([height, width] * 2, np.float32))
+    # At least some pixels of context around tiny boxes; never more than the image needs.
+    side = min(max((ymax - ymin), (xmax - xmin), 12.0) * options.crop_context, float(max(height, width)))
+    top, left = (ymin + ymax - side) / 2, (xmin + xmax - side) / 2
+    crop = Image.fromarray(image).crop(
+        (round(left), round(top), round(left + side), round(top + side))
+    )  # parts beyond the image are black
+    crop = crop.resize((options.crop_px, options.crop_px), Image.Resampling.BICUBIC)
+    inside = ((ymin - top) / side, (xmin - left) / side, (ymax - top) / side, (xmax - left) / side)
+    return draw_boxes(crop, [LabelledBox(box=inside, label=label)])

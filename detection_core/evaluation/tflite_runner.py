@@ -1,0 +1,187 @@
+"""Running a TensorFlow Lite detector in LiteRT."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core import files
+from detection_core.errors import ModelError
+from detection_core.ops.resampling import resize_pixels
+from detection_core.structures import ImageDetections
+from detection_core.tflite_metadata import read_description
+
+ROLES = ("boxes", "classes", "scores", "count")
+# The post-processing operation's outputs, by what names and places tell in the files that exist. Exports of
+# TensorFlow 2 name the signature's outputs; those of TensorFlow 1 have no signature but name the tensors.
+SIGNATURE_NAMES = {
+    "output_0": "count",
+    "output_1": "scores",
+    "output_2": "classes",
+    "output_3": "boxes",
+    "num_detections": "count",
+    "detection_scores": "scores",
+    "detection_classes": "classes",
+    "detection_boxes": "boxes",
+}
+TENSOR_NAMES = {
+    "TFLite_Detection_PostProcess": "boxes",
+    "TFLite_Detection_PostProcess:1": "classes",
+    "TFLite_Detection_PostProcess:2": "scores",
+    "TFLite_Detection_PostProcess:3": "count",
+}
+# Where neither helps: the place of the only three-dimensional output tells which order it is.
+ORDERS_BY_PLACE_OF_BOXES = {
+    0: ("boxes", "classes", "scores", "count"),
+    1: ("scores", "boxes", "count", "classes"),
+}
+_QUANTIZED = (np.uint8, np.int8)
+
+Check = Callable[..., ImageDetections]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Normalisation:
+    """What the network takes: (pixel - mean) / std, pixels in 0..255.
+
+    Attributes:
+        mean: of each channel, or one for all.
+        std: of each channel, or one for all.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+class TFLiteRunner:
+    """A .tflite detector with the TFLite_Detection_PostProcess operation, run in LiteRT.
+
+    The image is stretched to the network's input as training did, normalised as the file's metadata says, and
+    quantised by the input's own parameters where it takes integers.
+    """
+
+    def __init__(
+        self, path: str, *, check: Check, threads: int = 1, normalisation: Normalisation | None = None
+    ) -> None:
+        """Load the file.
+
+        Args:
+            path: of the file.
+            check: turns padded outputs into detections and refuses what is not a number.
+            threads: of the interpreter.
+            normalisation: None: as the file's metadata says.
+
+        Raises:
+            ModelError: when it is no such file, or there is no metadata and no normalisation was given.
+        """
+        from ai_edge_litert.interpreter import Interpreter
+
+        self.path = path
+        self._check = check
+        content = files.read_bytes(path)
+        if normalisation is None:
+            described = read_description(content, where=path)
+            normalisation = Normalisation(mean=described.mean, std=described.std)
+        self._normalisation = normalisation
+        try:
+            self._interpreter = Interpreter(model_content=content, num_threads=threads)
+            self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise ModelError(
+                f"expected a file that LiteRT runs, found one that it refuses ({str(error).splitlines()[0]});"
+                " export it again",
+                where=path,
+            ) from error
+        self._input = _image_input(self._interpreter.get_input_details(), path)
+        self._outputs = _output_places(self._interpreter, path)
+
+    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+        """Detect objects; see `Runner`."""
+        self._interpreter.set_tensor(self._input["index"], self.prepare(image)[np.newaxis])
+        self._interpreter.invoke()
+        values = {role: self._interpreter.get_tensor(index)[0] for role, index in self._outputs.items()}
+        if np.isfinite(values["classes"]).all() and (values["classes"] != np.rint(values["classes"])).any():
+            raise ModelError(
+                "expected whole numbers as classes, found others: the outputs' order is not known",
+                where=self.path,
+            )
+        count = int(values["count"]) if np.isfinite(values["count"]) else len(values["scores"])
+        # The operation does not clip its boxes to the image, a SavedModel does.
+        boxes = np.clip(values["boxes"], 0.0, 1.0)
+        return self._check(
+            boxes, values["scores"], values["classes"], count, source_id=source_id, where=self.path
+        )
+
+    def prepare(self, image: np.ndarray) -> np.ndarray:
+        """Return what the network takes, [h, w, 3] of its own dtype, for an image uint8 [H, W, 3]."""
+        height, width = (int(side) for side in self._input["shape"][1:3])
+        pixels = np.asarray(resize_pixels(tf.constant(image), tf.constant([height, width])))
+        mean = np.asarray(self._normalisation.mean, np.float32)
+        normalised = (pixels - mean) / np.asarray(self._normalisation.std, np.float32)
+        dtype = self._input["dtype"]
+        if dtype == np.float32:
+            return normalised
+        scale, zero = self._input["quantization"]
+        limits = np.iinfo(dtype)
+        return np.clip(np.rint(normalised / scale + zero), limits.min, limits.max).astype(dtype)
+
+
+def _image_input(details: list[dict[str, Any]], path: str) -> dict[str, Any]:
+    shapes = [tuple(d["shape"].tolist()) for d in details]
+    good = len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][0] == 1 and shapes[0][3] == 3
+    if not good or details[0]["dtype"] not in (np.float32, *_QUANTIZED):
+        found = ", ".join(f"{np.dtype(d['dtype'])}{list(d['shape'])}" for d in details)
+        raise ModelError(
+            f"expected one input [1, height, width, 3] of float32, uint8 or int8, found {found};"
+            " pass a detector exported for one image",
+            where=path,
+        )
+    if details[0]["dtype"] in _QUANTIZED and not details[0]["quantization"][0]:
+        raise ModelError(
+            "expected quantization parameters at the integer input, found none; convert the model again",
+            where=path,
+        )
+    return details[0]
+
+
+def _output_places(interpreter: Any, path: str) -> dict[str, int]:
+    """Return role to tensor index of the four outputs."""
+    details = interpreter.get_output_details()
+    found = (
+        _by_signature(interpreter)
+        or _by_names({d["name"]: d["index"] for d in details}, TENSOR_NAMES)
+        or _by_shapes(details)
+    )
+    dimensions = {d["index"]: len(d["shape"]) for d in details}
+    right = {"boxes": 3, "classes": 2, "scores": 2, "count": 1}
+    if {role: dimensions.get(index) for role, index in found.items()} != right:
+        outputs = ", ".join(f"{d['name']} {list(d['shape'])}" for d in details)
+        raise ModelError(
+            "expected the four outputs of TFLite_Detection_PostProcess (boxes [1, D, 4], classes [1, D],"
+            f" scores [1, D], count [1]), found {outputs}; export the detector with post-processing",
+            where=path,
+        )
+    return found
+
+
+def _by_signature(interpreter: Any) -> dict[str, int]:
+    if not interpreter.get_signature_list():
+        return {}
+    outputs = interpreter.get_signature_runner().get_output_details()
+    return _by_names({name: d["index"] for name, d in outputs.items()}, SIGNATURE_NAMES)
+
+
+def _by_names(indices: Mapping[str, int], table: Mapping[str, str]) -> dict[str, int]:
+    if not indices.keys() <= table.keys():
+        return {}
+    return {table[name]: index for name, index in indices.items()}
+
+
+def _by_shapes(details: list[dict[str, Any]]) -> dict[str, int]:
+    places = [place for place, d in enumerate(details) if len(d["shape"]) == 3]
+    order = ORDERS_BY_PLACE_OF_BOXES.get(places[0]) if len(places) == 1 and len(details) == 4 else None
+    return {role: d["index"] for role, d in zip(order or (), details, strict=False)}

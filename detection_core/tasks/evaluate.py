@@ -1,0 +1,214 @@
+"""The verb `evaluate`: measure a detector, compare it with a baseline, draw pictures, decide."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from detection_core import detector_layout, files
+from detection_core.builders.inputs import iterate_truth
+from detection_core.config.inputs import point_at_examples
+from detection_core.config.label_map import load_label_map, parse_label_map
+from detection_core.config.load import parse_pipeline_config
+from detection_core.data.label_map import LabelMap
+from detection_core.errors import ContractError
+from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
+from detection_core.evaluation.curves import make_curves
+from detection_core.evaluation.eval_report import EvalReport, format_report, reasons_of
+from detection_core.evaluation.matching import best_score_threshold, match_image
+from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics, known_metrics
+from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
+from detection_core.evaluation.pictures import PicturePlan, spread_evenly, write_pictures
+from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.thresholds import judge, parse_thresholds
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.structures import ImageTruth
+
+_LOG = logging.getLogger(__name__)
+
+TruthSource = Callable[[], Iterable[tuple[np.ndarray, ImageTruth]]]
+"""Gives the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
+
+_MODEL, _BASELINE = "model", "baseline"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """What is measured, demanded and drawn.
+
+    Attributes:
+        split: name of the split.
+        thresholds: metric to {"lower_bound", "upper_bound", "min_change"}.
+        pictures: how many images to draw whole, and how many mistakes of each kind to crop.
+        metrics: what to report.
+        images: how many images there are, for the progress lines; 0 where that is not known.
+    """
+
+    split: str = "eval"
+    thresholds: Mapping[str, Any] = MappingProxyType({})
+    pictures: int = 12
+    metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
+    images: int = 0
+
+
+def evaluate(
+    *,
+    model_path: str,
+    truth: TruthSource,
+    label_map: LabelMap,
+    evaluation_dir: str,
+    baseline_path: str = "",
+    options: EvaluateOptions | None = None,
+) -> EvalReport:
+    """Measure a detector and write `metrics.json`, `curves.json` and `pictures/`.
+
+    Only detections are kept in memory. The baseline runs in the same pass, on the same images.
+
+    Args:
+        model_path: a detector folder, a SavedModel or a .tflite file.
+        truth: gives the images and their ground truth.
+        label_map: classes of the ground truth and of the detector.
+        evaluation_dir: folder to make; one that exists is replaced.
+        baseline_path: a detector to compare with; "" for none.
+        options: what is measured, demanded and drawn.
+
+    Raises:
+        ConfigError: for a threshold on a metric that is not measured, naming the nearest.
+        ModelError: when a detector cannot be run or gives what is not a number.
+        DataError: when there is no image.
+    """
+    options = options or EvaluateOptions()
+    names = class_names(label_map)
+    thresholds = parse_thresholds(options.thresholds, known_metrics(options.metrics, names), "thresholds")
+    note = _why_not_comparable(baseline_path, label_map) if baseline_path else ""
+    paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
+    runners = {name: load_runner(path) for name, path in paths.items()}
+    measured = measure(runners, truth(), label_map, total=options.images)
+
+    coco = {name: evaluate_coco(m.images, names) for name, m in measured.items()}
+    wanted = [t.metric for t in thresholds]
+    metrics = {
+        name: compute_metrics(m.images, coco[name], names, options.metrics, wanted)
+        for name, m in measured.items()
+    }
+    verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE))
+    report = EvalReport(
+        split=options.split,
+        images=len(measured[_MODEL].images),
+        metrics=metrics[_MODEL],
+        baseline=metrics.get(_BASELINE),
+        thresholds=verdicts,
+        blessed=all(v.passed for v in verdicts),
+        reasons=(*((note,) if note else ()), *reasons_of(verdicts)),
+        seconds_per_image=measured[_MODEL].seconds_per_image,
+    )
+    with files.atomic_dir(evaluation_dir) as folder:
+        _write_details(folder, measured[_MODEL].images, coco[_MODEL], names, truth, options.pictures)
+        files.write_text(files.join(folder, "metrics.json"), format_report(report))
+    _LOG.info("evaluate | %s: %s", "blessed" if report.blessed else "not blessed", "; ".join(report.reasons))
+    return report
+
+
+def evaluate_examples(
+    *,
+    model_path: str,
+    examples_dir: str,
+    evaluation_dir: str,
+    baseline_path: str = "",
+    options: EvaluateOptions | None = None,
+) -> EvalReport:
+    """Measure a detector on a split of ingested examples, as its own config's `eval_config` says.
+
+    Args:
+        model_path: as in `evaluate`.
+        examples_dir: what ExampleGen wrote.
+        evaluation_dir: as in `evaluate`.
+        baseline_path: as in `evaluate`.
+        options: the split, thresholds and pictures; what is reported comes from the config.
+
+    Raises:
+        DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
+    """
+    options = options or EvaluateOptions()
+    config = point_at_examples(_own_config(model_path), examples_dir, eval_split=options.split)
+    label_map = load_label_map(config.eval_input_reader[0].label_map_path)
+    metrics = MetricOptions(
+        sets=tuple(config.eval_config.metrics_set),
+        per_category=config.eval_config.include_metrics_per_category,
+        all_per_category=config.eval_config.all_metrics_per_category,
+    )
+    return evaluate(
+        model_path=model_path,
+        truth=lambda: iterate_truth(config, label_map=label_map),
+        label_map=label_map,
+        evaluation_dir=evaluation_dir,
+        baseline_path=baseline_path,
+        options=dataclasses.replace(
+            options, metrics=metrics, images=count_images(examples_dir, options.split)
+        ),
+    )
+
+
+def count_images(examples_dir: str, split: str) -> int:
+    """Return how many images a split has as the dataset card says, 0 where there is no card."""
+    path = files.join(examples_dir, "dataset_card.json")
+    if not files.exists(path):
+        return 0
+    return int(json.loads(files.read_text(path)).get("splits", {}).get(split, {}).get("images", 0))
+
+
+def _own_config(model_path: str) -> TrainEvalPipelineConfig:
+    """Return the config inside a detector folder; an empty one for a file or a SavedModel of others."""
+    if not files.is_dir(model_path):
+        return TrainEvalPipelineConfig()
+    path = detector_layout.extra_file(model_path, detector_layout.PIPELINE_CONFIG)
+    if not files.exists(path):
+        return TrainEvalPipelineConfig()
+    return parse_pipeline_config(files.read_text(path), path)
+
+
+def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
+    """Return "" where the baseline has the same classes; a detector of other classes is no measure."""
+    if not files.is_dir(baseline_path):
+        return ""
+    try:
+        text = detector_layout.read_extra(baseline_path, detector_layout.LABEL_MAP)
+    except ContractError:  # a SavedModel of others: nothing is known of its classes but what it detects
+        return ""
+    other = class_names(parse_label_map(text, baseline_path))
+    if other == class_names(label_map):
+        return ""
+    note = "not compared with the baseline, which knows other classes: " + ", ".join(list(other.values())[:8])
+    _LOG.warning("evaluate | %s (%s)", note, baseline_path)
+    return note
+
+
+def _write_details(
+    folder: str,
+    images: Sequence[EvaluatedImage],
+    coco: CocoResult,
+    names: Mapping[int, str],
+    truth: TruthSource,
+    pictures: int,
+) -> None:
+    matches = [match_image(image) for image in images]
+    threshold = best_score_threshold(images, matches)
+    curves = make_curves(images, matches, coco, threshold)
+    files.write_text(files.join(folder, "curves.json"), json.dumps(curves, allow_nan=False) + "\n")
+    plan = PicturePlan(
+        side_by_side=spread_evenly(len(images), pictures),
+        mistakes=(
+            *worst_false_positives(images, matches, names, pictures),
+            *largest_misses(images, matches, names, threshold, pictures),
+        ),
+        score_threshold=threshold,
+    )
+    write_pictures(plan, truth(), images, names, files.join(folder, "pictures"))

@@ -1,0 +1,137 @@
+"""The verb `predict`: detect objects in image files and draw their boxes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from detection_core import detector_layout, files
+from detection_core.config.label_map import load_label_map
+from detection_core.data.image_header import check_size
+from detection_core.errors import DataError, DetectionError
+from detection_core.evaluation.drawing import draw_boxes, fit
+from detection_core.evaluation.measure import class_names
+from detection_core.evaluation.pictures import detection_boxes, jpeg
+from detection_core.evaluation.runner import load_runner
+from detection_core.progress import Progress
+from detection_core.structures import ImageDetections
+from detection_core.tflite_metadata import read_description
+
+_LOG = logging.getLogger(__name__)
+
+LONGEST_PX, SMALLEST_PX = 1600, 320
+
+
+def predict(
+    model_path: str, image_paths: Sequence[str], output_dir: str, min_score: float = 0.5
+) -> list[dict[str, Any]]:
+    """Detect objects in images, write a picture and a JSON file of each.
+
+    An image that cannot be used is reported and the others go on.
+
+    Args:
+        model_path: a detector folder, a SavedModel or a .tflite file.
+        image_paths: JPEG, PNG or other files that Pillow reads.
+        output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing.
+        min_score: detections below it are left out.
+
+    Returns:
+        An entry an image, as in its JSON file: "image", "height", "width", "detections" (each with "class",
+        "name", "score", "box" [ymin, xmin, ymax, xmax] normalised) and "picture"; or "image" and "error".
+
+    Raises:
+        ModelError: when the model cannot be run.
+        DataError: when not one of the images could be used.
+    """
+    runner = load_runner(model_path)
+    names = _names(model_path)
+    files.make_dirs(output_dir)
+    results: list[dict[str, Any]] = []
+    taken: set[str] = set()
+    with Progress("predict", total=len(image_paths), unit="image") as progress:
+        for path in image_paths:
+            try:
+                image = read_image(path)
+            except DataError as error:
+                _LOG.warning("predict | %s", error)
+                results.append({"image": path, "error": error.message})
+            else:
+                found = runner(image, path)
+                stem = files.join(output_dir, _free_name(path, taken))
+                results.append(_write(image, found, names, stem, min_score))
+            progress.advance()
+    failed = [r for r in results if "error" in r]
+    if failed and len(failed) == len(results):
+        raise DataError(failed[0]["error"], where=failed[0]["image"])
+    return results
+
+
+def read_image(path: str) -> np.ndarray:
+    """Read an image file upright, as its EXIF orientation says.
+
+    Returns:
+        uint8 [H, W, 3], RGB.
+
+    Raises:
+        DataError: when the file is missing, no image, damaged, or too large to be meant.
+    """
+    try:
+        with files.open_file(path, "rb") as stream, Image.open(stream) as picture:
+            check_size(picture.height, picture.width)
+            return np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
+    except DetectionError as error:
+        raise DataError(error.message, where=path) from error
+    except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"expected an image, found a file that is not ({error})", where=path) from error
+
+
+def _names(model_path: str) -> dict[int, str]:
+    """Return class to name from what lies beside the model; none where it says nothing."""
+    if files.is_dir(model_path):
+        path = detector_layout.extra_file(model_path, detector_layout.LABEL_MAP)
+        return class_names(load_label_map(path)) if files.exists(path) else {}
+    return dict(enumerate(read_description(files.read_bytes(model_path), where=model_path).labels))
+
+
+def _free_name(path: str, taken: set[str]) -> str:
+    """Return the file's name without its ending, numbered where two folders have the same name."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    name, number = stem, 1
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}"
+    taken.add(name)
+    return name
+
+
+def _write(
+    image: np.ndarray, found: ImageDetections, names: dict[int, str], stem: str, min_score: float
+) -> dict[str, Any]:
+    names = {int(c): str(int(c) + 1) for c in found.classes} | names
+    picture = fit(image, longest=LONGEST_PX, smallest=SMALLEST_PX)
+    drawn = draw_boxes(picture, detection_boxes(found, names, min_score))
+    files.write_bytes(f"{stem}.jpg", jpeg(drawn))
+    result = {
+        "image": found.source_id,
+        "height": image.shape[0],
+        "width": image.shape[1],
+        "detections": [
+            {
+                "class": int(label) + 1,
+                "name": names[int(label)],
+                "score": round(float(score), 5),
+                "box": [round(float(v), 5) for v in box],
+            }
+            for box, score, label in zip(found.boxes, found.scores, found.classes, strict=True)
+            if score >= min_score
+        ],
+        "picture": f"{stem}.jpg",
+    }
+    files.write_text(f"{stem}.json", json.dumps(result, indent=1) + "\n")
+    return result
