@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from detection_core.data.records import read_records
 
+# Any number but 0, which tf.data takes for "none".
+_GRAPH_SEED = 1
 # Keeps the streams of neighbouring seeds apart: epoch e of seed s must not be epoch e + 1 of seed s - 1.
 _SEED_STRIDE = 1_000_003
 
@@ -85,6 +87,8 @@ def shuffled_epochs(
     """
 
     def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+        # This function's graph only: shuffle would otherwise mix in whatever tf.random.set_seed was given.
+        tf.compat.v1.set_random_seed(_GRAPH_SEED)
         stream = tf.constant(seed * _SEED_STRIDE, tf.int64) + epoch
         elements = epoch_elements(tf.stack([stream, -1]))
         if options.shuffle:

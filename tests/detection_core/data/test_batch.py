@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.data.batch import batched, network_input, pad_objects
+from detection_core.data.decode import DecodedExample, drop_unusable_objects
+from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
+from detection_core.structures import Batch, GroundTruth, Sample
+from tests.detection_core.golden_cases import GoldenCase, load_cases
+
+CASES = load_cases(__file__, "input_transform")
+# The golden cases were made with 8 x 8 inputs that keep the aspect ratio.
+RESIZER = KeepAspectRatioResizer(min_dimension=8, max_dimension=8, pad_to_max_dimension=True)
+
+
+def _sample(case: GoldenCase) -> Sample:
+    boxes = case.inputs["groundtruth_boxes"]
+    count = len(boxes)
+    masks = case.inputs.get("groundtruth_instance_masks", np.zeros((count, 0, 0)))
+    truth = GroundTruth(
+        boxes=tf.constant(boxes),
+        classes=tf.constant(case.inputs["groundtruth_classes"] - 1),
+        weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),
+        is_crowd=tf.zeros([count], tf.bool),
+        area=tf.zeros([count]),
+        valid=tf.ones([count], tf.bool),
+        masks=tf.constant(masks.astype(np.uint8)),
+    )
+    sample = Sample(tf.constant(case.inputs["image"]), truth, tf.constant("7"))
+    return drop_unusable_objects(DecodedExample(sample, tf.zeros([count], tf.bool))).sample
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_golden(name: str) -> None:
+    case = CASES[name]
+    expected, max_boxes = case.outputs, case.params["max_num_boxes"] or 6
+    size = tf.constant(case.inputs["original_image_spatial_shape"])
+    images, truth = network_input(_sample(case), resizer=RESIZER, max_boxes=max_boxes, original_size=size)
+    # The cases' model maps pixels 0..255 to -1..1 after resizing.
+    np.testing.assert_allclose(images.pixels * 2 / 255 - 1, expected["image"], rtol=1e-5, atol=1e-5)
+    assert images.true_sizes.numpy().tolist() == expected["true_image_shape"][:2].tolist()
+    assert images.original_sizes.numpy().tolist() == expected["original_image_spatial_shape"].tolist()
+    count = int(expected["num_groundtruth_boxes"])
+    assert truth.valid.numpy().tolist() == [i < count for i in range(max_boxes)]
+    rows = len(expected["groundtruth_boxes"])
+    np.testing.assert_allclose(truth.boxes[:rows], expected["groundtruth_boxes"], rtol=1e-5, atol=1e-6)
+    one_hot = tf.one_hot(truth.classes, 4) * np.asarray(truth.valid, np.float32)[:, None]
+    np.testing.assert_array_equal(one_hot[:rows], expected["groundtruth_classes"])
+    for key, values in (("groundtruth_weights", truth.weights), ("groundtruth_instance_masks", truth.masks)):
+        if key in expected:
+            np.testing.assert_allclose(values[:rows], expected[key], err_msg=key)
+
+
+def test_padded_rows_are_zero_in_every_field() -> None:
+    padded = pad_objects(_sample(CASES["weights_confidences"]).truth, 5)
+    for name, field in padded._asdict().items():
+        assert field.shape[0] == 5
+        assert not np.asarray(field)[3:].any(), name
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_batches_of_one_size_are_static(masks: bool) -> None:
+    case = CASES["masks" if masks else "basic"]
+    samples = tf.data.Dataset.from_tensors(_sample(case)).repeat(4)
+
+    def element(sample: Sample) -> Batch:
+        resizer = FixedShapeResizer(height=8, width=8)
+        return network_input(sample, resizer=resizer, max_boxes=4, original_size=tf.shape(sample.image)[:2])
+
+    batches = batched(samples.map(element), 2, drop_remainder=True)
+    assert all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(batches.element_spec))
+    assert batches.element_spec.truth.masks.shape == ([2, 4, 8, 8] if masks else [2, 4, 0, 0])
+
+
+def test_images_of_several_sizes_are_padded_to_the_largest() -> None:
+    sample = _sample(CASES["basic"])
+    turned = sample._replace(image=tf.transpose(sample.image, [1, 0, 2]))
+    elements = [
+        network_input(s, resizer=IdentityResizer(), max_boxes=3, original_size=tf.shape(s.image)[:2])
+        for s in (sample, turned)
+    ]
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter(elements),
+        output_signature=tf.nest.map_structure(
+            lambda a, b: tf.TensorSpec(
+                [x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)], a.dtype
+            ),
+            *elements,
+        ),
+    )
+    (batch,) = batched(dataset, 2, drop_remainder=True)
+    assert batch.images.pixels.shape == (2, 9, 9, 3)
+    assert batch.images.true_sizes.numpy().tolist() == [[6, 9], [9, 6]]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.data.decode import (
+    DecodeOptions,
+    class_text_table,
+    decode_example,
+    drop_unusable_objects,
+)
+from detection_core.data.label_map import LabelMapItem
+from tests.detection_core.data.record_files import example, image_bytes
+from tests.detection_core.golden_cases import load_cases
+
+CASES = load_cases(__file__, "tf_example_decoder")
+ITEMS = [
+    LabelMapItem(id=1, name="cat", display_name="Cat"),
+    LabelMapItem(id=2, name="dog", display_name="Dog"),
+    LabelMapItem(id=5, name="bird", display_name="Bird"),
+]
+FLAGS = {"groundtruth_area": "area", "groundtruth_is_crowd": "is_crowd", "groundtruth_weights": "weights"}
+
+
+def _decoded(name: str):
+    case = CASES[name]
+    options = case.params["options"]
+    table = class_text_table(ITEMS) if options.get("label_map") else None
+    masks = options.get("instance_mask_type", "")
+    record = case.inputs["example"].tobytes()
+    return decode_example(tf.constant(record), table=table, options=DecodeOptions(masks=masks))
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_golden(name: str) -> None:
+    expected, (sample, difficult) = CASES[name].outputs, _decoded(name)
+    truth, count = sample.truth, len(expected["groundtruth_boxes"])
+    np.testing.assert_array_equal(sample.image, expected["image"])
+    assert sample.source_id == CASES[name].params["decoded_strings"]["source_id"]
+    np.testing.assert_allclose(truth.boxes, expected["groundtruth_boxes"], atol=1e-6)
+    np.testing.assert_array_equal(truth.classes + 1, expected["groundtruth_classes"])
+    # The reference leaves a missing flag out; here it is False or 0 for every object.
+    for key, field in FLAGS.items():
+        stored = expected[key] if len(expected[key]) else np.zeros(count)
+        np.testing.assert_allclose(np.float32(getattr(truth, field)), np.float32(stored), err_msg=field)
+    stored = expected["groundtruth_difficult"]
+    np.testing.assert_array_equal(difficult, stored > 0 if len(stored) else np.zeros(count, bool))
+    assert {len(field) for field in truth} == {count}
+
+
+@pytest.mark.parametrize("name", ["masks_numerical", "masks_png", "masks_png_255"])
+def test_golden_masks(name: str) -> None:
+    masks = _decoded(name).sample.truth.masks
+    assert masks.dtype == tf.uint8
+    np.testing.assert_array_equal(masks, CASES[name].outputs["groundtruth_instance_masks"])
+
+
+def test_objects_without_a_mask_have_an_empty_one() -> None:
+    masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
+    assert masks.shape == (2, 6, 9) and not masks.any()
+
+
+def test_a_text_that_two_classes_claim_is_the_larger_id() -> None:
+    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
+    assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1]
+
+
+def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped() -> None:
+    sides = {
+        f"image/object/bbox/{side}": [value, float("nan") if side == "ymax" else value, value, value]
+        for side, value in {"ymin": 0.1, "xmin": 0.2, "ymax": 0.5, "xmax": 0.6}.items()
+    }
+    record = example(
+        {
+            "image/encoded": [image_bytes(4, 5, kind="JPEG")],
+            "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
+            "image/object/difficult": [0, 1, 0, 1],
+            **sides,
+        }
+    )
+    sample, difficult = drop_unusable_objects(
+        decode_example(tf.constant(record), table=class_text_table(ITEMS))
+    )
+    assert sample.image.shape == (4, 5, 3)
+    assert sample.truth.classes.numpy().tolist() == [0, 4]
+    assert difficult.numpy().tolist() == [False, True]
+    assert sample.truth.masks.shape == (2, 0, 0)
+
+
+def test_masks_that_are_not_asked_for_have_no_size_in_a_graph() -> None:
+    decode = tf.function(decode_example, input_signature=[tf.TensorSpec([], tf.string)])
+    assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from detection_core.data.decode import decode_example
+from detection_core.data.records import (
+    check_readable,
+    check_records,
+    count_records,
+    expand_patterns,
+    naming_bad_records,
+    read_records,
+)
+from detection_core.errors import DataError
+from tests.detection_core.data.record_files import example, image_bytes, write_records
+
+RECORDS = [b"one", b"", b"three" * 100]
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
+def test_records_are_counted_and_read_compressed_or_not(tmp_path: Path, name: str) -> None:
+    path = write_records(tmp_path / name, RECORDS)
+    assert count_records(path) == check_records(path) == 3
+    assert list(read_records(tf.constant(path)).as_numpy_iterator()) == RECORDS
+
+
+def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
+    assert count_records(write_records(tmp_path / "a.tfrecord", [])) == 0
+
+
+def test_patterns_keep_their_order_and_name_each_file_once(tmp_path: Path) -> None:
+    paths = [write_records(tmp_path / name, RECORDS) for name in ("b-1", "a-1", "a-2")]
+    found = expand_patterns([paths[0], str(tmp_path / "a-*"), str(tmp_path / "*-1")])
+    assert found == [paths[0], paths[1], paths[2]]
+
+
+def test_no_pattern_and_no_file_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^reader: .*no pattern; set input_path"):
+        expand_patterns([], where="reader")
+    with pytest.raises(DataError, match=r"none for '.*missing-\?'; correct input_path"):
+        expand_patterns([str(tmp_path / "missing-?")], where="reader")
+
+
+def test_a_flipped_bit_is_found_by_its_checksum(tmp_path: Path) -> None:
+    path = Path(write_records(tmp_path / "a.tfrecord", RECORDS))
+    data = bytearray(path.read_bytes())
+    data[-10] ^= 1
+    path.write_bytes(data)
+    assert count_records(str(path)) == 3
+    with pytest.raises(DataError, match=r"a\.tfrecord, record 2: .*record 2 damaged"):
+        check_records(str(path))
+
+
+@pytest.mark.parametrize("kept", [5, 14, 40])
+def test_a_cut_file_is_found_without_reading_its_data(tmp_path: Path, kept: int) -> None:
+    path = Path(write_records(tmp_path / "a.tfrecord", RECORDS))
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(DataError, match="the file ends inside it"):
+        count_records(str(path))
+
+
+def test_a_compressed_file_with_another_name_is_explained(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord.gz", RECORDS)
+    renamed = Path(path).rename(tmp_path / "a.tfrecord")
+    with pytest.raises(DataError, match=r"must end in \.gz"):
+        count_records(str(renamed))
+
+
+def test_an_image_that_does_not_decode_is_named(tmp_path: Path) -> None:
+    good = example({"image/encoded": [image_bytes(3, 3)]})
+    path = write_records(tmp_path / "a.tfrecord", [good, example({"image/encoded": [b"nothing"]})])
+    with pytest.raises(DataError, match=r"a\.tfrecord, record 1: .*does not decode"):
+        check_readable(path, decode_example)
+
+
+def test_errors_that_no_record_explains_are_left_alone(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [example({"image/encoded": [image_bytes(3, 3)]})])
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError, match="of the model"),
+        naming_bad_records([path], decode_example),
+    ):
+        raise tf.errors.InvalidArgumentError(None, None, "of the model")

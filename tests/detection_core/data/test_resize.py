@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.builders.image_resizer import build_image_resizer
+from detection_core.data.resize import KeepAspectRatioResizer, PadToMultipleResizer
+from detection_core.protos import image_resizer_pb2
+from tests.detection_core.golden_cases import load_cases
+
+CASES = load_cases(__file__, "image_resizers")
+RESIZED = [name for name, case in CASES.items() if "image" in case.outputs]
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_golden(name: str) -> None:
+    case = CASES[name]
+    resizer = build_image_resizer(text_format.Parse(case.config, image_resizer_pb2.ImageResizer()))
+    masks = tf.constant(case.inputs["masks"].astype(np.uint8))
+    found = resizer(tf.constant(case.inputs["image"]), masks)
+    np.testing.assert_allclose(found.image, case.outputs["image"], rtol=1e-4, atol=1e-2)
+    np.testing.assert_array_equal(found.masks, case.outputs["masks"])
+    assert found.true_size.numpy().tolist() == case.outputs["true_shape"][:2].tolist()
+    for static, actual in zip(resizer.static_shape, found.image.shape, strict=True):
+        assert static in (None, actual)
+
+
+def test_golden_sizes_of_kept_aspect_ratios() -> None:
+    for height, width, low, high, pads, out_h, out_w, true_h, true_w in (
+        CASES["keep_aspect_ratio_shape_table"].outputs["rows"].tolist()
+    ):
+        resizer = KeepAspectRatioResizer(
+            min_dimension=low, max_dimension=high, pad_to_max_dimension=bool(pads)
+        )
+        found = resizer(tf.zeros([height, width, 3]), tf.zeros([0, 0, 0], tf.uint8))
+        assert found.image.shape[:2] == (out_h, out_w)
+        assert found.true_size.numpy().tolist() == [true_h, true_w]
+
+
+def test_bytes_and_floats_give_the_same() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (9, 14, 3), dtype=np.uint8)
+    none = tf.zeros([0, 0, 0], tf.uint8)
+    for name in RESIZED:
+        if name.endswith("landscape"):
+            resizer = build_image_resizer(
+                text_format.Parse(CASES[name].config, image_resizer_pb2.ImageResizer())
+            )
+            from_bytes, from_floats = (
+                resizer(tf.constant(image), none),
+                resizer(tf.constant(image, tf.float32), none),
+            )
+            np.testing.assert_array_equal(from_bytes.image, from_floats.image)
+
+
+def test_values_that_no_image_fits_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"min_dimension \(12\)"):
+        KeepAspectRatioResizer(min_dimension=12, max_dimension=6)
+    with pytest.raises(ValueError, match="3 values or none, found 2"):
+        KeepAspectRatioResizer(per_channel_pad_value=(1.0, 2.0))
+    with pytest.raises(ValueError, match="above 0, found -4"):
+        PadToMultipleResizer(multiple=-4)
