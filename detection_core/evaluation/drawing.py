@@ -129,9 +129,11 @@ def _label(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox, 
 
 
 def readable_on(colour: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Return near-black or white, whichever reads better on the colour."""
-    red, green, blue = colour
-    return _DARK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else _LIGHT
+    """Return near-black or white, whichever has more contrast with the colour."""
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in colour)]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    # Where the contrast ratios of WCAG 2 with white and with near-black (luminance 0.007) are equal.
+    return _DARK if luminance > 0.195 else _LIGHT
 
 
 @functools.cache

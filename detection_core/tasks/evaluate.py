@@ -6,7 +6,6 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ class EvaluateOptions:
     """
 
     split: str = "eval"
-    thresholds: Mapping[str, Any] = MappingProxyType({})
+    thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     pictures: int = 12
     metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
     images: int = 0

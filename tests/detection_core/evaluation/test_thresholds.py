@@ -78,6 +78,6 @@ def test_all_demands_on_a_metric_are_judged():
     ],
 )
 def test_mistakes_in_settings(spec, message):
-    with pytest.raises(ConfigError, match="settings.yaml") as error:
+    with pytest.raises(ConfigError, match=r"settings\.yaml") as error:
         parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
     assert message in str(error.value)

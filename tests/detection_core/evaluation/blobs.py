@@ -1,0 +1,67 @@
+"""Scenes with one bright square each, and a SavedModel that really finds it."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.structures import ImageTruth
+from tests.detection_core.evaluation.images import make_truth
+
+
+def scenes(count=6, seed=0) -> list[tuple[np.ndarray, ImageTruth]]:
+    """Dark images, a bright red (class 0) or green (class 1) square in most; every fourth is empty."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(count):
+        height, width = int(rng.integers(60, 120)), int(rng.integers(60, 120))
+        image = rng.integers(0, 60, (height, width, 3)).astype(np.uint8)
+        boxes, labels = [], []
+        if i % 4 != 3:
+            side, label = int(rng.integers(15, 30)), i % 2
+            top, left = int(rng.integers(0, height - side)), int(rng.integers(0, width - side))
+            image[top : top + side, left : left + side, label] = 255
+            boxes.append([top / height, left / width, (top + side) / height, (left + side) / width])
+            labels.append(label)
+        truth = make_truth(boxes, labels, height=height, width=width, source_id=f"scene {i}")
+        made.append((image, truth))
+    return made
+
+
+class BlobDetector(tf.Module):
+    """Boxes the pixels brighter than 200 of each of the first two channels, score 0.9.
+
+    Args:
+        score: of its detections; NaN for a broken detector.
+        shift: moves boxes down and right by this part of the image, for a worse detector.
+        first_class: id of the first class.
+    """
+
+    def __init__(self, score=0.9, shift=0.0, first_class=1.0):
+        super().__init__()
+        self.score, self.shift, self.first_class = score, shift, first_class
+
+    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8, name="input_tensor")])
+    def serve(self, input_tensor):
+        size = tf.cast(tf.shape(input_tensor)[1:3], tf.float32)
+        boxes, scores = [], []
+        for channel in (0, 1):
+            where = tf.cast(tf.where(input_tensor[0, :, :, channel] > 200), tf.float32)
+            there = tf.shape(where)[0] > 0
+            where = tf.concat([where, tf.zeros([tf.cast(~there, tf.int32), 2])], 0)
+            low, high = tf.reduce_min(where, 0), tf.reduce_max(where, 0) + 1.0
+            boxes.append(tf.concat([low / size, high / size], 0) + self.shift)
+            scores.append(tf.where(there, self.score, 0.0))
+        order = tf.argsort(tf.stack(scores), direction="DESCENDING")
+        scores = tf.gather(tf.stack(scores), order)
+        return {
+            "detection_boxes": tf.gather(tf.stack(boxes), order)[tf.newaxis],
+            "detection_scores": scores[tf.newaxis],
+            "detection_classes": (tf.cast(order, tf.float32) + self.first_class)[tf.newaxis],
+            "num_detections": tf.reduce_sum(tf.cast(scores != 0, tf.float32))[tf.newaxis],
+        }
+
+
+def save(detector: tf.Module, path) -> str:
+    tf.saved_model.save(detector, str(path), signatures={"serving_default": detector.serve})
+    return str(path)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from detection_core.evaluation.drawing import (
+    PALETTE,
+    LabelledBox,
+    class_colour,
+    draw_boxes,
+    fit,
+    readable_on,
+    side_by_side,
+)
+
+
+def contrast(a, b):
+    """Contrast ratio of WCAG 2."""
+
+    def luminance(colour):
+        parts = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in np.array(colour) / 255]
+        return float(np.dot(parts, (0.2126, 0.7152, 0.0722)))
+
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("colour", PALETTE)
+def test_text_can_be_read_on_every_colour(colour):
+    assert contrast(colour, readable_on(colour)) >= 3.9
+
+
+def test_colours_differ_and_repeat():
+    assert len(set(PALETTE)) == len(PALETTE)
+    assert class_colour(3) == class_colour(3 + len(PALETTE))
+
+
+def test_the_outline_lies_on_the_box():
+    picture = Image.new("RGB", (200, 100), (255, 255, 255))
+    drawn = np.asarray(draw_boxes(picture, [LabelledBox(box=(0.2, 0.25, 0.8, 0.75), label=1)]))
+    changed = np.argwhere((drawn != 255).any(-1))
+    assert changed.min(0).tolist() == [20, 50]
+    assert changed.max(0).tolist() == [80, 150]
+    assert (drawn[40:60, 70:130] == 255).all()  # the object itself stays visible
+    assert (np.asarray(picture) == 255).all()
+    assert (drawn == np.array(class_colour(1))).all(-1).sum() > 300
+
+
+@pytest.mark.parametrize(
+    "box", [(0, 0, 0.1, 0.1), (0.9, 0.9, 1, 1), (-0.5, -0.5, 1.5, 1.5), (0.5, 0.5, 0.5, 0.5), (0, 0, 1, 1)]
+)
+@pytest.mark.parametrize("dashed", [True, False])
+def test_labels_stay_inside_the_picture(box, dashed):
+    picture = Image.new("RGB", (200, 150))
+    bare = draw_boxes(picture, [LabelledBox(box=box, label=0, dashed=dashed)])
+    text = draw_boxes(picture, [LabelledBox(box=box, label=0, text="kässe 0.93", dashed=dashed)])
+    plate = (np.asarray(text) == np.array(class_colour(0))).all(-1).sum()
+    assert plate - (np.asarray(bare) == np.array(class_colour(0))).all(-1).sum() > 300
+
+
+def test_sizes():
+    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
+    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
+    assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
+    sheet = side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
+    assert sheet.size == (85, 64)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from_names
+from detection_core.errors import DataError, ModelError
+from detection_core.evaluation.measure import measure
+from tests.detection_core.evaluation.blobs import scenes
+from tests.detection_core.evaluation.images import make_detections
+
+
+class Fixed:
+    """Finds the same in every image."""
+
+    path = "fixed"
+
+    def __init__(self, classes):
+        self.classes = classes
+
+    def __call__(self, image, source_id=""):
+        return make_detections(
+            np.tile([0.0, 0, 1, 1], (len(self.classes), 1)),
+            [0.5] * len(self.classes),
+            self.classes,
+            source_id,
+        )
+
+
+LABELS = label_map_from_names(["red", "green"])
+
+
+def test_several_detectors_in_one_pass():
+    images = scenes(5)
+    passes = []
+
+    def once():
+        passes.append(1)
+        yield from images
+
+    measured = measure({"a": Fixed([0]), "b": Fixed([1, 0])}, once(), LABELS)
+    assert len(passes) == 1
+    assert [i.truth.source_id for i in measured["a"].images] == [t.source_id for _, t in images]
+    assert [i.detections.source_id for i in measured["b"].images] == [t.source_id for _, t in images]
+    assert all(len(i.detections.classes) == 2 for i in measured["b"].images)
+    assert measured["a"].seconds_per_image > 0
+
+
+def test_unknown_classes_are_refused():
+    with pytest.raises(ModelError, match="ids 1 to 2, found id 3"):
+        measure({"a": Fixed([2])}, scenes(1), LABELS)
+    with pytest.raises(DataError, match=r"scene 1: .*found an object with id 2"):
+        measure({"a": Fixed([])}, scenes(2), label_map_from_names(["red"]))
+
+
+def test_ids_that_the_label_map_leaves_out_are_dropped():
+    gap = LabelMap(items=(LabelMapItem(id=1, name="red"), LabelMapItem(id=3, name="green")))
+    measured = measure({"a": Fixed([0, 1, 2])}, scenes(1), gap)
+    assert measured["a"].images[0].detections.classes.tolist() == [0, 2]
+
+
+def test_no_images():
+    with pytest.raises(DataError, match="found none"):
+        measure({"a": Fixed([])}, [], LABELS)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.evaluation.matching import match_image
+from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
+from detection_core.evaluation.results import EvaluatedImage
+from tests.detection_core.evaluation.images import make_detections, make_truth, random_images
+
+NAMES = {0: "cat", 1: "dog"}
+LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
+
+
+def of_one(truth, found, count=10, threshold=0.5):
+    images = [EvaluatedImage(truth=truth, detections=found)]
+    matches = [match_image(images[0])]
+    return (
+        worst_false_positives(images, matches, NAMES, count),
+        largest_misses(images, matches, NAMES, threshold, count),
+    )
+
+
+@pytest.mark.parametrize(
+    ("box", "label", "caption"),
+    [
+        (LEFT, 1, "dog 0.80: it is cat (overlap 1.00)"),
+        (LEFT, 0, "cat 0.80: a second detection of the same object"),
+        ([0, 0, 0.25, 0.4], 0, "cat 0.80: badly placed (overlap 0.40)"),
+        (RIGHT, 0, "cat 0.80: nothing is there"),
+    ],
+)
+def test_why_a_detection_is_wrong(box, label, caption):
+    (wrong,), misses = of_one(make_truth([LEFT], [0]), make_detections([LEFT, box], [0.9, 0.8], [0, label]))
+    assert (wrong.caption, wrong.row, wrong.weight) == (caption, 1, pytest.approx(0.8))
+    assert misses == []
+
+
+def test_why_an_object_was_missed():
+    truth = make_truth([LEFT, RIGHT], [0, 1])  # 100 x 50 px each
+    _, misses = of_one(truth, make_detections([LEFT, LEFT], [0.7, 0.3], [1, 0]))
+    assert [m.caption for m in misses] == [
+        "cat, 100 x 50 px: the best there was dog 0.70",
+        "dog, 100 x 50 px: nothing was found there",
+    ]
+
+
+def test_the_worst_come_first_and_few_of_an_image():
+    images = random_images(3, classes=2)
+    images = [i for i in images if (i.truth.classes < 2).all() and (i.detections.classes < 2).all()]
+    matches = [match_image(i) for i in images]
+    wrong = worst_false_positives(images, matches, NAMES, 12)
+    weights = [m.weight for m in wrong]
+    assert weights == sorted(weights, reverse=True)
+    assert len(wrong) == 12
+    assert max(np.bincount([m.image for m in wrong])) <= 3
+    highest = max(
+        float(s) for i, m in zip(images, matches, strict=True) for s in i.detections.scores[m.found_by == -1]
+    )
+    assert weights[0] == highest
+
+
+def test_crowds_are_no_misses():
+    _, misses = of_one(make_truth([LEFT], [0], crowd=[True]), make_detections([], [], []))
+    assert misses == []

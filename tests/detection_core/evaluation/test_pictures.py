@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from detection_core.evaluation.drawing import class_colour
+from detection_core.evaluation.matching import match_image
+from detection_core.evaluation.mistakes import FALSE_POSITIVE, MISS, Mistake, worst_false_positives
+from detection_core.evaluation.pictures import (
+    PictureOptions,
+    PicturePlan,
+    draw_mistake,
+    spread_evenly,
+    write_pictures,
+)
+from detection_core.evaluation.results import EvaluatedImage
+from tests.detection_core.evaluation.blobs import scenes
+from tests.detection_core.evaluation.images import make_detections, make_truth
+
+NAMES = {0: "red", 1: "green"}
+
+
+def test_spread():
+    assert spread_evenly(10, 3) == (0, 4, 9)
+    assert spread_evenly(2, 12) == (0, 1)
+    assert spread_evenly(0, 12) == spread_evenly(5, 0) == ()
+
+
+def test_files_and_index(tmp_path):
+    pixels = scenes(6)
+    found = make_detections([[0, 0, 0.3, 0.3], [0.5, 0.5, 0.9, 0.9]], [0.9, 0.6], [1, 0])
+    images = [EvaluatedImage(truth=truth, detections=found) for _, truth in pixels]
+    matches = [match_image(image) for image in images]
+    plan = PicturePlan(
+        side_by_side=(0, 3),
+        mistakes=tuple(worst_false_positives(images, matches, NAMES, 4)),
+        score_threshold=0.7,
+    )
+    read = []
+
+    def stream():
+        for i, item in enumerate(pixels):
+            read.append(i)
+            yield item
+
+    index = write_pictures(plan, stream(), images, NAMES, str(tmp_path))
+    assert index == json.loads((tmp_path / "index.json").read_text())
+    assert [e["kind"] for e in index] == ["side_by_side"] * 2 + [FALSE_POSITIVE] * 4
+    assert [e["source_id"] for e in index[:2]] == ["scene 0", "scene 3"]
+    assert index[0]["caption"] == "1 detections, 1 objects"
+    assert max(read) == max(plan.images)  # no further than needed
+    for entry in index:
+        picture = Image.open(io.BytesIO((tmp_path / entry["file"]).read_bytes()))
+        assert picture.format == "JPEG"
+        assert max(picture.size) >= 190
+
+
+@pytest.mark.parametrize("box", [[0.4, 0.4, 0.6, 0.6], [0, 0, 0.1, 0.1], [0.9, 0, 1, 0.05], [0, 0, 1, 1]])
+@pytest.mark.parametrize("kind", [FALSE_POSITIVE, MISS])
+def test_a_crop_is_centred_on_its_box(box, kind):
+    image = np.full((100, 200, 3), 255, np.uint8)
+    evaluated = EvaluatedImage(truth=make_truth([box], [1]), detections=make_detections([box], [0.5], [0]))
+    mistake = Mistake(kind=kind, image=0, row=0, weight=0, caption="")
+    crop = np.asarray(draw_mistake(image, evaluated, mistake, NAMES, PictureOptions(crop_px=200)))
+    assert crop.shape == (200, 200, 3)
+    colour = class_colour(0 if kind == FALSE_POSITIVE else 1)
+    line = np.argwhere((np.abs(crop.astype(int) - np.array(colour)) < 3).all(-1))
+    np.testing.assert_allclose((line.min(0) + line.max(0)) / 2, [100, 100], atol=2)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from detection_core.errors import DataError
+from detection_core.tasks.predict import predict, read_image
+from tests.components.evaluator.test_run import save_model
+from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(BlobDetector(), tmp_path_factory.mktemp("model"))
+
+
+def write_scenes(folder, count=2):
+    paths = []
+    for i, (image, _) in enumerate(scenes(count)):
+        paths.append(str(folder / f"scene{i}.png"))
+        Image.fromarray(image).save(paths[-1])
+    return paths
+
+
+def test_pictures_and_json(model, tmp_path):
+    paths = write_scenes(tmp_path)
+    results = predict(model, paths, str(tmp_path / "out"))
+    for i, ((image, truth), result) in enumerate(zip(scenes(2), results, strict=True)):
+        assert result == json.loads((tmp_path / "out" / f"scene{i}.json").read_text())
+        assert (result["image"], result["height"], result["width"]) == (paths[i], *image.shape[:2])
+        (found,) = result["detections"]
+        assert (found["class"], found["name"]) == (i + 1, ["red", "green"][i])
+        np.testing.assert_allclose(found["box"], truth.boxes[0], atol=1e-4)
+        assert max(Image.open(result["picture"]).size) >= 320  # small images are enlarged to be read
+
+
+def test_low_scores_are_left_out(model, tmp_path):
+    (result,) = predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=0.95)
+    assert result["detections"] == []
+
+
+def test_bad_images_are_told_and_others_go_on(model, tmp_path, caplog):
+    (tmp_path / "text.jpg").write_text("no image")
+    good = write_scenes(tmp_path, 1)
+    whole = (tmp_path / "scene0.png").read_bytes()
+    (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
+    bad = [str(tmp_path / name) for name in ("text.jpg", "missing.jpg", "cut.png")]
+    results = predict(model, [*bad, *good], str(tmp_path / "out"))
+    assert ["error" in r for r in results] == [True, True, True, False]
+    assert all(path in caplog.text for path in bad)
+    with pytest.raises(DataError, match=r"text\.jpg: expected an image"):
+        predict(model, bad, str(tmp_path / "out2"))
+
+
+def test_equal_names_do_not_overwrite_each_other(model, tmp_path):
+    paths = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        paths += write_scenes(tmp_path / name, 1)
+    results = predict(model, paths, str(tmp_path / "out"))
+    assert len({r["picture"] for r in results}) == 2
+
+
+def test_images_are_read_upright_and_in_colour(tmp_path):
+    image = np.zeros((10, 20, 3), np.uint8)
+    image[:, :10] = 255
+    turned = Image.fromarray(np.rot90(image))  # as a camera held sideways stores it
+    exif = Image.Exif()
+    exif[0x0112] = 6  # "rotate 90 degrees clockwise to show"
+    turned.save(tmp_path / "turned.png", exif=exif)
+    np.testing.assert_array_equal(read_image(str(tmp_path / "turned.png")), image)
+    Image.fromarray(image[..., 0]).save(tmp_path / "grey.png")
+    assert read_image(str(tmp_path / "grey.png")).shape == (10, 20, 3)
+
+
+def test_bombs_are_not_decoded(tmp_path, monkeypatch):
+    monkeypatch.setattr("detection_core.data.image_header.MAX_PIXELS", 100)
+    Image.new("RGB", (20, 20)).save(tmp_path / "big.png")
+    with pytest.raises(DataError, match="expected at most 100 pixels"):
+        read_image(str(tmp_path / "big.png"))
