@@ -41,7 +41,7 @@ def parse_splits(splits: str | Mapping[str, Any]) -> dict[str, Any]:
     ratios = [value for value in parsed.values() if _is_ratio(value)]
     if ratios and len(ratios) < len(parsed):
         raise ConfigError(f"expected either ratios or locations, found both: {parsed!r}", where="splits")
-    if ratios and (min(ratios) <= 0 or abs(sum(ratios) - 1) > 1e-6):
+    if ratios and not (min(ratios) > 0 and abs(sum(ratios) - 1) < 1e-6):
         raise ConfigError(f"expected ratios above 0 that add up to 1, found {parsed!r}", where="splits")
     return parsed
 

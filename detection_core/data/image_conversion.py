@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 
 from detection_core.data.image_header import ImageFault, ImageHeader, check_size
 
@@ -29,9 +28,7 @@ def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data), formats=[CONVERTIBLE[image_format]])
+        image = Image.open(io.BytesIO(data), formats=[CONVERTIBLE[image_format]])
         check_size(image.height, image.width)
         if image.mode not in _EIGHT_BIT:
             raise ImageFault("unsupported_image", f"expected 8 bits a channel, found mode {image.mode}")

@@ -43,6 +43,18 @@ def test_a_tree_is_copied_with_its_folders(tmp_path):
     assert files.total_size(str(tmp_path / "z")) == 2
 
 
+def test_an_atomic_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "new" / "file"
+    with files.atomic_file(str(path)) as f:
+        f.write(b"one")
+        assert not path.exists()
+    with pytest.raises(RuntimeError), files.atomic_file(str(path)) as f:
+        f.write(b"two")
+        raise RuntimeError
+    assert path.read_bytes() == b"one"
+    assert os.listdir(path.parent) == ["file"]
+
+
 def test_globbing_is_sorted_and_removing_is_idempotent(tmp_path):
     for name in ("b.txt", "a.txt"):
         files.write_text(str(tmp_path / name), "")

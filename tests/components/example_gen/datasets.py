@@ -1,0 +1,86 @@
+"""Small data sets for the tests, written to a folder."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import struct
+import zlib
+
+import numpy as np
+from PIL import Image
+
+CATEGORIES = [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]
+
+
+@functools.cache
+def picture(image_format="JPEG", width=40, height=30, seed=0, **options):
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, image_format, **options)
+    return buffer.getvalue()
+
+
+def png_that_claims(width, height):
+    """A whole, small PNG whose header promises any size."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+class Coco:
+    """A COCO data set in the making: change the lists, then write."""
+
+    def __init__(self, root, images=6, first_id=1):
+        self.root = root
+        self.images, self.annotations, self.categories = [], [], list(CATEGORIES)
+        (root / "images").mkdir(parents=True, exist_ok=True)
+        for number in range(first_id, first_id + images):
+            self.add_image(number, boxes=[[2, 3, 10, 20]] if number % 3 else [])
+
+    def add_image(self, image_id, name=None, data=None, boxes=((2, 3, 10, 20),), **fields):
+        name = name or f"{image_id}.jpg"
+        data = picture(seed=image_id) if data is None else data
+        if data:
+            (self.root / "images" / name).write_bytes(data)
+        entry = {"id": image_id, "file_name": name, "width": 40, "height": 30}
+        self.images.append({**entry, **fields})
+        for box in boxes:
+            self.add_box(image_id, box)
+
+    def add_box(self, image_id, box, **fields):
+        entry = {"id": len(self.annotations), "image_id": image_id, "bbox": list(box), "category_id": 3}
+        self.annotations.append({**entry, "iscrowd": 0, "area": 123.5, **fields})
+
+    def write(self, name="annotations.json"):
+        content = {"images": self.images, "annotations": self.annotations, "categories": self.categories}
+        (self.root / name).write_text(json.dumps(content))
+        return str(self.root)
+
+
+def voc_xml(name, boxes=((5, 6, 20, 25),), label="cat", extra="", size=(40, 30)):
+    objects = "".join(
+        f"<object><name>{label}</name><pose>Left</pose><truncated>1</truncated><difficult>0</difficult><bndbox>"
+        f"<xmin>{a}</xmin><ymin>{b}</ymin><xmax>{c}</xmax><ymax>{d}</ymax></bndbox></object>"
+        for a, b, c, d in boxes
+    )
+    width, height = size
+    return (
+        f"<annotation><filename>{name}.jpg</filename><size><width>{width}</width><height>{height}</height></size>"
+        f"{objects}{extra}</annotation>"
+    )
+
+
+def write_voc(root, names=("a", "b", "c", "d"), **changed):
+    """Write a VOC data set; `changed` gives other XML for some names."""
+    for folder in ("Annotations", "JPEGImages", "ImageSets/Main"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(names):
+        (root / "JPEGImages" / f"{name}.jpg").write_bytes(picture(seed=number))
+        (root / "Annotations" / f"{name}.xml").write_text(changed.get(name, voc_xml(name)))
+    (root / "ImageSets" / "Main" / "train.txt").write_text("\n".join(names) + "\n")
+    return str(root)

@@ -1,0 +1,92 @@
+import hashlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.example_gen.checks import ROUNDING, check_box, make_example
+from components.example_gen.records import BOX_FAULTS, ImageRecord, ObjectRecord, Rejected
+from tests.components.example_gen.datasets import picture
+
+WIDTH, HEIGHT = 40, 30
+
+
+def _object(box, area=0.0, **fields):
+    values = {"crowd": 0, "difficult": None, "truncated": None, "pose": None, **fields}
+    return ObjectRecord(name="cat", box=tuple(map(float, box)), area=area, label="annotation 1", **values)
+
+
+def _record(tmp_path, objects, data=None):
+    data = data or picture()
+    (tmp_path / "a.jpg").write_bytes(data)
+    return ImageRecord("1", "a.jpg", str(tmp_path / "a.jpg"), WIDTH, HEIGHT, objects)
+
+
+@pytest.mark.parametrize(
+    ("box", "kept"),
+    [
+        ((0, 0, 40, 30), (0, 0, 40, 30)),
+        ((-1, 2, 41, 9), (0, 2, 40, 9)),
+        ((3, -0.4, 9, 30.6), (3, 0, 9, 30)),
+    ],
+)
+def test_a_box_that_leaves_the_image_by_a_rounding_error_is_clipped(box, kept):
+    assert check_box(_object(box), WIDTH, HEIGHT) == kept
+
+
+@pytest.mark.parametrize(
+    ("box", "reason"),
+    [
+        ((-1.01, 0, 5, 5), "box_outside"),
+        ((0, 0, 5, 31.5), "box_outside"),
+        ((40, 2, 41, 9), "box_outside"),
+        ((-1, 2, 0, 9), "box_outside"),
+        ((100, 100, 120, 120), "box_outside"),
+        ((5, 5, 4, 9), "box_inverted"),
+        ((5, 9, 8, 5), "box_inverted"),
+        ((5, 5, 5, 9), "box_degenerate"),
+        ((5, 5, 9, 5), "box_degenerate"),
+        ((float("nan"), 0, 5, 5), "box_not_finite"),
+        ((0, 0, float("inf"), 5), "box_not_finite"),
+        ((-1e39, 0, 5, 5), "box_not_finite"),
+    ],
+)
+def test_a_box_that_means_no_part_of_the_image_is_refused(box, reason):
+    with pytest.raises(Rejected) as caught:
+        check_box(_object(box), WIDTH, HEIGHT)
+    assert caught.value.reason == reason
+    assert "annotation 1" in caught.value.detail
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(width=32), min_size=4, max_size=4), st.floats())
+def test_any_numbers_give_a_box_inside_the_image_or_a_reason(numbers, area):
+    try:
+        xmin, ymin, xmax, ymax = box = check_box(_object(numbers, area), WIDTH, HEIGHT)
+    except Rejected as e:
+        assert e.reason in BOX_FAULTS
+    else:
+        assert 0 <= xmin < xmax <= WIDTH and 0 <= ymin < ymax <= HEIGHT
+        assert max(abs(a - b) for a, b in zip(box, numbers, strict=True)) <= ROUNDING
+
+
+def test_jpeg_bytes_pass_through_and_clipping_is_counted(tmp_path):
+    example = make_example(_record(tmp_path, [_object((-0.5, 0, 5, 5)), _object((1, 1, 5, 5))]), {"cat": 4})
+    assert example.image.data == picture() and picture() in example.data
+    assert example.image.sha256 == hashlib.sha256(picture()).hexdigest()
+    assert (example.clipped, example.converted, example.image.format) == (1, False, "jpeg")
+
+
+def test_a_class_that_the_label_map_lacks_is_refused(tmp_path):
+    with pytest.raises(Rejected, match="'cat' is not in the label map"):
+        make_example(_record(tmp_path, [_object((1, 1, 5, 5))]), {"dog": 1})
+
+
+def test_a_folder_in_the_place_of_an_image_is_refused(tmp_path):
+    with pytest.raises(Rejected, match="regular file"):
+        make_example(ImageRecord("1", "x", str(tmp_path), 0, 0, []), {})
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(Rejected, match="no such file"):
+        make_example(ImageRecord("1", "x", str(tmp_path / "file" / "x.jpg"), 0, 0, []), {})
+    with pytest.raises(Rejected, match="too long"):
+        make_example(ImageRecord("1", "x", str(tmp_path / ("x" * 300)), 0, 0, []), {})

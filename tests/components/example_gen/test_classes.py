@@ -1,0 +1,28 @@
+import pytest
+
+from components.example_gen.classes import make_label_map
+from detection_core.errors import DataError
+
+
+def test_ids_of_the_source_are_kept_over_all_splits():
+    label_map = make_label_map([{"cat": 3}, {"dog": 1, "cat": 3}])
+    assert [(item.id, item.name) for item in label_map.items] == [(1, "dog"), (3, "cat")]
+
+
+def test_classes_without_ids_are_numbered_by_name_whichever_split_comes_first():
+    splits = [{"rbc": 0}, {"wbc": 0, "platelets": 0}]
+    label_map = make_label_map(splits)
+    assert label_map == make_label_map(reversed(splits))
+    assert [(item.id, item.name) for item in label_map.items] == [(1, "platelets"), (2, "rbc"), (3, "wbc")]
+
+
+def test_splits_that_contradict_each_other_are_refused():
+    with pytest.raises(DataError, match=r"'cat', found 3 and 4"):
+        make_label_map([{"cat": 3}, {"cat": 4}])
+    with pytest.raises(DataError, match="ids used twice"):
+        make_label_map([{"cat": 3}, {"dog": 3}])
+
+
+def test_no_class_at_all_is_an_error():
+    with pytest.raises(DataError, match="found none"):
+        make_label_map([{}, {}])

@@ -1,0 +1,105 @@
+import json
+
+import pytest
+
+from components.example_gen import coco
+from components.example_gen.records import ObjectRecord
+from detection_core.errors import ConfigError, DataError
+from tests.components.example_gen.datasets import Coco
+
+
+def test_boxes_become_corners_and_all_fields_are_kept(tmp_path):
+    data = Coco(tmp_path, images=0)
+    data.add_image(7, name="sub.jpg", boxes=[])
+    data.add_box(7, [2, 3.5, 10, 20], iscrowd=1, category_id=1)
+    (image,) = coco.read(data.write(), None).images
+    assert (image.source_id, image.filename, image.width, image.height) == ("7", "sub.jpg", 40, 30)
+    assert image.path == str(tmp_path / "images" / "sub.jpg")
+    box = (2.0, 3.5, 12.0, 23.5)
+    assert image.objects == [ObjectRecord("dog", box, 123.5, 1, None, None, None, "annotation 0")]
+
+
+def test_ids_that_a_label_map_can_hold_are_kept_and_others_are_numbered_anew(tmp_path):
+    data = Coco(tmp_path)
+    assert coco.read(data.write(), None).categories == {"dog": 1, "cat": 3}
+    data.categories = [{"id": 5, "name": "cat"}, {"id": 0, "name": "dog"}]
+    assert coco.read(data.write(), None).categories == {"dog": 1, "cat": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("not JSON", "{", "cannot be parsed"),
+        ("too deep", "[" * 100_000, "cannot be parsed"),
+        ("no object", "[]", "list 'images'"),
+        ("no list", '{"images": [], "annotations": {}}', "list 'annotations'"),
+        ("category without name", {"categories": [{"id": 1}]}, "category with id and name"),
+        ("ids twice", {"categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}, "unique"),
+        ("names twice", {"categories": [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]}, "unique"),
+        ("text id", {"categories": [{"id": "1", "name": "a"}]}, "whole ids"),
+    ],
+)
+def test_a_file_of_which_nothing_can_be_read_is_one_error_that_names_it(tmp_path, name, content, message):
+    text = content if isinstance(content, str) else json.dumps({"images": [], "annotations": [], **content})
+    (tmp_path / "annotations.json").write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        coco.read(str(tmp_path), None)
+    assert caught.value.where == str(tmp_path / "annotations.json")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [None, 5, "text", [], {}, {"id": 9}, {"file_name": "a.jpg"}, {"id": [], "file_name": "a.jpg"},
+     {"id": 9, "file_name": "a\udc80.jpg"}, {"id": 9, "file_name": "a.jpg", "width": "40"},
+     {"id": 9, "file_name": "a.jpg", "width": float("nan")}],
+)  # fmt: skip
+def test_an_image_entry_of_any_wrong_form_costs_only_itself(tmp_path, entry):
+    data = Coco(tmp_path)
+    data.images.append(entry)
+    found = coco.read(data.write(), None)
+    assert [r.reason for r in found.rejected] == ["malformed_record"]
+    assert len(found.images) == 6
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"bbox": None}, {"bbox": "1234"}, {"bbox": [1, 2, 3]}, {"bbox": [1, 2, 3, True]},
+     {"bbox": [1, 2, 3, "4"]}, {"bbox": [1, 2, 3, 10**400]},
+     {"category_id": []}, {"area": "big"}, {"iscrowd": 2}],
+)  # fmt: skip
+def test_an_annotation_of_any_wrong_form_costs_only_its_image(tmp_path, changed):
+    data = Coco(tmp_path)
+    data.annotations[0].update(changed)
+    found = coco.read(data.write(), None)
+    assert [(r.record, r.reason) for r in found.rejected] == [("1", "malformed_annotation")]
+    assert "annotation 0" in found.rejected[0].detail
+
+
+@pytest.mark.parametrize("entry", [None, 5, "text", {"id": 3}, {"id": 3, "image_id": {}}])
+def test_an_annotation_of_no_image_is_put_aside(tmp_path, entry):
+    data = Coco(tmp_path)
+    data.annotations.append(entry)
+    assert [r.reason for r in coco.read(data.write(), None).rejected] == ["malformed_annotation"]
+
+
+def test_the_annotation_file_is_found_or_the_error_says_how_to_name_it(tmp_path):
+    data = Coco(tmp_path)
+    with pytest.raises(DataError, match="found none; name the file"):
+        coco.locate(str(tmp_path), None)
+    data.write("one.json")
+    assert coco.locate(str(tmp_path), None) == (str(tmp_path / "one.json"), str(tmp_path / "images"))
+    data.write("two.json")
+    with pytest.raises(DataError, match=r"one.json.*two.json"):
+        coco.locate(str(tmp_path), None)
+    assert coco.locate(str(tmp_path), "two.json")[0] == str(tmp_path / "two.json")
+    assert coco.locate(str(tmp_path), {"annotations": "two.json", "images": "."})[1] == f"{tmp_path}/."
+
+
+def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
+    Coco(tmp_path).write("one.json")
+    for location in (5, ["one.json"], {"images": "images"}, {"annotations": "one.json", "image": "images"}):
+        with pytest.raises(ConfigError, match="annotations"):
+            coco.locate(str(tmp_path), location)
+    for location in ("no.json", {"annotations": "one.json", "images": "no"}):
+        with pytest.raises(DataError, match="found nothing"):
+            coco.locate(str(tmp_path), location)

@@ -1,0 +1,73 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from components.example_gen.fingerprint import fingerprint
+from detection_core.errors import ConfigError, DataError
+from tests.components.example_gen.datasets import Coco, write_voc
+
+RATIO = {"train": 1.0}
+
+
+def _touch(path):
+    state = path.stat()
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+
+
+@pytest.fixture
+def data(tmp_path):
+    Coco(tmp_path).write()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "images" / "1.jpg").unlink(),
+        lambda root: (root / "images" / "1.jpg").rename(root / "images" / "new.jpg"),
+        lambda root: (root / "images" / "new.jpg").write_bytes(b""),
+        lambda root: (root / "images" / "1.jpg").write_bytes(b"other"),
+        lambda root: _touch(root / "images" / "1.jpg"),
+        lambda root: _touch(root / "annotations.json"),
+    ],
+)
+def test_a_changed_file_changes_it(data, change):
+    before = fingerprint(str(data), "coco", RATIO)
+    assert before == fingerprint(str(data), "coco", '{"train": 1.0}')
+    change(data)
+    assert fingerprint(str(data), "coco", RATIO) != before
+
+
+def test_files_that_are_not_read_do_not_count(data):
+    before = fingerprint(str(data), "coco", RATIO)
+    (data / "README").write_text("hello")
+    assert fingerprint(str(data), "coco", RATIO) == before
+
+
+def test_the_folder_s_own_name_does_not_count(tmp_path):
+    write_voc(tmp_path / "a")
+    before = fingerprint(str(tmp_path / "a"), "voc", RATIO)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert fingerprint(str(tmp_path / "b"), "voc", RATIO) == before
+
+
+def test_a_broken_link_is_no_obstacle(data):
+    (data / "images" / "link.jpg").symlink_to("nowhere")
+    assert fingerprint(str(data), "coco", RATIO)
+
+
+def test_what_is_not_there_is_refused(data):
+    with pytest.raises(DataError):
+        fingerprint(str(data), "coco", {"train": "no.json"})
+    with pytest.raises(DataError):
+        fingerprint(str(data / "nowhere"), "voc", RATIO)
+    with pytest.raises(ConfigError):
+        fingerprint(str(data), "nothing", RATIO)
+
+
+def test_it_needs_no_heavy_library():
+    code = "import sys; import components.example_gen.fingerprint; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"tensorflow", "apache_beam", "numpy", "PIL"} & set(loaded.split())

@@ -1,0 +1,79 @@
+import gc
+
+import pytest
+
+from components.example_gen.ingestion import gather, read_dataset
+from components.example_gen.records import Rejection
+from components.example_gen.tally import Tally
+from detection_core.data.label_map import label_map_from_names
+from detection_core.errors import DataError
+from tests.components.example_gen.datasets import Coco, voc_xml, write_voc
+
+RATIOS = {"eval": 0.3, "train": 0.7}
+
+
+def _ids(dataset):
+    return {name: [image.source_id for image in images] for name, images in dataset.splits.items()}
+
+
+def test_the_splits_do_not_depend_on_the_order_in_the_file(tmp_path):
+    data = Coco(tmp_path, images=20)
+    forwards = read_dataset(data.write(), "coco", RATIOS, None)
+    data.images.reverse()
+    backwards = read_dataset(data.write(), "coco", RATIOS, None)
+    assert forwards == backwards
+    assert sorted(i for ids in _ids(forwards).values() for i in ids) == sorted(str(n) for n in range(1, 21))
+    assert all(_ids(forwards).values()) and forwards.records == 20
+
+
+def test_given_splits_are_read_from_their_own_files_and_may_use_the_same_ids(tmp_path):
+    Coco(tmp_path, images=3).write("a.json")
+    Coco(tmp_path, images=2).write("b.json")
+    dataset = read_dataset(str(tmp_path), "coco", {"train": "a.json", "eval": "b.json"}, None)
+    assert {name: sorted(ids) for name, ids in _ids(dataset).items()} == {
+        "train": ["1", "2", "3"],
+        "eval": ["1", "2"],
+    }
+
+
+def test_rejected_records_are_counted_in_a_split_too(tmp_path):
+    path = write_voc(tmp_path, "abcdefghijkl", b="no xml")
+    dataset = read_dataset(path, "voc", RATIOS, None)
+    assert sum(len(r) for r in dataset.rejected.values()) == 1
+    assert dataset.records == 12
+
+
+def test_classes_of_all_splits_make_one_label_map(tmp_path):
+    path = write_voc(tmp_path, d=voc_xml("d", label="ant"))
+    for name, ids in (("train", "a\nb\n"), ("eval", "c\nd\n")):
+        (tmp_path / "ImageSets" / "Main" / f"{name}.txt").write_text(ids)
+    splits = {name: f"ImageSets/Main/{name}.txt" for name in ("train", "eval")}
+    assert read_dataset(path, "voc", splits, None).label_map == label_map_from_names(["ant", "cat"])
+
+
+def test_a_given_label_map_is_used_as_it_is(tmp_path):
+    given = label_map_from_names(["dog", "cat"])
+    assert read_dataset(Coco(tmp_path).write(), "coco", RATIOS, given).label_map is given
+
+
+def test_a_split_without_images_is_an_error(tmp_path):
+    path = Coco(tmp_path, images=1).write()
+    with pytest.raises(DataError, match="found none"):
+        read_dataset(path, "coco", RATIOS, None)
+
+
+def test_garbage_collection_is_on_again_afterwards(tmp_path):
+    with pytest.raises(DataError):
+        read_dataset(str(tmp_path), "coco", RATIOS, None)
+    assert gc.isenabled()
+
+
+def test_reports_add_up_and_a_split_in_quarantine_is_an_error(tmp_path):
+    dataset = read_dataset(Coco(tmp_path, images=2).write(), "coco", {"train": 1}, None)
+    full = {"counts": {"total": {"images": 1}}, "ranges": {}, "digests": ["x"]}
+    report = {"split": "train", "tally": full, "rejected": [["2.jpg", "2", "empty_image", ""]]}
+    tallies, rejected = gather(dataset, [report])
+    assert tallies["train"].counts["total"]["images"] == 1
+    assert rejected == {"train": [Rejection("2.jpg", "2", "empty_image", "")]}
+    with pytest.raises(DataError, match="all in quarantine"):
+        gather(dataset, [{**report, "tally": Tally().state()}])

@@ -1,0 +1,53 @@
+import json
+
+import pytest
+
+from components.example_gen.quarantine import check_limit, count_reasons, write_quarantine
+from components.example_gen.records import Rejection
+from detection_core.errors import DataError
+
+QUARANTINE = {
+    "train": [Rejection("b.jpg", "2", "missing_image", "there is no such file")] * 2,
+    "eval": [Rejection("a.jpg", "1", "box_outside", 'said "so"')],
+}
+
+
+def test_the_list_has_one_json_object_a_line(tmp_path):
+    write_quarantine(str(tmp_path / "list.jsonl"), QUARANTINE)
+    lines = [json.loads(line) for line in (tmp_path / "list.jsonl").read_text().splitlines()]
+    assert [line["split"] for line in lines] == ["eval", "train", "train"]
+    assert lines[0] == {
+        "split": "eval",
+        "file": "a.jpg",
+        "record": "1",
+        "reason": "box_outside",
+        "detail": 'said "so"',
+    }
+
+
+def test_reasons_are_counted_most_frequent_first():
+    found = count_reasons([*QUARANTINE["eval"], *QUARANTINE["train"]])
+    assert list(found.items()) == [("missing_image", 2), ("box_outside", 1)]
+
+
+def test_up_to_the_limit_nothing_happens(tmp_path):
+    path = tmp_path / "list.jsonl"
+    check_limit(QUARANTINE, 300, 0.01, str(path))
+    check_limit({"train": []}, 300, 0.0, str(path))
+    assert not path.exists()
+
+
+def test_above_the_limit_one_error_says_how_many_why_and_where(tmp_path):
+    path = tmp_path / "list.jsonl"
+    with pytest.raises(DataError) as caught:
+        check_limit(QUARANTINE, 299, 0.01, str(path))
+    text = str(caught.value)
+    for part in (
+        str(path),
+        "at most 1.00%",
+        "3 of 299",
+        "missing_image 2, box_outside 1",
+        "quarantine_limit",
+    ):
+        assert part in text
+    assert len(path.read_text().splitlines()) == 3

@@ -1,0 +1,129 @@
+"""Every reason for quarantine: a record that has exactly this fault is put aside for exactly this reason."""
+
+import io
+import os
+
+import pytest
+from PIL import Image
+
+from components.example_gen.checks import make_example
+from components.example_gen.ingestion import read_dataset
+from components.example_gen.records import REASONS, Rejected, path_inside
+from tests.components.example_gen.datasets import Coco, picture, png_that_claims, voc_xml, write_voc
+
+BAD = 99
+
+
+def _image_bytes(data, **fields):
+    return lambda coco: coco.add_image(BAD, data=data, **fields)
+
+
+def _box(box, **fields):
+    def add(coco):
+        coco.add_image(BAD, boxes=[])
+        coco.add_box(BAD, [1, 1, 5, 5])
+        coco.add_box(BAD, box, **fields)
+
+    return add
+
+
+def _no_access(coco):
+    os.mkfifo(coco.root / "images" / "pipe.jpg")
+    coco.add_image(BAD, name="pipe.jpg", data=b"")
+
+
+JPEG = picture()
+NOT_WHOLE = JPEG[: len(JPEG) // 2]
+STRAY_MARKER = JPEG[:-50] + b"\xff\xc0" + JPEG[-48:]
+# The frame marker of a lossless JPEG, which no training library decodes.
+LOSSLESS = JPEG.replace(b"\xff\xc0", b"\xff\xc3", 1)
+
+COCO_FAULTS = {
+    "malformed_record": lambda coco: coco.images.append({"id": BAD, "file_name": 7}),
+    "malformed_annotation": _box([1, 2, 3]),
+    "unknown_image": lambda coco: coco.add_box(BAD, [1, 1, 5, 5]),
+    "unknown_category": _box([1, 1, 5, 5], category_id=17),
+    "duplicate_id": lambda coco: coco.add_image(1, name="another.jpg", boxes=[]),
+    "path_outside": lambda coco: coco.add_image(BAD, data=b"", name="../../etc/passwd"),
+    "box_not_finite": _box([1, 1, float("nan"), 5]),
+    "box_inverted": _box([10, 10, -5, 5]),
+    "box_degenerate": _box([10, 10, 5, 0]),
+    "box_outside": _box([30, 10, 11.5, 5]),
+    "missing_image": _image_bytes(b""),
+    "unreadable_image": _no_access,
+    "size_mismatch": _image_bytes(picture(width=41)),
+    "empty_image": lambda coco: (coco.add_image(BAD), (coco.root / "images" / f"{BAD}.jpg").write_bytes(b"")),
+    "not_an_image": _image_bytes(b"<html>404 not found</html>"),
+    "truncated_image": _image_bytes(NOT_WHOLE),
+    "corrupt_image": _image_bytes(STRAY_MARKER),
+    "unsupported_image": _image_bytes(LOSSLESS),
+    "decompression_bomb": _image_bytes(png_that_claims(60000, 60000), width=60000, height=60000),
+}
+VOC_FAULTS = {
+    "missing_annotation": lambda root: (root / "Annotations" / "b.xml").unlink(),
+    "unreadable_annotation": lambda root: (root / "Annotations" / "b.xml").write_text("<annotation><size>"),
+}
+
+
+def quarantine_of(dataset):
+    """Read every image, as the shards do, and return (record, reason) of all that was put aside."""
+    found = [(r.record, r.reason) for rejections in dataset.rejected.values() for r in rejections]
+    for records in dataset.splits.values():
+        for record in records:
+            try:
+                make_example(record, dataset.label_map.ids_by_text)
+            except Rejected as e:
+                found.append((record.source_id, e.reason))
+    return found
+
+
+def test_the_tables_below_have_a_case_for_every_reason():
+    assert COCO_FAULTS.keys() | VOC_FAULTS.keys() == REASONS.keys()
+
+
+@pytest.mark.parametrize("reason", COCO_FAULTS)
+def test_a_coco_record_with_one_fault_is_put_aside_for_it(tmp_path, reason):
+    coco = Coco(tmp_path)
+    COCO_FAULTS[reason](coco)
+    found = quarantine_of(read_dataset(coco.write(), "coco", {"train": 1}, None))
+    assert [r for _, r in found] == [reason]
+
+
+@pytest.mark.parametrize("reason", VOC_FAULTS)
+def test_a_voc_record_with_one_fault_is_put_aside_for_it(tmp_path, reason):
+    path = write_voc(tmp_path)
+    VOC_FAULTS[reason](tmp_path)
+    found = quarantine_of(read_dataset(path, "voc", {"train": "ImageSets/Main/train.txt"}, None))
+    assert found == [("b", reason)]
+
+
+def test_a_sound_data_set_has_nothing_in_quarantine(tmp_path):
+    (tmp_path / "voc").mkdir()
+    coco = read_dataset(Coco(tmp_path / "coco").write(), "coco", {"train": 1}, None)
+    voc = read_dataset(write_voc(tmp_path / "voc"), "voc", {"train": 1}, None)
+    assert quarantine_of(coco) == quarantine_of(voc) == []
+    assert len(coco.splits["train"]) == 6 and len(voc.splits["train"]) == 4
+
+
+def test_every_form_of_a_name_that_leaves_the_folder_is_refused():
+    for name in ("", "..", "../a.jpg", "a/../../b.jpg", "/etc/passwd", "http://host/a.jpg", "a\0.jpg"):
+        with pytest.raises(Rejected, match="leaves the image folder"):
+            path_inside("images", name)
+    assert path_inside("images", "a/../b..c.jpg") == "images/a/../b..c.jpg"
+
+
+def test_one_bad_box_takes_its_whole_image_along(tmp_path):
+    path = write_voc(tmp_path, b=voc_xml("b", boxes=[(1, 1, 9, 9), (4, 4, 4, 4)]))
+    assert quarantine_of(read_dataset(path, "voc", {"train": 1}, None)) == [("b", "box_degenerate")]
+
+
+def test_other_formats_are_converted_and_not_put_aside(tmp_path):
+    coco = Coco(tmp_path, images=0)
+    for number, image_format in enumerate(("BMP", "GIF", "TIFF", "WEBP"), start=1):
+        coco.add_image(number, data=picture(image_format, seed=number))
+    dataset = read_dataset(coco.write(), "coco", {"train": 1}, None)
+    for record in dataset.splits["train"]:
+        example = make_example(record, dataset.label_map.ids_by_text)
+        assert (example.converted, example.image.format) == (True, "png")
+        source = Image.open(record.path).convert("RGB")
+        assert Image.open(io.BytesIO(example.image.data)).tobytes() == source.tobytes()

@@ -1,0 +1,158 @@
+"""ExampleGen as a whole, through real Beam, read back with TensorFlow."""
+
+import hashlib
+import json
+
+import pytest
+
+from component_specs import ExampleGenJob
+from components.example_gen.run import run
+from detection_core.config.label_map import load_label_map
+from detection_core.errors import ConfigError, DataError
+from tests.components.example_gen import test_records as faults
+from tests.components.example_gen.datasets import Coco, picture, voc_xml, write_voc
+
+GIVEN = '{"train": "train.json", "eval": "eval.json"}'
+PROCESSES = '["--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"]'
+THREADS = PROCESSES.replace("multi_processing", "multi_threading")
+
+
+@pytest.fixture
+def data(tmp_path):
+    for split, first_id in (("train", 1), ("eval", 100)):
+        coco = Coco(tmp_path / "data", images=9, first_id=first_id)
+        coco.write(f"{split}.json")
+    return str(tmp_path / "data")
+
+
+def _run(tmp_path, data, name="examples", **fields):
+    values = {"splits": GIVEN, "shard_examples": 4, **fields}
+    card = run(ExampleGenJob(examples=str(tmp_path / name), data_path=data, **values))
+    return tmp_path / name, card
+
+
+def _content(folder):
+    return {
+        str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
+
+
+def _examples(folder, split):
+    import tensorflow as tf
+
+    for path in sorted((folder / f"Split-{split}").iterdir()):
+        kind = "GZIP" if path.suffix == ".gz" else ""
+        for data in tf.data.TFRecordDataset(str(path), kind).as_numpy_iterator():
+            features = tf.train.Example.FromString(data).features.feature
+            yield {key: list(getattr(f, f.WhichOneof("kind")).value) for key, f in features.items()}
+
+
+def test_what_goes_in_comes_out_under_the_object_detection_api_s_keys(tmp_path, data):
+    folder, card = _run(tmp_path, data, compression="GZIP")
+    found = {e["image/source_id"][0]: e for split in ("train", "eval") for e in _examples(folder, split)}
+    assert len(found) == 18
+    example = found[b"2"]
+    assert example.pop("image/encoded") == [picture(seed=2)]
+    assert example.pop("image/object/bbox/xmin") == pytest.approx([2 / 40])
+    assert example.pop("image/object/bbox/ymin") == pytest.approx([3 / 30])
+    assert example.pop("image/object/bbox/xmax") == pytest.approx([12 / 40])
+    assert example.pop("image/object/bbox/ymax") == pytest.approx([23 / 30])
+    assert example == {
+        "image/filename": [b"2.jpg"],
+        "image/format": [b"jpeg"],
+        "image/height": [30],
+        "image/key/sha256": [hashlib.sha256(picture(seed=2)).hexdigest().encode()],
+        "image/object/area": [123.5],
+        "image/object/class/label": [3],
+        "image/object/class/text": [b"cat"],
+        "image/object/is_crowd": [0],
+        "image/source_id": [b"2"],
+        "image/width": [40],
+    }
+    assert found[b"3"]["image/object/bbox/xmin"] == []
+    assert card["total"]["images"] == 18 and card["splits"]["train"]["shards"] == 3
+
+
+def test_pascal_fields_come_out_too(tmp_path):
+    path = write_voc(tmp_path / "data", a=voc_xml("a", boxes=[(1, 2, 20, 15), (3, 3, 9, 9)]))
+    folder, _ = _run(tmp_path, path, data_format="voc", splits='{"train": "ImageSets/Main/train.txt"}')
+    (example,) = (e for e in _examples(folder, "train") if e["image/source_id"] == [b"a"])
+    assert example["image/object/difficult"] == [0, 0] and example["image/object/truncated"] == [1, 1]
+    assert example["image/object/view"] == [b"Left", b"Left"]
+    assert example["image/object/area"] == [19 * 13, 36]
+    assert [item.name for item in load_label_map(str(folder / "label_map.pbtxt")).items] == ["cat"]
+
+
+def test_the_bytes_do_not_depend_on_workers_or_on_the_order_of_the_input(tmp_path, data):
+    one, _ = _run(tmp_path, data, "one")
+    before = _content(one)
+    assert sorted(before) == sorted(
+        [
+            "label_map.pbtxt",
+            "dataset_card.json",
+            "quarantine.jsonl",
+            *(f"Split-{s}/examples-{n:05d}-of-00003.tfrecord" for s in ("train", "eval") for n in range(3)),
+        ]
+    )
+    for split in ("train", "eval"):
+        path = tmp_path / "data" / f"{split}.json"
+        content = json.loads(path.read_text())
+        content["images"].reverse()
+        path.write_text(json.dumps(content))
+    many, _ = _run(tmp_path, data, "many", beam_args=THREADS)
+    assert _content(many) == before
+
+
+@pytest.mark.slow
+def test_the_bytes_are_the_same_from_several_processes(tmp_path, data):
+    one, _ = _run(tmp_path, data, "one")
+    many, _ = _run(tmp_path, data, "many", beam_args=PROCESSES)
+    assert _content(many) == _content(one)
+
+
+def test_every_bad_record_is_listed_and_the_others_come_out(tmp_path, monkeypatch):
+    coco, expected = Coco(tmp_path / "data", images=9), []
+    for number, (reason, add) in enumerate(faults.COCO_FAULTS.items()):
+        monkeypatch.setattr(faults, "BAD", 1000 + number)
+        before = len(coco.images)
+        add(coco)
+        added = coco.images[-1]["id"] if len(coco.images) > before else coco.annotations[-1]["id"]
+        expected.append((str(added) if reason != "malformed_record" else "1000", reason))
+    folder, card = _run(tmp_path, coco.write(), splits='{"train": 1}', quarantine_limit=0.9)
+    lines = [json.loads(line) for line in (folder / "quarantine.jsonl").read_text().splitlines()]
+    assert sorted((line["record"], line["reason"]) for line in lines) == sorted(expected)
+    assert card["total"]["images"] == 9
+    assert len(list(_examples(folder, "train"))) == 9
+
+
+def test_too_many_bad_records_stop_the_run_and_leave_what_was_there(tmp_path, data):
+    folder, _ = _run(tmp_path, data)
+    before = _content(folder)
+    (tmp_path / "data" / "images" / "1.jpg").write_bytes(b"")
+    with pytest.raises(DataError, match=r"1 of 18 .*empty_image 1") as caught:
+        _run(tmp_path, data, quarantine_limit=0.05)
+    assert _content(folder) == before
+    listed = tmp_path / "examples.quarantine.jsonl"
+    assert caught.value.where == str(listed) and json.loads(listed.read_text())["file"] == "1.jpg"
+    _run(tmp_path, data, quarantine_limit=0.06)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "examples"]
+
+
+def test_a_given_label_map_decides_the_ids(tmp_path, data):
+    (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }\nitem { id: 8 name: 'dog' }")
+    folder, _ = _run(tmp_path, data, label_map=str(tmp_path / "map.pbtxt"))
+    labels = {label for e in _examples(folder, "train") for label in e["image/object/class/label"]}
+    assert labels == {7}
+    assert load_label_map(str(folder / "label_map.pbtxt")).num_classes == 8
+
+
+@pytest.mark.parametrize(
+    "fields", [{"quarantine_limit": 1.5}, {"shard_examples": 0}, {"beam_args": "x"}, {"data_format": "x"}]
+)
+def test_a_parameter_that_cannot_be_used_is_refused_by_name(tmp_path, data, fields):
+    with pytest.raises(ConfigError) as caught:
+        _run(tmp_path, data, **fields)
+    assert caught.value.where == next(iter(fields))
+    assert not (tmp_path / "examples").exists()

@@ -1,0 +1,61 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from components.example_gen.ingestion import read_dataset
+from components.example_gen.shards import read_reports, shard_settings, write_shard, write_tasks
+from detection_core.errors import ConfigError
+from tests.components.example_gen.datasets import Coco
+
+
+def _tasks(tmp_path, images=7, shard_examples=3, compression=""):
+    dataset = read_dataset(Coco(tmp_path / "data", images=images).write(), "coco", {"train": 1}, None)
+    out = tmp_path / "out"
+    settings = shard_settings(dataset.label_map.ids_by_text, compression)
+    return out, write_tasks(str(out), "train", dataset.splits["train"], shard_examples, settings)
+
+
+def test_records_are_divided_evenly_and_in_order(tmp_path):
+    _, tasks = _tasks(tmp_path)
+    assert list(tasks.values()) == [2, 2, 3]
+    parts = [json.loads(Path(path).read_text()) for path in tasks]
+    assert [part["index"] for part in parts] == [0, 1, 2]
+    assert len({record[0] for part in parts for record in part["records"]}) == 7
+
+
+def test_a_shard_is_named_for_its_place_and_written_twice_it_is_the_same(tmp_path):
+    out, tasks = _tasks(tmp_path)
+    for path in tasks:
+        assert write_shard(path) == tasks[path]
+    names = sorted(p.name for p in (out / "Split-train").iterdir())
+    assert names == [f"examples-{n:05d}-of-00003.tfrecord" for n in range(3)]
+    shard = out / "Split-train" / names[1]
+    before = shard.read_bytes()
+    write_shard(list(tasks)[1])
+    assert shard.read_bytes() == before and len(list((out / "Split-train").iterdir())) == 3
+
+
+def test_packed_shards_do_not_depend_on_time(tmp_path, monkeypatch):
+    out, (task, *_) = _tasks(tmp_path, compression="GZIP")
+    write_shard(task)
+    (shard,) = (out / "Split-train").iterdir()
+    assert shard.name.endswith(".tfrecord.gz")
+    before = shard.read_bytes()
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    write_shard(task)
+    assert shard.read_bytes() == before
+
+
+def test_a_bad_image_is_left_out_and_reported(tmp_path):
+    out, (task, *_) = _tasks(tmp_path, shard_examples=100)
+    (tmp_path / "data" / "images" / "3.jpg").unlink()
+    assert write_shard(task) == 6
+    (report,) = read_reports(str(out))
+    assert report["split"] == "train" and report["tally"]["counts"]["total"]["images"] == 6
+    assert report["rejected"] == [["3.jpg", "3", "missing_image", "there is no such file"]]
+
+
+def test_an_unknown_compression_is_refused():
+    with pytest.raises(ConfigError, match="GZIP"):
+        shard_settings({}, "ZIP")

@@ -1,0 +1,60 @@
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.example_gen.splits import deal, is_by_ratio, order_key, parse_splits
+from detection_core.errors import ConfigError
+
+RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}
+
+
+def test_splits_are_ratios_or_locations_in_any_order():
+    assert list(parse_splits('{"train": 0.8, "eval": 0.2}').items()) == [("eval", 0.2), ("train", 0.8)]
+    assert is_by_ratio(parse_splits({"train": 1}))
+    assert not is_by_ratio(parse_splits('{"train": "ImageSets/Main/train.txt"}'))
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        ("{", "JSON object"),
+        ("[]", "train"),
+        ("{}", "train"),
+        ({"../x": 1.0}, "letters"),
+        ({"": 1.0}, "letters"),
+        ({"train": 0.5, "eval": 0.4}, "add up to 1"),
+        ({"train": 1.5, "eval": -0.5}, "above 0"),
+        ({"train": float("nan")}, "add up to 1"),
+        ({"train": 0.5, "eval": "eval.json"}, "both"),
+    ],
+)
+def test_what_cannot_be_splits_is_refused(splits, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_splits(splits)
+
+
+def test_the_shares_are_about_what_was_asked():
+    dealt = deal([(str(n), n) for n in range(10_000)], RATIOS)
+    assert sorted(n for part in dealt.values() for n in part) == list(range(10_000))
+    # Three standard deviations of a share of 0.1 among 10,000 are 0.009.
+    assert all(abs(len(dealt[name]) / 10_000 - share) < 0.012 for name, share in RATIOS.items())
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(), unique=True), st.randoms())
+def test_an_image_stays_in_its_split_whatever_is_added_or_listed_first(ids, chance):
+    more = [*ids, "one more"]
+    chance.shuffle(more)
+    before, after = deal([(i, i) for i in ids], RATIOS), deal([(i, i) for i in more], RATIOS)
+    for name in RATIOS:
+        assert set(before[name]) <= set(after[name])
+
+
+def test_the_order_is_fixed_and_scattered():
+    ids = [str(n) for n in range(1000)]
+    ordered = sorted(ids, key=order_key)
+    assert ordered == sorted(reversed(ids), key=order_key)
+    neighbours = sum(abs(int(a) - int(b)) == 1 for a, b in itertools.pairwise(ordered))
+    assert neighbours < 20

@@ -1,0 +1,78 @@
+import pytest
+
+from components.example_gen import voc
+from components.example_gen.records import ObjectRecord
+from detection_core.errors import ConfigError, DataError
+from tests.components.example_gen.datasets import voc_xml, write_voc
+
+TRAIN = "ImageSets/Main/train.txt"
+
+
+def test_every_field_of_an_object_is_kept(tmp_path):
+    path = write_voc(tmp_path, ["a"])
+    found = voc.read(path, TRAIN)
+    (image,) = found.images
+    assert (image.source_id, image.filename, image.width, image.height) == ("a", "a.jpg", 40, 30)
+    assert image.path == str(tmp_path / "JPEGImages" / "a.jpg")
+    assert image.objects == [ObjectRecord("cat", (5, 6, 20, 25), 0.0, 0, 0, 1, "Left", "object 1")]
+    assert found.categories == {"cat": 0}
+
+
+def test_an_image_set_chooses_and_orders_the_images(tmp_path):
+    path = write_voc(tmp_path)
+    (tmp_path / TRAIN).write_text("c\n\n a  1\nb -1\n")
+    assert [image.source_id for image in voc.read(path, TRAIN).images] == ["c", "a", "b"]
+    assert [image.source_id for image in voc.read(path, None).images] == ["a", "b", "c", "d"]
+
+
+def test_a_name_without_suffix_means_a_jpeg_file_and_no_name_the_annotation_s_own(tmp_path):
+    nameless = voc_xml("a").replace("<filename>a.jpg</filename>", "")
+    bare = voc_xml("a").replace("a.jpg", "other")
+    found = voc.read(write_voc(tmp_path, a=nameless, b=bare), None)
+    assert [image.filename for image in found.images[:2]] == ["a.jpg", "other.jpg"]
+
+
+def test_an_image_without_a_size_is_taken_as_it_is(tmp_path):
+    found = voc.read(write_voc(tmp_path, a=voc_xml("a", size=("", ""))), None)
+    assert (found.images[0].width, found.images[0].height) == (0, 0)
+
+
+BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "unreadable_annotation"),
+        ("not xml", "unreadable_annotation"),
+        (voc_xml("a")[:-20], "unreadable_annotation"),
+        (BOMB + voc_xml("a"), "unreadable_annotation"),
+        ('<?xml version="1.0" encoding="no-such"?>' + voc_xml("a"), "unreadable_annotation"),
+        (voc_xml("a", size=("wide", 30)), "malformed_record"),
+        (voc_xml("a").replace("a.jpg", "../a.jpg"), "path_outside"),
+        (voc_xml("a", label=""), "malformed_annotation"),
+        (voc_xml("a", boxes=[("left", 1, 2, 3)]), "malformed_annotation"),
+        (voc_xml("a", extra="<object><name>cat</name></object>"), "malformed_annotation"),
+        (voc_xml("a").replace("<truncated>1", "<truncated>very"), "malformed_annotation"),
+    ],
+)
+def test_a_bad_file_costs_only_its_image(tmp_path, text, reason):
+    found = voc.read(write_voc(tmp_path, a=text), None)
+    assert [(r.file, r.record, r.reason) for r in found.rejected] == [("Annotations/a.xml", "a", reason)]
+    assert [image.source_id for image in found.images] == ["b", "c", "d"]
+
+
+def test_an_image_set_cannot_name_files_elsewhere(tmp_path):
+    path = write_voc(tmp_path)
+    (tmp_path / TRAIN).write_text("a\n../../secret\n")
+    assert [r.reason for r in voc.read(path, TRAIN).rejected] == ["path_outside"]
+
+
+def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
+    path = write_voc(tmp_path)
+    with pytest.raises(ConfigError, match="ImageSets"):
+        voc.locate(path, {"annotations": TRAIN})
+    with pytest.raises(DataError, match="image set"):
+        voc.locate(path, "ImageSets/Main/no.txt")
+    with pytest.raises(DataError, match="Pascal VOC"):
+        voc.locate(str(tmp_path / "JPEGImages"), None)

@@ -1,0 +1,129 @@
+import io
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS, ImageFault, ImageHeader, read_header
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
+
+
+def _file(image_format, mode="RGB", **options):
+    buffer = io.BytesIO()
+    Image.fromarray(PIXELS).convert(mode).save(buffer, image_format, **options)
+    return buffer.getvalue()
+
+
+FILES = {
+    "jpeg": _file("JPEG"),
+    "progressive": _file("JPEG", progressive=True),
+    "grey": _file("JPEG", mode="L"),
+    "cmyk": _file("JPEG", mode="CMYK"),
+    "restarts": _file("JPEG", restart_marker_rows=1),
+    "comment": _file("JPEG", comment=b"\xff\xd9 looks like an end"),
+    "exif": _file("JPEG", exif=b"Exif\0\0" + _file("JPEG")),
+    "png": _file("PNG"),
+    "palette": _file("PNG", mode="P"),
+    "alpha": _file("PNG", mode="RGBA"),
+}
+JPEGS = [name for name, data in FILES.items() if data.startswith(b"\xff\xd8")]
+
+
+def _reason(data):
+    with pytest.raises(ImageFault) as caught:
+        read_header(data)
+    assert caught.value.reason in IMAGE_FAULTS
+    return caught.value.reason
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_size_is_what_pillow_says_it_is(name):
+    image = Image.open(io.BytesIO(FILES[name]))
+    assert read_header(FILES[name]) == ImageHeader(image.format.lower(), image.height, image.width)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_cut_anywhere_is_noticed(name):
+    data = FILES[name]
+    for end in range(16, len(data)):
+        assert _reason(data[:end]) == "truncated_image"
+    assert _reason(data[:2]) == "not_an_image"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_follows_the_end_is_no_fault(name):
+    assert read_header(FILES[name] + b"\0\0 uploaded by someone") == read_header(FILES[name])
+
+
+@pytest.mark.parametrize("image_format", ["BMP", "GIF", "TIFF", "WEBP"])
+def test_other_formats_are_named(image_format):
+    assert read_header(_file(image_format)) == ImageHeader(image_format.lower(), 0, 0)
+
+
+def test_no_image_at_all():
+    assert _reason(b"") == "empty_image"
+    for data in (b"\0" * 100, b"<html>", b"BM says a text", b"\xff\xd8", b"%PDF-1.4"):
+        assert _reason(data) == "not_an_image"
+
+
+def test_a_checksum_that_is_wrong_in_a_png():
+    data = bytearray(FILES["png"])
+    data[len(data) // 2] ^= 1
+    assert _reason(bytes(data)) == "corrupt_image"
+
+
+@pytest.mark.parametrize("name", JPEGS)
+def test_a_stretch_of_a_jpeg_overwritten_with_another_marker(name):
+    data = FILES[name]
+    at = data.rindex(b"\xff\xda") + 40
+    assert _reason(data[:at] + b"\xff\xc0" + data[at:]) == "corrupt_image"
+
+
+def test_segments_of_a_jpeg_that_make_no_sense():
+    jpeg = FILES["jpeg"]
+    frame, scan = jpeg.index(b"\xff\xc0"), jpeg.index(b"\xff\xda")
+    length = struct.unpack_from(">H", jpeg, frame + 2)[0]
+    assert _reason(jpeg[:frame] + jpeg[frame + 2 + length :]) == "corrupt_image"
+    assert _reason(jpeg[:scan] + b"\xff\xd9") == "corrupt_image"
+    assert _reason(jpeg[:scan] + b"\xff\xe1\0\1" + jpeg[scan:]) == "corrupt_image"
+    assert _reason(jpeg[:scan] + b"junk" + jpeg[scan:]) == "corrupt_image"
+    assert read_header(jpeg[:scan] + b"\xff\xff" + jpeg[scan:]) == read_header(jpeg)
+
+
+def _with_frame(precision, height, width, marker=0xC0):
+    jpeg = bytearray(FILES["jpeg"])
+    frame = jpeg.index(b"\xff\xc0")
+    jpeg[frame + 1] = marker
+    struct.pack_into(">BHH", jpeg, frame + 4, precision, height, width)
+    return bytes(jpeg)
+
+
+def test_kinds_of_jpeg_that_training_cannot_decode():
+    for data in (_with_frame(12, 37, 53), _with_frame(8, 0, 53), _with_frame(8, 37, 53, marker=0xC3)):
+        assert _reason(data) == "unsupported_image"
+
+
+def test_a_header_that_promises_too_much_or_nothing():
+    assert _reason(_with_frame(8, 65_535, 65_535)) == "decompression_bomb"
+    assert _reason(_with_frame(8, 37, 0)) == "corrupt_image"
+    height = MAX_PIXELS // 65_535
+    assert read_header(_with_frame(8, height, 65_535)) == ImageHeader("jpeg", height, 65_535)
+    assert _reason(_with_frame(8, height + 1, 65_535)) == "decompression_bomb"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(list(FILES)), st.data())
+def test_damage_of_any_kind_gives_a_header_or_a_reason(name, chance):
+    data = bytearray(FILES[name])
+    for _ in range(chance.draw(st.integers(1, 4))):
+        data[chance.draw(st.integers(0, len(data) - 1))] = chance.draw(st.integers(0, 255))
+    try:
+        header = read_header(bytes(data))
+    except ImageFault as e:
+        assert e.reason in IMAGE_FAULTS
+    else:
+        assert header.height * header.width <= MAX_PIXELS
