@@ -9,6 +9,7 @@ from detection_core.config.check_model import check_model
 from detection_core.config.check_ranges import check_ranges
 from detection_core.config.check_training import check_graph_rewriter, check_training
 from detection_core.config.problems import Problem
+from detection_core.config.support.fields import find_refused, warn_without_effect
 from detection_core.config.text_proto import line_of
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
@@ -28,9 +29,9 @@ CHECKS: tuple[Check, ...] = (
 def check_pipeline_config(
     config: TrainEvalPipelineConfig, where: str = "", *, lines: Mapping[str, int] | None = None
 ) -> None:
-    """Refuse a config whose values are out of range or contradict each other.
+    """Refuse a config whose values are out of range, contradict each other, or ask for what is not done here.
 
-    What the values mean for a model that is not supported is left to the builders.
+    Fields that are accepted but change nothing here are named in one line of the log.
 
     Args:
         config: a parsed config, overrides applied.
@@ -40,8 +41,12 @@ def check_pipeline_config(
     Raises:
         ConfigError: naming every problem with its field path, and with its line where that is known.
     """
-    problems = find_problems(config)
+    found = {problem.path: problem for problem in find_refused(config)}
+    for problem in find_problems(config):
+        found.setdefault(problem.path, problem)
+    problems = list(found.values())
     if not problems:
+        warn_without_effect(config, where)
         return
     first, *rest = problems
     line = _line(first.path, lines or {})
@@ -75,7 +80,7 @@ def check_label_map(config: TrainEvalPipelineConfig, label_map: LabelMap, where:
 
 
 def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
-    """Return all that `check_pipeline_config` would refuse, each field once, in the order of the checks."""
+    """Return values out of range and contradictions, each field once, in the order of the checks."""
     found: dict[str, Problem] = {}
     for check in CHECKS:
         for problem in check(config):

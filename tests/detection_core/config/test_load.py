@@ -15,7 +15,7 @@ from tests.detection_core.config.configs import CENTER, LAYERS, PATHS, PYRAMID, 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: Path(path).stem)
 def test_a_config_comes_back_from_its_text(path):
-    config = load_checked_config(path)
+    config = load_pipeline_config(path)
     assert parse_pipeline_config(format_pipeline_config(config)) == config
 
 
@@ -66,7 +66,7 @@ def test_overrides_are_applied_before_the_check():
 
 
 def test_the_config_as_run_loads_to_the_same_message(tmp_path):
-    config = load_checked_config(PYRAMID, {"train_steps": 7, "eval_config.super_categories[a]": "b"})
+    config = load_checked_config(PYRAMID, {"train_steps": 7, "eval_config.max_evals": 2})
     path = str(tmp_path / "run" / "pipeline.config")
     write_as_run(config, path)
     assert load_pipeline_config(path) == config

@@ -1,0 +1,68 @@
+"""What becomes of the fields of the preprocessing steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from detection_core.config.support.entry import Support
+
+_KEYPOINTS = "keypoints are not read, so there are none to reorder"
+
+_CROP = Support("builders.augment")
+
+PREPROCESSING_SUPPORT: Mapping[str, Support] = {
+    "PreprocessingStep": Support(
+        "builders.augment",
+        refused={
+            "autoaugment_image": "learned policies are not built in; list single steps instead, for instance "
+            "random_distort_color, random_crop_image and random_jitter_boxes",
+            "convert_class_logits_to_softmax": "soft labels (multiclass_scores) are not read from records; "
+            "remove the step and train on class labels",
+        },
+    ),
+    "AdjustGamma": Support("augment.colour"),
+    "DropLabelProbabilistically": Support("augment.objects"),
+    "NormalizeImage": Support("augment.colour"),
+    "RGBtoGray": Support(),
+    "RandomAbsolutePadImage": Support("builders.augment"),
+    "RandomAdjustBrightness": Support("augment.colour"),
+    "RandomAdjustContrast": Support("augment.colour"),
+    "RandomAdjustHue": Support("augment.colour"),
+    "RandomAdjustSaturation": Support("augment.colour"),
+    "RandomBlackPatches": Support("augment.noise"),
+    "RandomCropImage": _CROP,
+    "RandomCropPadImage": _CROP,
+    "RandomCropToAspectRatio": Support("augment.crops"),
+    "RandomDistortColor": Support("augment.colour"),
+    "RandomDownscaleToTargetPixels": Support("builders.augment"),
+    "RandomHorizontalFlip": Support(
+        "builders.augment", without_effect={"keypoint_flip_permutation": _KEYPOINTS}
+    ),
+    "RandomImageScale": Support("augment.scaling"),
+    "RandomJitterBoxes": Support("builders.augment"),
+    "RandomJpegQuality": Support("augment.noise"),
+    "RandomPadImage": Support("builders.augment"),
+    "RandomPatchGaussian": Support("augment.noise"),
+    "RandomPixelValueScale": Support("augment.colour"),
+    "RandomRGBtoGray": Support("augment.colour"),
+    "RandomResizeMethod": Support("augment.scaling"),
+    "RandomRotation90": Support("builders.augment", without_effect={"keypoint_rot_permutation": _KEYPOINTS}),
+    "RandomScaleCropAndPadToSquare": Support("augment.squares"),
+    "RandomSelfConcatImage": Support("augment.geometry"),
+    "RandomSquareCropByScale": Support("augment.squares"),
+    "RandomVerticalFlip": Support(
+        "builders.augment", without_effect={"keypoint_flip_permutation": _KEYPOINTS}
+    ),
+    "RemapLabels": Support("augment.objects"),
+    "ResizeImage": Support("builders.augment"),
+    "SSDRandomCrop": _CROP,
+    "SSDRandomCropOperation": _CROP,
+    "SSDRandomCropPad": _CROP,
+    "SSDRandomCropPadOperation": _CROP,
+    "SSDRandomCropFixedAspectRatio": _CROP,
+    "SSDRandomCropFixedAspectRatioOperation": _CROP,
+    "SSDRandomCropPadFixedAspectRatio": _CROP,
+    "SSDRandomCropPadFixedAspectRatioOperation": _CROP,
+    "ScaleBoxesToPixelCoordinates": Support(),
+    "SubtractChannelMean": Support("builders.augment"),
+}

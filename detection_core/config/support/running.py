@@ -1,0 +1,124 @@
+"""What becomes of the fields of training, evaluation and input messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from detection_core.config.support.entry import Support
+
+_QUEUE = "input is a tf.data pipeline, not a queue"
+_THREADS = "tf.data spreads the work over threads by itself"
+_KEYPOINTS = "keypoints are not read; remove it"
+_PICTURES = "pictures of an evaluation have a look of their own"
+_TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation follows each training here"
+_CONTEXT = "context features are not used by any model here"
+_RECALL = "only precision_at_recall_detection_metrics reads it, which is not measured here"
+
+_TRAIN = Support(
+    ("tasks.train_options", "builders.inputs", "tasks.train"),
+    without_effect={
+        "sync_replicas": "replicas always update together",
+        "startup_delay_steps": "there are no asynchronous workers to delay",
+        "replicas_to_aggregate": "all replicas are aggregated",
+        "batch_queue_capacity": _QUEUE,
+        "num_batch_queue_threads": _QUEUE,
+        "prefetch_queue_capacity": _QUEUE,
+        "run_fine_tune_checkpoint_dummy_computation": "the variables exist as soon as the model is built",
+        "unpad_groundtruth_tensors": "padded ground truth is masked, which comes to the same",
+        "retain_original_images": "no images are written to the summaries",
+        "use_bfloat16": "it is for TPUs; training is in float32",
+    },
+    refused={
+        "load_all_detection_checkpoint_vars": 'set fine_tune_checkpoint_type: "detection" or "full" instead',
+        "merge_multiple_label_boxes": "each box has one class here; repeat a box for each of its classes",
+        "use_multiclass_scores": "records with soft labels are not read; leave it out",
+    },
+)
+
+_EVAL = Support(
+    ("tasks.evaluate", "tasks.train"),
+    without_effect={
+        "batch_size": "images are measured one at a time, as the exported detector sees them",
+        "num_visualizations": "`detflow evaluate` draws twelve images and the worst mistakes",
+        "num_examples": "every image of the split is measured",
+        "eval_interval_secs": _TF1_LOOP,
+        "max_evals": _TF1_LOOP,
+        "save_graph": _TF1_LOOP,
+        "eval_master": _TF1_LOOP,
+        "visualization_export_dir": "pictures are written into the evaluation's own folder",
+        "export_path": "metrics are written into the evaluation's own folder",
+        "min_score_threshold": "pictures show detections from the score with the best F1",
+        "max_num_boxes_to_visualize": _PICTURES,
+        "skip_scores": _PICTURES,
+        "skip_labels": _PICTURES,
+        "visualize_groundtruth_boxes": "pictures always show ground truth beside detections",
+        "groundtruth_box_visualization_color": _PICTURES,
+        "keep_image_id_for_visualization_export": "pictures/index.json names the image of each picture",
+        "retain_original_images": "images are measured as they were recorded",
+        "keypoint_edge": _PICTURES,
+        "recall_lower_bound": _RECALL,
+        "recall_upper_bound": _RECALL,
+        "use_dummy_loss_in_eval": "an evaluation computes no loss",
+    },
+    refused={
+        "parameterized_metric": "keypoints are not measured; remove it",
+        "ignore_groundtruth": "measuring needs ground truth; run `detflow predict` to detect only",
+        "eval_instance_masks": "one-stage detectors here find boxes only; remove it",
+        "super_categories": "metrics of groups of classes are not measured; set "
+        "include_metrics_per_category: true",
+        "retain_original_image_additional_channels": "images have three channels; remove it",
+        "force_no_resize": "images are resized as in training; remove it",
+        "skip_predictions_for_unlabeled_class": "every class is taken as labelled in every image; remove it",
+    },
+)
+
+_READER = Support(
+    ("builders.input_reader", "tasks.train"),
+    without_effect={
+        "name": "a reader needs no name",
+        "filenames_shuffle_buffer_size": "all file names are shuffled",
+        "queue_capacity": _QUEUE,
+        "min_after_dequeue": _QUEUE,
+        "prefetch_size": _THREADS,
+        "num_parallel_batches": _THREADS,
+        "num_parallel_map_calls": _THREADS,
+        "drop_remainder": "training takes full batches, evaluation every image",
+        "use_display_name": "names and display names are both looked up",
+        "include_source_id": "the source id is always read",
+        "load_context_features": _CONTEXT,
+        "load_context_image_ids": _CONTEXT,
+    },
+    refused={
+        "num_additional_channels": "images have three channels; set it to 0",
+        "num_keypoints": "keypoints are not read; set it to 0",
+        "keypoint_type_weight": _KEYPOINTS,
+        "load_multiclass_scores": "soft labels are not read; set it to false",
+        "load_dense_pose": "DensePose surfaces are not read; set it to false",
+        "load_track_id": "tracks are not read; set it to false",
+        "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
+        "frame_index": "single frames of sequence examples are not read; write each frame as a tf.Example",
+        "expand_labels_hierarchy": "class hierarchies are not expanded; write the parents' boxes too",
+        "sample_from_datasets_weights": "inputs are read in full; repeat an input_path to weigh it",
+        "external_input_reader": "it names a reader that is not part of this project; write TFRecords and "
+        "use tf_record_input_reader",
+    },
+    refused_values={"input_type": {"TF_SEQUENCE_EXAMPLE": "write each frame as a tf.Example"}},
+)
+
+RUNNING_SUPPORT: Mapping[str, Support] = {
+    "TrainEvalPipelineConfig": Support(("builders.inputs", "tasks.train", "tasks.quantize")),
+    "TrainConfig": _TRAIN,
+    "EvalConfig": _EVAL,
+    "InputReader": _READER,
+    "TFRecordInputReader": Support("builders.input_reader"),
+    "Optimizer": Support("builders.optimizer"),
+    "RMSPropOptimizer": Support("builders.optimizer"),
+    "MomentumOptimizer": Support("builders.optimizer"),
+    "AdamOptimizer": Support("builders.optimizer"),
+    "LearningRate": Support("builders.optimizer"),
+    "ConstantLearningRate": Support("builders.optimizer"),
+    "ExponentialDecayLearningRate": Support("builders.optimizer"),
+    "ManualStepLearningRate": Support("builders.optimizer"),
+    "ManualStepLearningRate.LearningRateSchedule": Support("builders.optimizer"),
+    "CosineDecayLearningRate": Support("builders.optimizer"),
+}

@@ -1,0 +1,187 @@
+"""Every field of the schema is used, without effect or refused, and the tables tell the truth about it."""
+
+import ast
+import functools
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import load_pipeline_config, parse_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.config.support import fields
+from detection_core.config.support.fields import (
+    SUPPORT,
+    find_refused,
+    find_without_effect,
+    support_name,
+    warn_without_effect,
+)
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE
+
+CORE = Path(fields.__file__).parents[2]
+
+
+def _reachable():
+    """Message types below the root, leaving out what lies in refused fields and in fields without effect."""
+    found, waiting = {}, [TrainEvalPipelineConfig.DESCRIPTOR]
+    while waiting:
+        message = waiting.pop()
+        name = support_name(message)
+        if name in found:
+            continue
+        found[name] = message
+        entry = SUPPORT.get(name)
+        for field in message.fields:
+            skipped = entry is not None and (
+                field.name in entry.refused or field.name in entry.without_effect
+            )
+            child = field.message_type
+            if child is not None and child.GetOptions().map_entry:
+                child = child.fields_by_name["value"].message_type
+            if child is not None and not skipped:
+                waiting.append(child)
+    return found
+
+
+MESSAGES = _reachable()
+
+
+@functools.cache
+def _names(module: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Names that a module reads or declares, and patterns of the names that it puts together."""
+    tree = ast.parse((CORE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    names, patterns = set(), []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.Constant(value=str(name)):
+                names.add(name)
+            case ast.JoinedStr(values=parts):
+                literal = "".join(p.value for p in parts if isinstance(p, ast.Constant))
+                if re.fullmatch(r"\w{4,}", literal):
+                    words = [p.value if isinstance(p, ast.Constant) else r"[a-z]+" for p in parts]
+                    patterns.append("".join(words))
+    return frozenset(names), tuple(patterns)
+
+
+def _is_read(field: str, modules: tuple[str, ...]) -> bool:
+    return any(
+        field in names or any(re.fullmatch(pattern, field) for pattern in patterns)
+        for names, patterns in map(_names, modules)
+    )
+
+
+def test_every_message_has_an_entry_and_every_entry_a_message():
+    assert set(SUPPORT) == set(MESSAGES)
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES))
+def test_every_field_is_read_or_accounted_for(name):
+    known = {field.name for field in MESSAGES[name].fields}
+    entry = SUPPORT[name]
+    named = [*entry.without_effect, *entry.refused]
+    assert len(named) == len(set(named)) and set(named) <= known
+    assert set(entry.refused_values) <= known - set(named)
+    unread = {f for f in known - set(named) if not _is_read(f, entry.readers)}
+    assert not unread, f"{entry.readers} should read them, or the table say what becomes of them"
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES))
+def test_a_field_without_effect_or_refused_has_a_reason(name):
+    entry = SUPPORT[name]
+    assert all(len(reason) > 15 for reason in entry.without_effect.values())
+    for reason in [*entry.refused.values(), *(r for v in entry.refused_values.values() for r in v.values())]:
+        assert re.search(r"[;] |\b(use|set|write|repeat|remove|leave|run)\b", reason), reason
+
+
+def test_a_reader_that_does_not_read_is_noticed():
+    assert not _is_read("num_iterations", ("builders.matchers",))
+    assert _is_read("matched_threshold", ("builders.matchers",))
+    assert _is_read("min_image_height", ("builders.augment",))
+
+
+REFUSED = [
+    ({"train_config.use_multiclass_scores": True}, "train_config.use_multiclass_scores"),
+    ({"eval_config.super_categories[animal]": "cat"}, "eval_config.super_categories"),
+    ({"eval_config.force_no_resize": True}, "eval_config.force_no_resize"),
+    ({"train_input_reader.num_keypoints": 17}, "train_input_reader.num_keypoints"),
+    ({"eval_input_reader[0].input_type": "TF_SEQUENCE_EXAMPLE"}, "eval_input_reader[0].input_type"),
+    ({"model.ssd.mask_head_config.mask_height": 14}, "model.ssd.mask_head_config"),
+    ({"model.ssd.loss.equalization_loss.weight": 0.5}, "model.ssd.loss.equalization_loss.weight"),
+    (
+        {"model.ssd.feature_extractor.conv_hyperparams.group_norm": {}},
+        "model.ssd.feature_extractor.conv_hyperparams.group_norm",
+    ),
+    (
+        {"train_config.data_augmentation_options[+]": "autoaugment_image {}"},
+        "train_config.data_augmentation_options[2].autoaugment_image",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "path"), REFUSED, ids=lambda part: str(part)[:50])
+def test_what_nothing_here_can_do_is_refused_with_a_remedy(changes, path):
+    config = apply_overrides(load_pipeline_config(PYRAMID), changes)
+    assert [problem.path for problem in find_refused(config)] == [path]
+    with pytest.raises(ConfigError, match=f"^{re.escape(path)}: expected .*, found .*: .*"):
+        check_pipeline_config(config)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [(TWO_STAGE, "model.faster_rcnn: expected none"), (CENTER, "model.center_net: expected none")],
+)
+def test_other_detectors_are_refused_before_anything_is_built(path, text):
+    with pytest.raises(ConfigError, match=text):
+        check_pipeline_config(load_pipeline_config(path))
+
+
+def test_a_default_asks_for_nothing():
+    text = "train_config { use_bfloat16: false use_multiclass_scores: false replicas_to_aggregate: 1 }"
+    config = parse_pipeline_config(text)
+    assert not find_without_effect(config) and not list(find_refused(config))
+
+
+def test_nothing_inside_a_refused_field_is_named_again():
+    text = "model { ssd { mask_head_config { conv_hyperparams { regularize_depthwise: true } } } }"
+    config = parse_pipeline_config(text)
+    assert [problem.path for problem in find_refused(config)] == ["model.ssd.mask_head_config"]
+    assert not find_without_effect(config)
+
+
+# Settings that published configs carry although they meant TPUs, or TensorFlow 1.
+OF_THE_FIELD = """
+  train_config {
+    sync_replicas: true startup_delay_steps: 0 replicas_to_aggregate: 8 use_bfloat16: true
+    unpad_groundtruth_tensors: false
+  }
+  model { ssd {
+    inplace_batchnorm_update: true
+    matcher { argmax_matcher { use_matmul_gather: true } }
+  } }
+"""
+
+
+def test_what_has_no_effect_is_accepted_and_named_in_one_line(caplog):
+    config = load_pipeline_config(PYRAMID)
+    config.MergeFrom(parse_pipeline_config(OF_THE_FIELD))
+    fields._warn_once.cache_clear()
+    with caplog.at_level(logging.WARNING, logger=fields.__name__):
+        check_pipeline_config(config, where="old.config")
+        warn_without_effect(config, where="old.config")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("old.config: without effect here: ")
+    for path in (
+        "train_config.sync_replicas (replicas always update together)",
+        "train_config.startup_delay_steps",
+        "train_config.use_bfloat16 (it is for TPUs; training is in float32)",
+        "model.ssd.inplace_batchnorm_update",
+        "model.ssd.matcher.argmax_matcher.use_matmul_gather",
+    ):
+        assert path in line
