@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.builders.targets import build_target_assigner
+from detection_core.config.support.fields import SUPPORT
 from detection_core.errors import ConfigError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import DetectionModel
@@ -52,9 +54,10 @@ def build_detection_model(message: model_pb2.DetectionModel, *, seed: int = 0) -
         ConfigError: when the message names something that does not exist here or contradicts itself.
     """
     arm = message.WhichOneof("model")
-    if arm != "ssd":
-        raise ConfigError(f"expected ssd, found {arm or 'none'}; use a one-stage detector", where="model")
-    return _build_ssd(message.ssd, "model.ssd", seed)
+    if arm not in MODELS:
+        reason = SUPPORT["DetectionModel"].refused.get(str(arm), "set one")
+        raise ConfigError(f"expected {' or '.join(MODELS)}, found {arm or 'none'}: {reason}", where="model")
+    return MODELS[arm](getattr(message, arm), f"model.{arm}", seed)
 
 
 def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
@@ -75,6 +78,9 @@ def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
         background=message.add_background_class,
     )
     return SsdModel(built.network, _build_parts(message, where, options, built))
+
+
+MODELS: dict[str, Callable[[Any, str, int], DetectionModel]] = {"ssd": _build_ssd}
 
 
 def _build_parts(message: ssd_pb2.Ssd, where: str, options: SsdOptions, built: BuiltNetwork) -> SsdParts:

@@ -1,0 +1,80 @@
+import pytest
+import tf_keras
+from google.protobuf import text_format
+
+from detection_core.builders.backbones import BACKBONES, NECKS, build_feature_maps, find_backbone
+from detection_core.errors import ConfigError
+from detection_core.models.hyperparams import LayerHyperparams
+from detection_core.models.network_layers import NetworkLayers
+from detection_core.models.preprocessing import PREPROCESSORS
+from detection_core.protos import ssd_pb2
+
+
+def _message(text: str) -> ssd_pb2.SsdFeatureExtractor:
+    return text_format.Parse(text, ssd_pb2.SsdFeatureExtractor())
+
+
+def _maps(text: str, layers: NetworkLayers | None = None):
+    layers = layers or NetworkLayers(hyperparams=LayerHyperparams())
+    return build_feature_maps(_message(text), tf_keras.Input((64, 96, 3)), layers, "e")
+
+
+def test_every_entry_names_a_neck_and_a_preprocessor():
+    for name, entry in BACKBONES.items():
+        assert name.endswith("_keras")
+        assert entry.neck in NECKS
+        assert entry.preprocessing in PREPROCESSORS
+
+
+@pytest.mark.parametrize(
+    "found, advice",
+    [("ssd_mobilenet_v2", "TensorFlow 2's name is ssd_mobilenet_v2_keras"), ("nope", "use one of these")],
+)
+def test_unknown_types_are_refused_with_advice(found, advice):
+    with pytest.raises(ConfigError, match=f"^e.type: .*{advice}"):
+        find_backbone(_message(f"type: '{found}'"), "e")
+
+
+def test_pyramid_levels_and_depth_follow_the_message():
+    maps = _maps(
+        "type: 'ssd_mobilenet_v2_fpn_keras' depth_multiplier: 0.5 min_depth: 16"
+        " fpn { min_level: 2 max_level: 6 additional_layer_depth: 48 } use_depthwise: true"
+    )
+    shapes = [tuple(features.shape[1:]) for features in maps]
+    assert shapes == [(16, 24, 24), (8, 12, 24), (4, 6, 24), (2, 3, 24), (1, 2, 24)]
+
+
+def test_number_of_layers_follows_the_message():
+    maps = _maps("type: 'ssd_mobilenet_v2_keras' num_layers: 3 depth_multiplier: 0.25 min_depth: 24")
+    assert [tuple(features.shape[1:3]) for features in maps] == [(4, 6), (2, 3), (1, 2)]
+    assert maps[-1].shape[-1] == 128
+
+
+@pytest.mark.parametrize("override", [False, True])
+def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden(override):
+    layers = NetworkLayers(hyperparams=LayerHyperparams())
+    _maps(
+        "type: 'ssd_mobilenet_v2_keras' depth_multiplier: 0.25 num_layers: 3 conv_hyperparams {"
+        " regularizer { l1_regularizer { weight: 7 } } batch_norm {} }"
+        f" override_base_feature_extractor_hyperparams: {'true' if override else 'false'}",
+        layers,
+    )
+    weights = {
+        name: {penalty.weight for key, penalty in layers.penalties.items() if key.startswith(name)}
+        for name in ("backbone_", "extra_")
+    }
+    assert weights["extra_"] == {7.0}
+    assert weights["backbone_"] == ({7.0} if override else {0.00004})
+
+
+@pytest.mark.parametrize(
+    "text, match",
+    [
+        ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "expected 1 to 6 feature maps, found 7"),
+        ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 6 }", "found 6 and 7"),
+        ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 4 max_level: 3 }", "found 4 and 3"),
+    ],
+)
+def test_contradictions_are_refused(text, match):
+    with pytest.raises(ConfigError, match=match):
+        _maps(text)

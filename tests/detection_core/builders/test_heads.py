@@ -1,0 +1,95 @@
+import dataclasses
+import math
+
+import pytest
+from google.protobuf import text_format
+
+from detection_core.builders.heads import BOX_PREDICTORS, UNSUPPORTED_BOX_PREDICTORS, build_head
+from detection_core.errors import ConfigError
+from detection_core.models.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
+from detection_core.models.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.protos import box_predictor_pb2
+
+
+def _build(text: str):
+    return build_head(text_format.Parse(text, box_predictor_pb2.BoxPredictor()), "p")
+
+
+def test_every_arm_is_built_or_refused_with_a_reason():
+    arms = {field.name for field in box_predictor_pb2.BoxPredictor.DESCRIPTOR.fields}
+    assert set(BOX_PREDICTORS) | set(UNSUPPORTED_BOX_PREDICTORS) == arms
+    for arm, reason in UNSUPPORTED_BOX_PREDICTORS.items():
+        with pytest.raises(ConfigError, match=reason[:30]):
+            _build(f"{arm} {{}}")
+
+
+@pytest.mark.parametrize(
+    "message, options",
+    [
+        (box_predictor_pb2.ConvolutionalBoxPredictor(), ConvolutionalHeadOptions()),
+        (box_predictor_pb2.WeightSharedConvolutionalBoxPredictor(), WeightSharedHeadOptions()),
+    ],
+)
+def test_defaults_of_options_are_those_of_the_schema(message, options):
+    for field in dataclasses.fields(options):
+        if field.name != "score_converter":
+            assert getattr(options, field.name) == pytest.approx(getattr(message, field.name)), field.name
+
+
+def test_convolutional_settings_are_read():
+    plan = _build(
+        "convolutional_box_predictor { min_depth: 2 max_depth: 9 num_layers_before_predictor: 1"
+        " use_dropout: false dropout_keep_probability: 0.5 kernel_size: 3 class_prediction_bias_init: -1"
+        " use_depthwise: true box_encodings_clip_range { min: -8 max: 9 }"
+        " conv_hyperparams { activation: NONE } }"
+    )
+    assert isinstance(plan.head, ConvolutionalHead)
+    assert plan.head._options == ConvolutionalHeadOptions(
+        min_depth=2,
+        max_depth=9,
+        num_layers_before_predictor=1,
+        use_dropout=False,
+        dropout_keep_probability=0.5,
+        kernel_size=3,
+        class_prediction_bias_init=-1.0,
+        use_depthwise=True,
+    )
+    assert plan.code_clip == (-8.0, 9.0)
+    assert plan.hyperparams.activation == "none"
+
+
+def test_weight_shared_settings_are_read():
+    plan = _build(
+        "weight_shared_convolutional_box_predictor { depth: 32 num_layers_before_predictor: 2 kernel_size: 1"
+        " share_prediction_tower: true use_depthwise: true use_dropout: true score_converter: SIGMOID"
+        " apply_conv_hyperparams_to_heads: true apply_conv_hyperparams_pointwise: true }"
+    )
+    assert isinstance(plan.head, WeightSharedHead)
+    assert plan.head._options == WeightSharedHeadOptions(
+        depth=32,
+        num_layers_before_predictor=2,
+        kernel_size=1,
+        share_prediction_tower=True,
+        use_depthwise=True,
+        use_dropout=True,
+        dropout_keep_probability=pytest.approx(0.8),
+        score_converter="sigmoid",
+        apply_conv_hyperparams_to_heads=True,
+        apply_conv_hyperparams_pointwise=True,
+    )
+    assert plan.code_clip == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize(
+    "text, match",
+    [
+        ("", "found none: set one"),
+        ("convolutional_box_predictor { box_code_size: 5 }", "p.convolutional_box_predictor.box_code_size"),
+        ("convolutional_box_predictor { apply_sigmoid_to_scores: true }", "score_converter: SIGMOID"),
+        ("convolutional_box_predictor { min_depth: 3 }", "found 3 and 0; raise max_depth"),
+        ("weight_shared_convolutional_box_predictor { num_layers_before_predictor: 2 }", "set depth"),
+    ],
+)
+def test_contradictions_are_refused(text, match):
+    with pytest.raises(ConfigError, match=match):
+        _build(text)

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from google.protobuf import text_format
+
+from detection_core.builders.hyperparams import build_hyperparams
+from detection_core.errors import ConfigError
+from detection_core.models.hyperparams import BatchNormOptions, Penalty, penalty_of
+from detection_core.protos import hyperparams_pb2
+from tests.detection_core.golden_cases import load_cases
+
+CASES = load_cases(__file__, "hyperparams")
+# Settings that the reference passes over in silence and that are refused here.
+REFUSED = {"group_norm": "no detector here is made with", "op_fc": "found op: FC"}
+
+
+def _message(text: str) -> hyperparams_pb2.Hyperparams:
+    return text_format.Parse(text, hyperparams_pb2.Hyperparams())
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - set(REFUSED)))
+def test_settings_are_those_of_the_reference(name):
+    wanted = CASES[name].facts["value"]
+    found = build_hyperparams(_message(CASES[name].config), "conv_hyperparams")
+    assert found.activation == (wanted["activation"] or "none")
+    assert found.force_use_bias == wanted["force_use_bias"]
+    assert found.use_bias == wanted["use_bias"]
+    assert (found.batch_norm is not None) == wanted["use_batch_norm"]
+    for field, value in wanted["batch_norm_params"].items():
+        assert getattr(found.batch_norm, field) == pytest.approx(value)
+    regularizer = wanted["regularizer"]
+    assert (found.penalty is None) == (regularizer is None)
+    if regularizer is not None:
+        # The reference's factor is of the plain sum of squares, the config's weight of half of it.
+        weights = tf.constant([1.0, -3.0])
+        factor = wanted["regularizer_weight"]
+        total = {"L1": 4.0, "L2": 10.0}[regularizer["class_name"]] * factor
+        np.testing.assert_allclose(penalty_of(found.penalty, weights), total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - set(REFUSED)))
+def test_initializers_are_those_of_the_reference(name):
+    wanted = CASES[name].facts["value"]["initializer"]
+    built = build_hyperparams(_message(CASES[name].config), "x").initializer.build(0, "layer/kernel")
+    if not isinstance(wanted, dict):
+        assert type(built) is type(tf_keras.initializers.get(wanted))
+        return
+    if wanted["class_name"] == "NoneType":
+        assert isinstance(built, tf_keras.initializers.GlorotUniform)
+        return
+    assert type(built).__name__ == wanted["class_name"]
+    settings = {key: value for key, value in wanted.items() if key not in ("class_name", "seed", "dtype")}
+    assert {key: built.get_config()[key] for key in settings} == pytest.approx(settings)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_has_no_effect_is_refused(name):
+    with pytest.raises(ConfigError, match=REFUSED[name]):
+        build_hyperparams(_message(CASES[name].config), "conv_hyperparams")
+
+
+def test_unknown_initializer_is_named_with_its_field():
+    with pytest.raises(ConfigError, match=r"^x.initializer.keras_initializer_by_name: .*'lecun_nothing'"):
+        build_hyperparams(_message('initializer { keras_initializer_by_name: "lecun_nothing" }'), "x")
+
+
+def test_frozen_batch_norm_and_weights():
+    found = build_hyperparams(
+        _message("batch_norm { train: false decay: 0.5 } regularizer { l1_regularizer { weight: 2 } }"), "x"
+    )
+    assert found.batch_norm == BatchNormOptions(momentum=0.5, epsilon=pytest.approx(0.001), train=False)
+    assert found.penalty == Penalty(kind="l1", weight=2.0)

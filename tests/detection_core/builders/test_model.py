@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from google.protobuf import text_format
+
+from detection_core.builders.model import build_detection_model, network_input_size
+from detection_core.errors import ConfigError
+from detection_core.models.base import TOTAL_LOSS
+from detection_core.protos import image_resizer_pb2, model_pb2
+from detection_core.structures import GroundTruth, Images
+from tests.detection_core.models.golden_networks import MOBILE, load_golden
+
+SMALL = """
+  num_classes: 10
+  image_resizer { fixed_shape_resizer { height: 128 width: 160 } }
+  feature_extractor { depth_multiplier: 0.35 }
+"""
+
+
+def _small(name: str, extra: str = "") -> model_pb2.DetectionModel:
+    message = load_golden(name).message
+    text_format.Merge(SMALL + extra, message.ssd)
+    return message
+
+
+def _images(batch: int) -> Images:
+    sizes = tf.constant([[128, 160]] * batch)
+    pixels = np.random.default_rng(0).uniform(0, 255, (batch, 128, 160, 3)).astype(np.float32)
+    return Images(tf.constant(pixels), sizes, sizes, tf.constant([""] * batch))
+
+
+def _truth(valid: list[list[bool]]) -> GroundTruth:
+    mask = tf.constant(valid)
+    batch, objects = mask.shape
+    return GroundTruth(
+        boxes=tf.tile(tf.constant([[[0.2, 0.2, 0.7, 0.6]]]), [batch, objects, 1]),
+        classes=tf.fill([batch, objects], 3),
+        weights=tf.cast(mask, tf.float32),
+        is_crowd=tf.fill([batch, objects], False),
+        area=tf.zeros([batch, objects]),
+        valid=mask,
+        masks=tf.zeros([batch, objects, 0, 0], tf.uint8),
+    )
+
+
+@pytest.fixture(scope="module", params=MOBILE)
+def model(request):
+    return build_detection_model(_small(request.param))
+
+
+def test_the_network_is_one_flat_model_of_stock_layers(model):
+    for layer in model.network.layers:
+        assert type(layer).__module__.startswith("tf_keras.src.")
+        assert not isinstance(layer, tf_keras.Model | tf_keras.layers.Lambda)
+        assert type(layer).__name__ not in ("TFOpLambda", "SlicingOpLambda")
+    names = [layer.name for layer in model.network.layers]
+    assert len(set(names)) == len(names)
+
+
+def test_a_small_detector_predicts_and_detects(model):
+    assert model.num_classes == 10
+    assert model.input_size == (128, 160)
+    predictions = model.predict(_images(2), training=False)
+    anchors = predictions.anchors.shape[0]
+    assert predictions.box_codes.shape == (2, anchors, 4)
+    assert predictions.class_logits.shape == (2, anchors, 11)
+    found = model.detect(predictions, _images(2).true_sizes)
+    assert found.boxes.shape == (2, 100, 4)
+    assert int(tf.reduce_max(found.classes)) < 10
+
+
+def test_training_steps_lower_the_loss_also_beside_an_image_without_objects(model):
+    optimizer = tf_keras.optimizers.SGD(0.003)
+    images, truth = _images(2), _truth([[True, True], [False, False]])
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = model.losses(model.predict(images, training=True), truth)[TOTAL_LOSS]
+        variables = model.network.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        assert all(gradient is not None for gradient in gradients)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return loss
+
+    losses = [float(step()) for _ in range(4)]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
+def test_first_weights_depend_on_the_seed_alone():
+    message = _small(MOBILE[1])
+    tf.random.set_seed(1)
+    first = build_detection_model(message, seed=3).network.get_weights()
+    tf.random.set_seed(2)
+    again = build_detection_model(message, seed=3).network.get_weights()
+    other = build_detection_model(message, seed=4).network.get_weights()
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_frozen_batch_norm_keeps_its_statistics():
+    model = build_detection_model(_small(MOBILE[1], "freeze_batchnorm: true"))
+    before = [variable.numpy() for variable in model.network.non_trainable_variables]
+    trained = model.predict(_images(2), training=True)
+    for variable, value in zip(model.network.non_trainable_variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+    np.testing.assert_array_equal(trained.box_codes, model.predict(_images(2), training=False).box_codes)
+
+
+def test_box_codes_are_clipped_where_the_head_says_so():
+    clip = "weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -0.001 max: 0.002 } }"
+    model = build_detection_model(_small(MOBILE[1], f"box_predictor {{ {clip} }}"))
+    bias = next(v for v in model.network.variables if v.name == "box_head_pointwise/bias:0")
+    bias.assign(tf.tile([-1.0, 0.0, 1.0, 0.0015], [6]))
+    codes = model.predict(_images(1), training=False).box_codes
+    np.testing.assert_allclose(tf.reduce_min(codes), -0.001, rtol=1e-5)
+    np.testing.assert_allclose(tf.reduce_max(codes), 0.002, rtol=1e-5)
+
+
+def test_inputs_are_padded_to_a_multiple():
+    model = build_detection_model(_small(MOBILE[1], "feature_extractor { pad_to_multiple: 96 }"))
+    assert model.input_size == (128, 160)
+    assert model.network.get_layer("input_padding").output_shape == (None, 192, 192, 3)
+    assert model.predict(_images(1), training=False).box_codes.shape[1] == 6 * (
+        24**2 + 12**2 + 6**2 + 3**2 + 4
+    )
+
+
+def test_without_a_background_class_scores_still_have_its_column():
+    extra = "add_background_class: false encode_background_as_zeros: true"
+    model = build_detection_model(_small(MOBILE[1], extra))
+    predictions = model.predict(_images(1), training=False)
+    assert predictions.class_logits.shape[-1] == 10
+    raw = model.raw_detections(predictions)
+    assert raw.scores.shape[-1] == 11
+    assert not raw.scores.numpy()[..., 0].any()
+    assert np.isfinite(float(model.losses(predictions, _truth([[True, True]]))[TOTAL_LOSS]))
+
+
+@pytest.mark.parametrize(
+    "text, size",
+    [
+        ("fixed_shape_resizer { height: 3 width: 5 }", (3, 5)),
+        ("keep_aspect_ratio_resizer { max_dimension: 7 pad_to_max_dimension: true }", (7, 7)),
+    ],
+)
+def test_input_size_follows_the_resizer(text, size):
+    message = text_format.Parse(text, image_resizer_pb2.ImageResizer())
+    assert network_input_size(message, "r") == size
+
+
+@pytest.mark.parametrize(
+    "extra, match",
+    [
+        ("image_resizer { identity_resizer {} }", "found identity_resizer"),
+        ("image_resizer { keep_aspect_ratio_resizer {} }", "pad_to_max_dimension: true"),
+        ("num_classes: 0", "expected at least one class"),
+        ("anchor_generator { multiscale_anchor_generator { max_level: 6 } }", "which has|layers, 4, found 5"),
+        ("anchor_generator { multiscale_anchor_generator { normalize_coordinates: false } }", "in pixels"),
+    ],
+)
+def test_contradictions_are_refused(extra, match):
+    with pytest.raises(ConfigError, match=match):
+        build_detection_model(_small(MOBILE[1], extra))
+
+
+def test_another_meta_architecture_is_refused():
+    with pytest.raises(ConfigError, match="expected ssd, found center_net"):
+        build_detection_model(text_format.Parse("center_net {}", model_pb2.DetectionModel()))
