@@ -1,0 +1,65 @@
+"""Reading what the steps of a run left behind; whatever is missing or damaged is simply not there."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from detection_core import files
+from pipeline.run_record import RunRecord, StepRecord
+
+_log = logging.getLogger(__name__)
+
+
+class RunArtifacts:
+    """The outputs of a run's steps, by component and name.
+
+    Args:
+        record: the run.
+    """
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+
+    def steps_of(self, component: str) -> list[StepRecord]:
+        """Return a component's steps that have outputs, in the DAG's order."""
+        return [s for s in self.record.steps if s.component == component and s.outputs]
+
+    def folder(self, component: str, output: str) -> str:
+        """Return the folder of an output of the component's first step, "" where there is none."""
+        steps = self.steps_of(component)
+        return steps[0].outputs.get(output, "") if steps else ""
+
+    def json_of(self, component: str, output: str, name: str) -> Any:
+        """Read a JSON file of an output of the component's first step; None where it is not there."""
+        return read_json(self.folder(component, output), name)
+
+
+def read_json(folder: str, name: str) -> Any:
+    """Read a JSON file; None where there is none, or where it was not written to its end."""
+    text = read_text(folder, name)
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        _log.warning("report | %s/%s is left out: %s", folder, name, error)
+        return None
+
+
+def read_lines(folder: str, name: str) -> list[dict[str, Any]]:
+    """Read a file of one JSON object a line; a torn line is left out."""
+    found = []
+    for line in (read_text(folder, name) or "").splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            _log.warning("report | a torn line of %s/%s is left out", folder, name)
+    return [item for item in found if isinstance(item, dict)]
+
+
+def read_text(folder: str, name: str) -> str | None:
+    """Read a text file; None where there is none."""
+    path = files.join(folder, name)
+    return files.read_text(path) if folder and files.exists(path) else None

@@ -1,0 +1,108 @@
+"""Putting the page together."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from detection_core import files
+from pipeline.report import facts, formats, quality
+from pipeline.report.artifacts import RunArtifacts
+from pipeline.report.pictures import PictureBudget
+from pipeline.run_record import RunRecord
+
+_HERE = os.path.dirname(__file__)
+
+
+def write_report(run: RunRecord, path: str) -> None:
+    """Write one self-contained HTML page about a run: no script, no link to elsewhere.
+
+    Whatever a run did not come to (a failed step, no quantization) is left out.
+
+    Args:
+        run: the run; its steps' outputs are read where they are there.
+        path: file to write.
+    """
+    files.write_text(path, render_report(run))
+
+
+def render_report(run: RunRecord) -> str:
+    """Return the page's HTML."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.ChainableUndefined,
+    )
+    environment.filters |= {
+        name: getattr(formats, name) for name in ("duration", "metric", "signed", "size", "whole", "moment")
+    }
+    return environment.get_template("report.html").render(**_context(run))
+
+
+def _context(run: RunRecord) -> dict[str, Any]:
+    artifacts = RunArtifacts(run)
+    evaluated = quality.evaluations(artifacts, PictureBudget())
+    parity = facts.parity(artifacts)
+    pushed = facts.push(artifacts)
+    return {
+        "run": dataclasses.asdict(run),
+        "style": files.read_text(os.path.join(_HERE, "style.css")),
+        "steps": facts.steps(run),
+        "headline": _headline(run, pushed),
+        "tiles": _tiles(evaluated, parity),
+        "evaluations": evaluated,
+        "metric_table": quality.metric_table(evaluated, parity),
+        "trainings": facts.trainings(artifacts),
+        "dataset": facts.dataset(artifacts),
+        "quantization": facts.quantization(artifacts),
+        "parity": parity,
+        "push": pushed,
+    }
+
+
+def _headline(run: RunRecord, pushed: dict[str, Any] | None) -> dict[str, str]:
+    """Return how the run ended, in a few words, and whether that is good."""
+    failed = [s for s in run.steps if s.state == "failed"]
+    if failed:
+        return {"tone": "bad", "text": f"Failed at {failed[0].id}", "why": failed[0].error}
+    if run.status != "succeeded":
+        return {"tone": "bad", "text": run.status.capitalize(), "why": ""}
+    if pushed is None:
+        return {"tone": "neutral", "text": "Succeeded; nothing was to be published", "why": ""}
+    why = "; ".join(str(r) for r in pushed.get("reasons", []))
+    if pushed.get("pushed"):
+        return {"tone": "good", "text": f"Published as version {pushed.get('version')}", "why": why}
+    return {"tone": "neutral", "text": "Not published", "why": why}
+
+
+def _tiles(evaluated: list[dict[str, Any]], parity: dict[str, Any] | None) -> list[dict[str, str]]:
+    """Return the few numbers that most readers come for."""
+    tiles = []
+    for entry in evaluated:
+        metrics = entry["metrics"].get("metrics", {})
+        tiles.append(
+            {
+                "name": f"{entry['title']}, mAP@.50",
+                "value": formats.metric(metrics.get(quality.MAP_50)),
+                "note": f"mAP {formats.metric(metrics.get(quality.MAP))}, {_measured_on(entry['metrics'])}",
+            }
+        )
+    for file in (parity or {}).get("files", []):
+        speed = "".join(f", {ms:.1f} ms on {n} core{'s' * (n > 1)}" for n, ms in file["latencies"][:1])
+        tiles.append(
+            {
+                "name": f"{file['file']}, mAP@.50",
+                "value": formats.metric(file["metrics"].get(quality.MAP_50)),
+                "note": f"{formats.size(file['size_bytes'])}{speed}",
+            }
+        )
+    return tiles
+
+
+def _measured_on(metrics: dict[str, Any]) -> str:
+    return f"{metrics.get('images', '?')} images of {metrics.get('split', '?')}"

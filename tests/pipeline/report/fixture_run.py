@@ -1,0 +1,266 @@
+"""The artifacts of a run as its steps leave them, made without running them.
+
+Run as a module to look at a report: `python -m tests.pipeline.report.fixture_run FOLDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from detection_core.evaluation.coco_metrics import MAP, MAP_50, evaluate_coco
+from detection_core.evaluation.curves import make_curves
+from detection_core.evaluation.drawing import text_font
+from detection_core.evaluation.eval_report import EvalReport, format_report, reasons_of
+from detection_core.evaluation.matching import best_score_threshold, match_image
+from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
+from detection_core.evaluation.pictures import PicturePlan, spread_evenly, write_pictures
+from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.thresholds import judge, parse_thresholds
+from pipeline.run_record import RunRecord, StepRecord
+from tests.detection_core.evaluation.images import make_detections, make_truth
+
+NAMES = dict(enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]))
+
+
+def _scene(rng, number):
+    """A page with scattered digits, and where they are."""
+    width, height = int(rng.integers(220, 420)), int(rng.integers(200, 360))
+    base = rng.integers(60, 235, 3)
+    noise = rng.normal(0, 18, (height, width, 1)) + base + np.linspace(-25, 25, width)[None, :, None]
+    picture = Image.fromarray(np.clip(noise, 0, 255).astype(np.uint8)).filter(ImageFilter.GaussianBlur(0.8))
+    draw = ImageDraw.Draw(picture)
+    boxes, labels = [], []
+    for _ in range(0 if number % 9 == 4 else int(rng.integers(2, 8))):
+        label, size = int(rng.integers(0, 10)), int(rng.integers(24, 90))
+        font = text_font(size)
+        left, top, right, bottom = draw.textbbox((0, 0), str(label), font=font)
+        x, y = rng.integers(0, width - right), rng.integers(0, height - bottom)
+        draw.text((x, y), str(label), font=font, fill=tuple(int(255 - c) for c in base))
+        boxes.append([(y + top) / height, (x + left) / width, (y + bottom) / height, (x + right) / width])
+        labels.append(label)
+    truth = make_truth(boxes, labels, height=height, width=width, source_id=f"scenes/{number:06d}.jpg")
+    return np.asarray(picture), truth
+
+
+def _found(rng, truth, noise):
+    """Detections of a detector that is mostly right."""
+    boxes, scores, labels = [], [], []
+    for box, label in zip(truth.boxes, truth.classes, strict=True):
+        if rng.random() < 0.93:
+            boxes.append(box + rng.normal(0, noise, 4) * (box[2] - box[0]))
+            labels.append(int(label) if rng.random() < 0.92 else int(rng.integers(0, 10)))
+            scores.append(float(np.clip(rng.normal(0.85, 0.12), 0.05, 1)))
+    for _ in range(int(rng.integers(0, 4))):
+        low = rng.uniform(0, 0.8, 2)
+        boxes.append([*low, *(low + rng.uniform(0.05, 0.2, 2))])
+        labels.append(int(rng.integers(0, 10)))
+        scores.append(float(rng.uniform(0.02, 0.6) ** 1.5))
+    return make_detections(np.clip(np.array(boxes).reshape(-1, 4), 0, 1), scores, labels, truth.source_id)
+
+
+def write_evaluation(folder, blessing, scenes, noise, thresholds, baseline=None, pictures=12):
+    """What Evaluator leaves, from real matching of made-up detections."""
+    rng = np.random.default_rng(int(noise * 1000))
+    images = [EvaluatedImage(truth=t, detections=_found(rng, t, noise)) for _, t in scenes]
+    coco = evaluate_coco(images, NAMES)
+    metrics = coco.metrics(per_category=True)
+    matches = [match_image(i) for i in images]
+    threshold = best_score_threshold(images, matches)
+    verdicts = judge(parse_thresholds(thresholds, metrics), metrics, baseline)
+    report = EvalReport(
+        split="test",
+        images=len(images),
+        metrics=metrics,
+        baseline=baseline,
+        thresholds=verdicts,
+        blessed=all(v.passed for v in verdicts),
+        reasons=reasons_of(verdicts),
+        seconds_per_image=0.031,
+    )
+    plan = PicturePlan(
+        side_by_side=spread_evenly(len(images), pictures),
+        mistakes=(
+            *worst_false_positives(images, matches, NAMES, pictures),
+            *largest_misses(images, matches, NAMES, threshold, pictures),
+        ),
+        score_threshold=threshold,
+    )
+    folder.mkdir(parents=True)
+    write_pictures(plan, scenes, images, NAMES, str(folder / "pictures"))
+    (folder / "metrics.json").write_text(format_report(report))
+    (folder / "curves.json").write_text(json.dumps(make_curves(images, matches, coco, threshold)))
+    blessing.mkdir(parents=True)
+    (blessing / ("BLESSED" if report.blessed else "NOT_BLESSED")).write_text("")
+    (blessing / "reasons.json").write_text(json.dumps({"blessed": report.blessed, "reasons": report.reasons}))
+    return metrics
+
+
+def write_training(folder, steps, rate, start):
+    """What Trainer leaves of its curves."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(steps)
+    lines = []
+    for step in range(10, steps + 1, 10):
+        part = 0.12 + start * math.exp(-5 * step / steps) * rng.uniform(0.9, 1.1)
+        losses = {"Loss/classification_loss": 0.6 * part, "Loss/localization_loss": 0.35 * part}
+        losses["Loss/regularization_loss"] = 0.05
+        now = rate * min(1, step / 100) * 0.5 * (1 + math.cos(math.pi * step / steps))
+        total = sum(losses.values())
+        lines.append(
+            {"step": step, "steps": steps, "loss": total, "losses": {**losses, "Loss/total_loss": total}}
+        )
+        lines[-1] |= {"learning_rate": now, "steps_per_second": 8.1, "time": 1.0}
+    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = {"steps": steps, "seconds": steps / 8.1, "steps_per_second": 8.1, "parameters": 2_451_770}
+    (folder / "train_report.json").write_text(json.dumps({**report, "started_from": "random weights"}))
+    (folder / "pipeline.config").write_text("model {\n  ssd {\n    num_classes: 10\n  }\n}\n")
+
+
+def _write_examples(folder):
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(3)
+    splits = {}
+    for name, images in {"train": 600, "eval": 100, "test": 100}.items():
+        areas = {"small": 310, "medium": 2100, "large": 420}
+        splits[name] = {"images": images, "empty_images": images // 9, "objects": images * 5, "crowd": 0}
+        splits[name] |= {"box_areas_px": areas, "quarantined": {"inverted_box": 2} if name == "train" else {}}
+    card = {
+        "format": "coco",
+        "classes": [
+            {"id": c + 1, "name": n, "objects": int(rng.integers(300, 480))} for c, n in NAMES.items()
+        ],
+        "splits": splits,
+        "quarantine": {"records": 2, "fraction": 2 / 802, "reasons": {"inverted_box": 2}},
+        "images_in_two_splits": 0,
+    }
+    (folder / "dataset_card.json").write_text(json.dumps(card))
+    detail = "expected xmin < xmax, found <310 and 298>"
+    rows = [
+        {
+            "split": "train",
+            "file": "train.json",
+            "record": f"image {i}",
+            "reason": "inverted_box",
+            "detail": detail,
+        }
+        for i in (17, 402)
+    ]
+    (folder / "quarantine.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+
+def _write_quantization(folder):
+    folder.mkdir(parents=True)
+    quantized = [{"layer": f"conv_{i}", "kind": "convolution"} for i in range(61)]
+    quantized += [{"layer": f"add_{i}", "kind": "addition"} for i in range(12)]
+    record = {
+        "settings": {"delay": 50, "weight_bits": 8, "activation_bits": 8, "symmetric": False},
+        "quantized": quantized,
+        "not_quantized": [
+            {"layer": "box decoding and suppression", "reason": "runs in float after the network"}
+        ],
+        "coverage": {
+            "convolutions": 61,
+            "quantized_convolutions": 61,
+            "weights": 1000,
+            "quantized_weights": 1000,
+        },
+    }
+    record["coverage"]["fraction"] = 1.0
+    (folder / "quantization.json").write_text(json.dumps(record))
+
+
+def _write_parity(folder, metrics):
+    folder.mkdir(parents=True)
+    entries = []
+    for name, drop, size, speed in (("float32", 0.0002, 9_830_112, 21.3), ("int8", 0.0061, 3_104_880, 12.9)):
+        entry = {"file": f"model_{name}.tflite", "format": name, "quantization": "aware", "drop": drop}
+        entry |= {"max_drop": 0.02, "size_bytes": size, "latency_ms": {"1": speed, "2": speed / 1.7}}
+        entry |= {"passed": True, "metrics": {k: v - drop if v > 0 else v for k, v in metrics.items()}}
+        entries.append(entry)
+    entries[0]["quantization"] = "none"
+    parity = {"split": "test", "images": 100, "reference": metrics, "files": entries, "blessed": True}
+    (folder / "parity.json").write_text(json.dumps({**parity, "reasons": ["every file is within its bound"]}))
+
+
+def write_run(root: Path, images: int = 40) -> RunRecord:
+    """Write the artifacts of a finished run with a quantized branch below `root`."""
+    rng = np.random.default_rng(7)
+    scenes = [_scene(rng, i) for i in range(images)]
+    art = root / "artifacts"
+    _write_examples(art / "example_gen" / "examples")
+    write_training(art / "trainer" / "model_run", 1500, 0.08, 2.2)
+    baseline = {MAP: 0.552, MAP_50: 0.871}
+    thresholds = {MAP_50: {"lower_bound": 0.7, "min_change": -0.2}, MAP: {"upper_bound": 1.0}}
+    metrics = write_evaluation(
+        art / "evaluator" / "evaluation",
+        art / "evaluator" / "blessing",
+        scenes,
+        0.05,
+        thresholds,
+        baseline,
+    )
+    write_training(art / "quantization_rewriter" / "quantized_run", 150, 0.004, 0.2)
+    _write_quantization(art / "quantization_rewriter" / "quantization")
+    write_evaluation(
+        art / "quantized_evaluator" / "evaluation",
+        art / "quantized_evaluator" / "blessing",
+        scenes,
+        0.055,
+        {MAP_50: {"min_change": -0.02}},
+        metrics,
+    )
+    _write_parity(art / "tflite_exporter" / "parity", metrics)
+    (art / "pusher" / "pushed_model").mkdir(parents=True)
+    (art / "pusher" / "pushed_model" / "pushed.json").write_text(
+        json.dumps({"pushed": True, "version": 3, "reasons": ["every gate blessed it"]})
+    )
+    table = [
+        ("example_gen", "example_gen", "cached", 0.0, ["examples"]),
+        ("baseline_resolver", "baseline_resolver", "executed", 0.2, ["baseline"]),
+        ("trainer", "trainer", "executed", 312.4, ["model", "model_run"]),
+        ("evaluator", "evaluator", "executed", 14.7, ["evaluation", "blessing"]),
+        (
+            "quantization_rewriter",
+            "quantization_rewriter",
+            "executed",
+            121.0,
+            ["quantized_model", "quantized_run", "quantization"],
+        ),
+        ("quantized_evaluator", "evaluator", "executed", 15.2, ["evaluation", "blessing"]),
+        ("tflite_exporter", "tflite_exporter", "executed", 48.3, ["tflite", "parity", "blessing"]),
+        ("pusher", "pusher", "executed", 0.9, ["pushed_model"]),
+    ]
+    steps = tuple(
+        StepRecord(
+            id=id_,
+            component=component,
+            state=state,
+            started="2026-11-20T22:00:00+00:00",
+            seconds=seconds,
+            outputs={name: str(art / id_ / name) for name in names},
+        )
+        for id_, component, state, seconds, names in table
+    )
+    return RunRecord(
+        run_id="20261120-220000-1a2b",
+        pipeline_name="digits",
+        started="2026-11-20T22:00:00+00:00",
+        finished="2026-11-20T22:08:41+00:00",
+        status="succeeded",
+        settings_text="name: digits\nworkspace: build\ndata:\n  path: scenes\n",
+        workspace=str(root),
+        steps=steps,
+    )
+
+
+if __name__ == "__main__":
+    from pipeline.report import write_report
+
+    target = Path(sys.argv[1])
+    write_report(write_run(target), str(target / "report.html"))
