@@ -19,7 +19,6 @@ from detection_core.config.support.entry import Support
 from detection_core.config.support.model import MODEL_SUPPORT
 from detection_core.config.support.preprocessing import PREPROCESSING_SUPPORT
 from detection_core.config.support.running import RUNNING_SUPPORT
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _logger = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ def support_name(message: Any) -> str:
     return str(message.full_name).removeprefix(f"{message.file.package}.")
 
 
-def find_refused(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+def find_refused(config: Message) -> Iterator[Problem]:
     """Find fields that ask for what nothing here can do; a field at its default asks for nothing."""
     for path, field, value, support in _asked(config):
         if field.name in support.refused:
@@ -48,7 +47,7 @@ def find_refused(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
             )
 
 
-def find_without_effect(config: TrainEvalPipelineConfig) -> list[Problem]:
+def find_without_effect(config: Message) -> list[Problem]:
     """Return the fields that are set to something else than their default and change nothing here."""
     return [
         Problem(path=path, message=support.without_effect[field.name])
@@ -57,7 +56,7 @@ def find_without_effect(config: TrainEvalPipelineConfig) -> list[Problem]:
     ]
 
 
-def warn_without_effect(config: TrainEvalPipelineConfig, where: str = "") -> None:
+def warn_without_effect(config: Message, where: str = "") -> None:
     """Log one line that lists what has no effect here; once for the same line in a process."""
     found = find_without_effect(config)
     if found:

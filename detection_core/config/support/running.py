@@ -98,7 +98,6 @@ _READER = Support(
         "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
         "frame_index": "single frames of sequence examples are not read; write each frame as a tf.Example",
         "expand_labels_hierarchy": "class hierarchies are not expanded; write the parents' boxes too",
-        "sample_from_datasets_weights": "inputs are read in full; repeat an input_path to weigh it",
         "external_input_reader": "it names a reader that is not part of this project; write TFRecords and "
         "use tf_record_input_reader",
     },

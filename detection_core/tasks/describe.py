@@ -1,0 +1,189 @@
+"""What a pipeline.config would build, without any data: sizes, parameters, anchors and operations."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import tf_keras
+
+from detection_core.builders.augment import build_augmentations
+from detection_core.builders.backbones import BACKBONES
+from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.model import build_detection_model
+from detection_core.builders.optimizer import build_optimizer
+from detection_core.models.base import DetectionModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Level:
+    """Anchors on one feature map.
+
+    Attributes:
+        rows: of the feature map.
+        columns: of the feature map.
+        anchors: on the whole map.
+    """
+
+    rows: int
+    columns: int
+    anchors: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a config would build.
+
+    Attributes:
+        architecture: arm of the model message.
+        feature_extractor: its type, as the config names it.
+        family: of the backbone.
+        neck: what is put on the backbone.
+        resizer: arm of the image resizer.
+        input_size: rows and columns of the network input.
+        classes: without the background.
+        parameters: numbers in all variables of the network.
+        trainable_parameters: those that training changes.
+        flops: floating-point operations of the network for one image.
+        anchors: boxes predicted for one image.
+        levels: where they are, finest feature map first.
+        parts: what the config chose elsewhere: losses, optimizer, ...; name to text.
+    """
+
+    architecture: str
+    feature_extractor: str
+    family: str
+    neck: str
+    resizer: str
+    input_size: tuple[int, int]
+    classes: int
+    parameters: int
+    trainable_parameters: int
+    flops: int
+    anchors: int
+    levels: tuple[Level, ...]
+    parts: dict[str, str]
+
+    def data(self) -> dict[str, Any]:
+        """Return all of it, JSON-ready."""
+        return dataclasses.asdict(self)
+
+    def text(self) -> str:
+        """Return all of it as lines for people."""
+        rows = [
+            ("model", f"{self.architecture}, {self.feature_extractor} ({self.family}, {self.neck})"),
+            ("input", f"{self.input_size[0]} x {self.input_size[1]} x 3 from {self.resizer}"),
+            ("classes", f"{self.classes:,}"),
+            ("parameters", f"{self.parameters:,}, of which {self.trainable_parameters:,} are trained"),
+            ("operations", f"{self.flops / 1e9:.2f} GFLOPs an image (two for each multiply-add of a layer)"),
+            ("anchors", f"{self.anchors:,}"),
+        ]
+        rows += [
+            ("", f"{level.rows} x {level.columns} x {level.anchors / (level.rows * level.columns):g}")
+            for level in self.levels
+        ]
+        return "\n".join(f"{name:13s}{text}" for name, text in [*rows, *self.parts.items()])
+
+
+def describe(config: TrainEvalPipelineConfig) -> Description:
+    """Build all of a config that needs no data, and say what it is.
+
+    Args:
+        config: a checked config.
+
+    Raises:
+        ConfigError: when the config cannot be followed.
+    """
+    resizer = model_image_resizer(config.model)
+    build_augmentations(config.train_config.data_augmentation_options)
+    if config.train_config.HasField("optimizer"):
+        build_optimizer(config.train_config.optimizer)
+    model = build_detection_model(config.model)
+    del resizer  # It was built to see that it can be.
+    architecture = str(config.model.WhichOneof("model"))
+    message = getattr(config.model, architecture)
+    entry = BACKBONES[message.feature_extractor.type]
+    levels = _levels(model)
+    return Description(
+        architecture=architecture,
+        feature_extractor=message.feature_extractor.type,
+        family=entry.family,
+        neck=entry.neck,
+        resizer=message.image_resizer.WhichOneof("image_resizer_oneof"),
+        input_size=model.input_size,
+        classes=model.num_classes,
+        parameters=_count(model.network.variables),
+        trainable_parameters=_count(model.network.trainable_variables),
+        flops=count_flops(model.network),
+        anchors=int(model.network.output_shape[0][1]),
+        levels=levels,
+        parts=_parts(config),
+    )
+
+
+def count_flops(network: tf_keras.Model) -> int:
+    """Count the operations of a network for one image.
+
+    Convolutions and dense layers count with two operations for each multiply-add, at every place they are
+    called: a head shared by five feature maps counts five times. The rest is left out: biases and batch norms
+    fold into the convolutions, and activations, sums and resizing are a few percent.
+
+    Args:
+        network: with static shapes but for the batch.
+    """
+    return sum(_layer_flops(layer) for layer in network.layers)
+
+
+def _layer_flops(layer: Any) -> int:
+    kernel = getattr(layer, "depthwise_kernel", None)
+    kernel = getattr(layer, "kernel", None) if kernel is None else kernel
+    if kernel is None:
+        return 0
+    outputs = [layer.get_output_at(i).shape for i in range(len(layer.inbound_nodes))]
+    places = sum(math.prod(shape[1:-1]) for shape in outputs)
+    return int(2 * math.prod(kernel.shape) * places)
+
+
+def _levels(model: DetectionModel) -> tuple[Level, ...]:
+    """Return the anchors of each feature map, from the layers that flatten the box codes of one each."""
+    name = re.sub(r"_rows_\d+$", "", model.network.output_names[0])
+    flattening = [layer for layer in model.network.layers if re.fullmatch(rf"{name}_rows_\d+", layer.name)]
+    return tuple(
+        Level(rows=layer.input_shape[1], columns=layer.input_shape[2], anchors=layer.output_shape[1])
+        for layer in flattening
+    )
+
+
+def _count(variables: Any) -> int:
+    return sum(math.prod(variable.shape) for variable in variables)
+
+
+def _parts(config: TrainEvalPipelineConfig) -> dict[str, str]:
+    """Say what else the config chose, in its own words."""
+    ssd, train = config.model.ssd, config.train_config
+    parts = {
+        "head": str(ssd.box_predictor.WhichOneof("box_predictor_oneof")),
+        "losses": (
+            f"{ssd.loss.classification_weight:g} x"
+            f" {ssd.loss.classification_loss.WhichOneof('classification_loss')} +"
+            f" {ssd.loss.localization_weight:g} x"
+            f" {ssd.loss.localization_loss.WhichOneof('localization_loss')}"
+        ),
+    }
+    if train.HasField("optimizer"):
+        arm = str(train.optimizer.WhichOneof("optimizer"))
+        schedule = getattr(train.optimizer, arm).learning_rate.WhichOneof("learning_rate")
+        parts["training"] = f"{train.num_steps:,} steps of {train.batch_size} images, {arm}, {schedule}"
+    if train.data_augmentation_options:
+        steps = [str(o.WhichOneof("preprocessing_step")) for o in train.data_augmentation_options]
+        parts["augmentation"] = ", ".join(steps)
+    if config.graph_rewriter.HasField("quantization"):
+        quantization = config.graph_rewriter.quantization
+        parts["quantization"] = (
+            f"{quantization.weight_bits}-bit weights, {quantization.activation_bits}-bit activations,"
+            f" from step {quantization.delay}"
+        )
+    return parts

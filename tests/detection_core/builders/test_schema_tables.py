@@ -1,0 +1,107 @@
+"""Each oneof of the schema has one table: what is built is used, what is refused says what to use instead."""
+
+import pytest
+from google.protobuf.message_factory import GetMessageClass
+
+from detection_core.builders import (
+    anchors,
+    augment,
+    backbones,
+    box_coders,
+    calibration,
+    heads,
+    hyperparams,
+    image_resizer,
+    input_reader,
+    losses,
+    matchers,
+    model,
+    optimizer,
+    similarity,
+)
+from detection_core.config.support.fields import SUPPORT, find_refused, support_name
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+# The extractor's name decides which pyramid it has; one that has none takes no arm.
+PYRAMIDS = set(backbones.NECKS) - {"extra_layers"}
+
+# Oneof -> arms that a table builds.
+TABLES = {
+    "AnchorGenerator.anchor_generator_oneof": anchors.ANCHOR_GENERATORS,
+    "BoxCoder.box_coder_oneof": box_coders.BOX_CODERS,
+    "BoxPredictor.box_predictor_oneof": heads.BOX_PREDICTORS,
+    "CalibrationConfig.calibrator": calibration.CALIBRATIONS,
+    "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
+    "DetectionModel.model": model.MODELS,
+    "Hyperparams.normalizer_oneof": hyperparams.NORMALIZERS,
+    "ImageResizer.image_resizer_oneof": image_resizer.IMAGE_RESIZERS,
+    "Initializer.initializer_oneof": hyperparams.INITIALIZERS,
+    "InputReader.input_reader": input_reader.INPUT_READERS,
+    "LearningRate.learning_rate": optimizer.LEARNING_RATES,
+    "LocalizationLoss.localization_loss": losses.LOCALIZATION_LOSSES,
+    "Matcher.matcher_oneof": matchers.MATCHERS,
+    "Optimizer.optimizer": optimizer.OPTIMIZERS,
+    "PreprocessingStep.preprocessing_step": augment.PREPROCESSING_STEPS,
+    "RegionSimilarityCalculator.region_similarity": similarity.SIMILARITIES,
+    "Regularizer.regularizer_oneof": hyperparams.REGULARIZERS,
+    "SsdFeatureExtractor.feature_pyramid_oneof": PYRAMIDS,
+}
+# The only oneof of a message that is refused whole, wherever it stands.
+REFUSED_WHOLE = {"ParameterizedMetric.parameterized_metric": ("EvalConfig", "parameterized_metric")}
+
+
+def _oneofs():
+    found, seen, waiting = {}, set(), [TrainEvalPipelineConfig.DESCRIPTOR]
+    while waiting:
+        message = waiting.pop()
+        if message.full_name in seen:
+            continue
+        seen.add(message.full_name)
+        found |= {f"{support_name(message)}.{oneof.name}": oneof for oneof in message.oneofs}
+        waiting += [field.message_type for field in message.fields if field.message_type is not None]
+    return found
+
+
+ONEOFS = _oneofs()
+
+
+def test_every_oneof_of_the_schema_has_one_table():
+    assert set(ONEOFS) == set(TABLES) | set(REFUSED_WHOLE)
+    for message, field in REFUSED_WHOLE.values():
+        assert field in SUPPORT[message].refused
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_every_arm_is_built_or_refused_with_a_reason(name):
+    arms = {field.name for field in ONEOFS[name].fields}
+    refused = set(SUPPORT[name.rpartition(".")[0]].refused) & arms
+    assert set(TABLES[name]) | refused == arms
+    assert not set(TABLES[name]) & refused
+
+
+def _refused_arms():
+    for name, oneof in ONEOFS.items():
+        entry = SUPPORT.get(name.rpartition(".")[0])
+        for field in oneof.fields if entry else ():
+            if field.name in entry.refused:
+                yield pytest.param(oneof.containing_type, field, entry.refused[field.name], id=field.name)
+
+
+@pytest.mark.parametrize(("message_type", "field", "reason"), _refused_arms())
+def test_the_check_prints_why_an_arm_is_refused_and_what_to_use(message_type, field, reason):
+    message = GetMessageClass(message_type)()
+    getattr(message, field.name).SetInParent()
+    (problem,) = find_refused(message)
+    assert problem.path == field.name and problem.message.endswith(reason)
+    assert "; use " in reason or "list " in reason or "remove " in reason or "write " in reason
+
+
+def test_builders_refuse_the_same_arms_as_the_check():
+    pairs = [
+        (augment.UNSUPPORTED, "PreprocessingStep"),
+        (calibration.UNSUPPORTED, "CalibrationConfig"),
+        (heads.UNSUPPORTED_BOX_PREDICTORS, "BoxPredictor"),
+        (input_reader.UNSUPPORTED_READERS | input_reader.UNSUPPORTED, "InputReader"),
+    ]
+    for unsupported, message in pairs:
+        assert set(unsupported) == set(SUPPORT[message].refused), message

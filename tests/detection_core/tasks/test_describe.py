@@ -1,0 +1,56 @@
+import json
+
+import pytest
+import tf_keras
+
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.errors import ConfigError
+from detection_core.tasks.describe import count_flops, describe
+from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+
+
+def test_operations_are_two_for_each_multiply_add_at_every_place_a_layer_is_called():
+    fine, coarse = tf_keras.Input((8, 6, 3)), tf_keras.Input((4, 3, 3))
+    shared = tf_keras.layers.Conv2D(5, 3, padding="same")
+    maps = [shared(fine), shared(coarse)]
+    deep = tf_keras.layers.DepthwiseConv2D(3, strides=2, padding="same")(maps[0])
+    flat = tf_keras.layers.Flatten()(tf_keras.layers.BatchNormalization()(deep))
+    network = tf_keras.Model([fine, coarse], [tf_keras.layers.Dense(7)(flat), maps[1]])
+    convolutions = 2 * (3 * 3 * 3 * 5) * (8 * 6 + 4 * 3)
+    depthwise = 2 * (3 * 3 * 5) * (4 * 3)
+    dense = 2 * (4 * 3 * 5) * 7
+    assert count_flops(network) == convolutions + depthwise + dense
+
+
+def test_a_config_is_described_without_data():
+    config = apply_overrides(
+        load_pipeline_config(PYRAMID),
+        {"model.ssd.feature_extractor.depth_multiplier": 0.35, "model.ssd.num_classes": 3},
+    )
+    found = describe(config)
+    assert (found.architecture, found.family, found.neck) == ("ssd", "mobilenet_v2", "fpn")
+    assert (found.input_size, found.classes) == ((256, 256), 3)
+    # Three ratios of two scales on every place of levels 3 to 6.
+    places = [(level.rows, level.columns) for level in found.levels]
+    assert places == [(32, 32), (16, 16), (8, 8), (4, 4)]
+    assert [level.anchors for level in found.levels] == [6 * rows * columns for rows, columns in places]
+    assert found.anchors == sum(level.anchors for level in found.levels) == 8160
+    assert 0 < found.trainable_parameters < found.parameters
+    assert found.flops > 1e8
+    text = found.text()
+    for part in (
+        "model        ssd, ssd_mobilenet_v2_fpn_keras (mobilenet_v2, fpn)",
+        "256 x 256 x 3 from fixed_shape_resizer",
+        "32 x 32 x 6",
+        "1,500 steps of 16 images, momentum_optimizer, cosine_decay_learning_rate",
+        "random_horizontal_flip, random_crop_image",
+        "8-bit weights, 8-bit activations, from step 200",
+    ):
+        assert part in text
+    assert json.loads(json.dumps(found.data()))["levels"][0] == {"rows": 32, "columns": 32, "anchors": 6144}
+
+
+def test_what_cannot_be_built_is_one_error():
+    with pytest.raises(ConfigError, match="expected ssd, found faster_rcnn: two-stage detectors"):
+        describe(load_pipeline_config(TWO_STAGE))
