@@ -74,7 +74,7 @@ def test_training_steps_lower_the_loss_also_beside_an_image_without_objects(mode
     optimizer = tf_keras.optimizers.SGD(0.003)
     images, truth = _images(2), _truth([[True, True], [False, False]])
 
-    @tf.function
+    @tf.function(autograph=False)
     def step():
         with tf.GradientTape() as tape:
             loss = model.losses(model.predict(images, training=True), truth)[TOTAL_LOSS]
@@ -84,7 +84,7 @@ def test_training_steps_lower_the_loss_also_beside_an_image_without_objects(mode
         optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
 
-    losses = [float(step()) for _ in range(4)]
+    losses = [float(step()) for _ in range(3)]
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
 
