@@ -75,7 +75,7 @@ def write_shard(task_path: str) -> int:
     tally, rejected = Tally(), []
     with _open_shard(files.join(task["folder"], f"Split-{task['split']}", name), task["compression"]) as out:
         for fields in task["records"]:
-            record = ImageRecord(*fields)._replace(objects=_objects(fields[-1]))
+            record = ImageRecord(*fields[:-1], objects=_objects(fields[-1]))
             try:
                 example = make_example(record, task["label_ids"])
             except Rejected as e:
@@ -89,7 +89,7 @@ def write_shard(task_path: str) -> int:
 
 
 def _objects(rows: list[list[Any]]) -> list[ObjectRecord]:
-    return [ObjectRecord(*row)._replace(box=tuple(row[1])) for row in rows]
+    return [ObjectRecord(name, tuple(box), *rest) for name, box, *rest in rows]
 
 
 @contextlib.contextmanager
