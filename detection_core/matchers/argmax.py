@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.matchers.base import IGNORED, UNMATCHED
+from detection_core.matchers.base import IGNORED, UNMATCHED, Matcher, RowSimilarity
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,52 +28,70 @@ class ArgMaxMatcherOptions:
     force_match_for_each_row: bool
 
 
-class ArgMaxMatcher:
+class ArgMaxMatcher(Matcher):
     """Takes the most similar row of each anchor, subject to thresholds; ties go to the first row."""
 
     def __init__(self, options: ArgMaxMatcherOptions) -> None:
         _check(options)
         self.options = options
 
-    def match(self, similarity: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """Choose a row for every anchor of every image.
+    def match_rows(self, similarity_of: RowSimilarity, valid: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Choose a row for every anchor of every image; see `Matcher.match_rows`."""
+        batch, rows = tf.unstack(tf.shape(valid))
 
-        Args:
-            similarity: float32 [B, G, A]; -inf in rows that do not exist.
-            valid: bool [B, G], rows that may force a match.
+        def take(
+            row: tf.Tensor, best: tf.Tensor, best_row: tf.Tensor, claims: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            similarity = similarity_of(row)
+            # Only a larger value replaces, so that ties stay with the first row and -inf never matches.
+            best_row = tf.where(similarity > best, row, best_row)
+            if self.options.force_match_for_each_row:
+                claim = tf.argmax(similarity, axis=1, output_type=tf.int32)
+                claims = tf.tensor_scatter_nd_update(claims, [[row]], claim[tf.newaxis])
+            return row + 1, tf.maximum(best, similarity), best_row, claims
 
-        Returns:
-            int32 [B, A], the row, UNMATCHED or IGNORED.
-        """
-        if similarity.shape[1] == 0:
-            return tf.fill(tf.stack([tf.shape(similarity)[0], tf.shape(similarity)[2]]), UNMATCHED)
-        # A row of -inf lets argmax run on a batch without any object, and loses to every row that exists.
-        none = tf.fill(tf.stack([tf.shape(similarity)[0], 1, tf.shape(similarity)[2]]), -float("inf"))
-        padded = tf.concat([similarity, none], axis=1)
-        rows = tf.argmax(padded, axis=1, output_type=tf.int32)
-        matches = self._threshold(rows, tf.reduce_max(padded, axis=1))
+        best = tf.fill([batch, anchors], -float("inf"))
+        claims = tf.zeros([rows, batch], tf.int32)
+        any_size = tf.TensorShape([None, None])
+        _, best, best_row, claims = tf.while_loop(
+            lambda row, *_: row < rows,
+            take,
+            (0, best, tf.fill([batch, anchors], UNMATCHED), claims),
+            shape_invariants=(tf.TensorShape([]), any_size, any_size, any_size),
+        )
+        matches = self._threshold(best_row, best)
         if not self.options.force_match_for_each_row:
             return matches
-        forced = _forced_rows(similarity, valid)
-        return tf.where(forced < tf.shape(similarity)[1], forced, matches)
+        forced = _first_claim(tf.transpose(claims), valid, anchors)
+        return tf.where(forced < rows, forced, matches)
 
     def _threshold(self, rows: tf.Tensor, best: tf.Tensor) -> tf.Tensor:
         options = self.options
-        if options.matched_threshold is not None:
-            below, between = UNMATCHED, IGNORED
-            if not options.negatives_lower_than_unmatched:
-                below, between = between, below
-            rows = tf.where(best < options.matched_threshold, between, rows)
-            rows = tf.where(best < options.unmatched_threshold, below, rows)
-        return tf.where(tf.math.is_inf(best), UNMATCHED, rows)
+        if options.matched_threshold is None:
+            return rows
+        below, between = UNMATCHED, IGNORED
+        if not options.negatives_lower_than_unmatched:
+            below, between = between, below
+        exists = rows != UNMATCHED
+        rows = tf.where(best < options.matched_threshold, between, rows)
+        rows = tf.where(best < options.unmatched_threshold, below, rows)
+        return tf.where(exists, rows, UNMATCHED)
 
 
-def _forced_rows(similarity: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-    """First row that claims each anchor as its best one: int32 [B, A], G where none does."""
-    batch, rows, anchors = tf.unstack(tf.shape(similarity))
-    best_anchor = tf.argmax(similarity, axis=2, output_type=tf.int32)
+def _first_claim(best_anchor: tf.Tensor, valid: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+    """Find the first valid row that claims each anchor.
+
+    Args:
+        best_anchor: int32 [B, G], anchor that is most similar to each row.
+        valid: bool [B, G], rows whose claim counts.
+        anchors: int32 [], A.
+
+    Returns:
+        int32 [B, A], G where no row claims the anchor.
+    """
+    batch, rows = tf.unstack(tf.shape(valid))
     claims = tf.where(valid, tf.range(rows)[tf.newaxis, :], rows)
-    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(best_anchor))
+    images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], [batch, rows])
     indices = tf.stack([images, best_anchor], axis=-1)
     return tf.tensor_scatter_nd_min(tf.fill([batch, anchors], rows), indices, claims)
 

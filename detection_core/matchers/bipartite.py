@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from detection_core.matchers.base import UNMATCHED
+from detection_core.matchers.base import UNMATCHED, Matcher, RowSimilarity
 
 
-class GreedyBipartiteMatcher:
+class GreedyBipartiteMatcher(Matcher):
     """Pairs rows and anchors one to one: the most similar pair left is taken until no valid row is left.
+
+    Rows that are not valid take no part. It holds all similarities of a batch at once.
 
     Erhan et al., Scalable Object Detection using Deep Neural Networks, 2014, with a greedy assignment.
     """
 
-    def match(self, similarity: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """Choose a row for every anchor of every image; rows that are not valid take no part.
-
-        Args:
-            similarity: float32 [B, G, A], larger is more alike.
-            valid: bool [B, G], rows that take part.
-
-        Returns:
-            int32 [B, A], the row or UNMATCHED.
-        """
-        batch, rows, anchors = tf.unstack(tf.shape(similarity))
+    def match_rows(self, similarity_of: RowSimilarity, valid: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Choose a row for every anchor of every image; see `Matcher.match_rows`."""
+        batch, rows = tf.unstack(tf.shape(valid))
         images = tf.range(batch)
-        matches = tf.fill([batch, anchors], UNMATCHED)
-        if similarity.shape[1] == 0:
-            return matches
+        by_row = tf.map_fn(similarity_of, tf.range(rows), tf.TensorSpec([None, None], tf.float32))
+        similarity = tf.transpose(tf.reshape(by_row, [rows, batch, anchors]), [1, 0, 2])
         left = tf.where(valid[..., tf.newaxis], similarity, -float("inf"))
 
         def take_best(step: tf.Tensor, left: tf.Tensor, matches: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -37,11 +30,11 @@ class GreedyBipartiteMatcher:
             found = tf.gather(flat, best, batch_dims=1) > -float("inf")
             pairs = tf.boolean_mask(tf.stack([images, anchor], axis=-1), found)
             matches = tf.tensor_scatter_nd_update(matches, pairs, tf.boolean_mask(row, found))
-            gone = (
-                tf.one_hot(row, rows, on_value=True, off_value=False)[..., tf.newaxis]
-                | (tf.one_hot(anchor, anchors, on_value=True, off_value=False)[:, tf.newaxis])
-            )
+            row_gone = tf.one_hot(row, rows, on_value=True, off_value=False)
+            anchor_gone = tf.one_hot(anchor, anchors, on_value=True, off_value=False)
+            gone = row_gone[..., tf.newaxis] | anchor_gone[:, tf.newaxis]
             return step + 1, tf.where(gone, -float("inf"), left), matches
 
-        _, _, matches = tf.while_loop(lambda step, *_: step < rows, take_best, (0, left, matches))
-        return matches
+        start = (0, left, tf.fill([batch, anchors], UNMATCHED))
+        shapes = (tf.TensorShape([]), tf.TensorShape([None, None, None]), tf.TensorShape([None, None]))
+        return tf.while_loop(lambda step, *_: step < rows, take_best, start, shape_invariants=shapes)[2]
