@@ -227,6 +227,17 @@ class NormalizeImage:
     target_minval: float = 0.0
     target_maxval: float = 1.0
 
+    def __post_init__(self) -> None:
+        """Refuse a range without extent.
+
+        Raises:
+            ValueError: for it.
+        """
+        if self.original_minval == self.original_maxval:
+            raise ValueError(
+                f"original_minval and original_maxval must differ, found {self.original_minval} for both"
+            )
+
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         scale = (self.target_maxval - self.target_minval) / (self.original_maxval - self.original_minval)

@@ -199,7 +199,7 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
 UNSUPPORTED: dict[str, str] = {
     "autoaugment_image": "learned policies are not built in; list single steps instead, for instance "
     "random_distort_color, random_crop_image and random_jitter_boxes",
-    "convert_class_logits_to_softmax": "soft labels (multiclass_scores) are not read from records; remove the "
+    "convert_class_logits_to_softmax": "soft labels (multiclass_scores) are not read; remove the "
     "step and train on class labels",
 }
 

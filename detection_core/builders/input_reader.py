@@ -38,7 +38,6 @@ UNSUPPORTED = {
     "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
     "frame_index": "single frames of sequence examples are not read; write each frame as a tf.Example",
     "expand_labels_hierarchy": "class hierarchies are not expanded; write the parents' boxes too",
-    "sample_from_datasets_weights": "inputs are read in full; repeat an input_path to weigh it",
 }
 
 # Fields that add features no model here takes: training goes on without them.
@@ -82,6 +81,17 @@ def _is_set(message: pb.InputReader, field: Any) -> bool:
     return len(value) > 0 if field.is_repeated else bool(value != field.default_value)
 
 
+def _weights(message: pb.InputReader, patterns: tuple[str, ...], where: str) -> tuple[float, ...]:
+    weights = tuple(message.sample_from_datasets_weights)
+    if weights and (len(weights) != len(patterns) or min(weights) <= 0.0):
+        raise ConfigError(
+            f"expected a weight above 0 for each of {len(patterns)} input_path, found {list(weights)}; "
+            "give one each, or none",
+            where=f"{where}.sample_from_datasets_weights",
+        )
+    return weights
+
+
 def build_input_reader(message: pb.InputReader, label_map: LabelMap, where: str = "input_reader") -> Reader:
     """Build the reader that a message describes.
 
@@ -97,6 +107,7 @@ def build_input_reader(message: pb.InputReader, label_map: LabelMap, where: str 
     _check_fields(message, where)
     patterns = build_oneof(message, "input_reader", INPUT_READERS, where, UNSUPPORTED_READERS)
     paths = expand_patterns(patterns, where=f"{where}.tf_record_input_reader.input_path")
+    weights = _weights(message, patterns, where)
     sequence = SequenceOptions(
         shuffle=message.shuffle,
         shuffle_buffer_size=message.shuffle_buffer_size,
@@ -108,6 +119,8 @@ def build_input_reader(message: pb.InputReader, label_map: LabelMap, where: str 
     ahead = message.num_prefetch_batches
     return Reader(
         paths=tuple(paths),
+        groups=tuple(tuple(expand_patterns([pattern])) for pattern in patterns) if weights else (),
+        weights=weights,
         table=class_text_table(label_map.items),
         decoding=DecodeOptions(masks=_MASKS[message.mask_type] if message.load_instance_masks else ""),
         sequence=sequence,

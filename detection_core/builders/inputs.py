@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -14,6 +15,7 @@ from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
+from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
 from detection_core.data.records import naming_bad_records
 from detection_core.data.sequence import SeededElement
@@ -25,6 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 # Decoded images up to this many bytes stay in memory: then each is decoded once instead of every epoch.
 DEFAULT_CACHE_BYTES = 1 << 30
+_PART_SEED_STRIDE = 7_919
 
 
 def build_train_dataset(
@@ -65,6 +68,7 @@ def build_train_dataset(
     max_boxes = config.train_config.max_number_of_boxes
     samples = _training_samples(reader, seed=seed, start=start_step * batch_size, cache_bytes=cache_bytes)
 
+    @tf.autograph.experimental.do_not_convert
     def to_element(seeded: SeededElement) -> Batch:
         original_size = tf.shape(seeded.element.image)[:2]
         sample = augment(seeded.element, seeded.seed)
@@ -77,6 +81,18 @@ def build_train_dataset(
 def _training_samples(reader: Reader, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
     """Return `SeededElement`s of samples from sample number `start` on."""
     cached = reader.decoded_bytes(limit=cache_bytes) <= cache_bytes
+    if not reader.weights:
+        return _samples_of(reader, start, seed=seed, cached=cached)
+    # Each part has a seed of its own, as equal ones would change two images alike.
+    parts = [
+        functools.partial(_samples_of, part, seed=seed + (number + 1) * _PART_SEED_STRIDE, cached=cached)
+        for number, part in enumerate(reader.parts())
+    ]
+    return mixture(parts, reader.weights, seed=seed, start=start)
+
+
+def _samples_of(reader: Reader, start: int, *, seed: int, cached: bool) -> tf.data.Dataset:
+    """Return the samples of a reader without weights."""
     examples = reader.examples() if cached or start else 0
     epoch, place = divmod(start, examples) if examples else (0, 0)
     if cached:
@@ -128,6 +144,7 @@ def build_eval_dataset(
     reader = _eval_reader(config, label_map)
     resizer = model_image_resizer(model_config or config.model)
 
+    @tf.autograph.experimental.do_not_convert
     def to_element(sample: Sample) -> Batch:
         size = tf.shape(sample.image)[:2]
         return network_input(sample, resizer=resizer, max_boxes=reader.max_boxes, original_size=size)

@@ -27,6 +27,8 @@ class Reader:
 
     Attributes:
         paths: TFRecord files.
+        groups: the same files, in groups that `weights` speaks of; empty: one group.
+        weights: chance of each group to give the next training example; empty: all files are read in full.
         table: class text to class id, see `class_text_table`; None: only ids in the records count.
         decoding: what to read of a record.
         sequence: how records are read for training.
@@ -35,12 +37,15 @@ class Reader:
     """
 
     paths: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...] = ()
+    weights: tuple[float, ...] = ()
     table: tf.lookup.StaticHashTable | None = None
     decoding: DecodeOptions = dataclasses.field(default_factory=DecodeOptions)
     sequence: SequenceOptions = dataclasses.field(default_factory=SequenceOptions)
     max_boxes: int = 100
     prefetched_batches: int = tf.data.AUTOTUNE
 
+    @tf.autograph.experimental.do_not_convert
     def decode(self, record: tf.Tensor) -> DecodedExample:
         """Decode one record, without the objects that cannot be used."""
         return drop_unusable_objects(decode_example(record, table=self.table, options=self.decoding))
@@ -75,6 +80,10 @@ class Reader:
         """Return the size of the files; remote ones are taken for large."""
         local = not any(files.is_remote(path) for path in self.paths)
         return sum(os.path.getsize(path) for path in self.paths) if local else 1 << 62
+
+    def parts(self) -> list[Reader]:
+        """Return a reader of each group."""
+        return [dataclasses.replace(self, paths=group, groups=(), weights=()) for group in self.groups]
 
     def ordered_samples(self) -> tf.data.Dataset:
         """Return all samples once, in an order that depends on the files alone."""

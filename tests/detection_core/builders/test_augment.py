@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.augment.crops import OneOfCrops, RandomCropImage
+from detection_core.augment.pads import RandomCropPadImage
+from detection_core.augment.steps import Augmentation, Augmentations, OneOf
+from detection_core.builders.augment import (
+    PREPROCESSING_STEPS,
+    UNSUPPORTED,
+    build_augmentation,
+    build_augmentations,
+)
+from detection_core.errors import ConfigError
+from detection_core.protos import preprocessor_pb2
+from detection_core.structures import GroundTruth, Sample
+
+FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
+ARMS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.oneofs[0].fields]
+
+# What an arm needs to do something to a small image; the others are tested as an empty message gives them.
+ARGUMENTS = {
+    "normalize_image": "original_minval: 0 original_maxval: 255 target_maxval: 255",
+    "random_horizontal_flip": "probability: 0.7",
+    "random_rgb_to_gray": "probability: 0.5",
+    "random_crop_image": "min_object_covered: 0.3 min_area: 0.2",
+    "random_crop_pad_image": "min_object_covered: 0.3 min_area: 0.2 pad_color: [1, 2, 3]",
+    "random_absolute_pad_image": "max_height_padding: 4 max_width_padding: 3",
+    "random_resize_method": "target_height: 7 target_width: 9",
+    "resize_image": "new_height: 7 new_width: 9",
+    "subtract_channel_mean": "means: [1.0, 2.0, 3.0]",
+    "random_self_concat_image": "concat_vertical_probability: 0.5 concat_horizontal_probability: 0.5",
+    "drop_label_probabilistically": "label: 2 drop_probability: 0.5",
+    "remap_labels": "original_labels: [1, 2] new_label: 3",
+    "random_downscale_to_target_pixels": "min_target_pixels: 30 max_target_pixels: 60",
+    "random_square_crop_by_scale": "max_border: 4",
+    "random_scale_crop_and_pad_to_square": "output_size: 16 scale_min: 0.5",
+}
+CHANGES_CLASSES = {"remap_labels"}
+BOXES_IN_PIXELS = {"scale_boxes_to_pixel_coordinates"}
+# Subtracting leaves the range of pixels, and so does bicubic interpolation at edges.
+SHIFTS_VALUES = {"subtract_channel_mean", "random_resize_method"}
+ONE_CHANNEL = {"rgb_to_gray"}
+
+
+def _parse(text: str) -> preprocessor_pb2.PreprocessingStep:
+    return text_format.Parse(text, preprocessor_pb2.PreprocessingStep())
+
+
+def _step(arm: str) -> Augmentation:
+    return build_augmentation(_parse(f"{arm} {{ {ARGUMENTS.get(arm, '')} }}"))
+
+
+def test_every_arm_is_built_or_refused_with_what_to_use_instead() -> None:
+    assert set(ARMS) == set(PREPROCESSING_STEPS) | set(UNSUPPORTED)
+    assert not set(PREPROCESSING_STEPS) & set(UNSUPPORTED)
+    for arm, reason in UNSUPPORTED.items():
+        with pytest.raises(ConfigError) as error:
+            build_augmentations([_parse(f"{arm} {{}}")])
+        assert str(error.value).startswith(f"train_config.data_augmentation_options[0].{arm}: ")
+        assert reason in str(error.value)
+
+
+def _sample(numbers: np.random.Generator, height: int, width: int, count: int, masks: bool) -> Sample:
+    """A sample whose weights and areas tell the class that each object began with."""
+    low = numbers.uniform(0.0, 0.9, (count, 2))
+    high = low + numbers.uniform(0.02, 1.0, (count, 2)) * (1.0 - low)
+    classes = numbers.integers(0, 4, count)
+    size = (height, width) if masks else (0, 0)
+    truth = GroundTruth(
+        boxes=tf.constant(np.concatenate([low, high], 1), tf.float32),
+        classes=tf.constant(classes, tf.int32),
+        weights=tf.constant(classes + 0.5, tf.float32),
+        is_crowd=tf.constant(classes % 2 == 1),
+        area=tf.constant(classes * 10.0, tf.float32),
+        valid=tf.ones([count], tf.bool),
+        masks=tf.constant(numbers.integers(0, 2, (count, *size)), tf.uint8),
+    )
+    image = tf.constant(numbers.integers(0, 256, (height, width, 3)), tf.uint8)
+    return Sample(image, truth, tf.constant("id"))
+
+
+@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm in PREPROCESSING_STEPS])
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**31),
+    height=st.integers(5, 24),
+    width=st.integers(5, 24),
+    count=st.integers(0, 5),
+    masks=st.booleans(),
+)
+def test_boxes_stay_valid_and_objects_whole(
+    arm: str, seed: int, height: int, width: int, count: int, masks: bool
+) -> None:
+    sample = _sample(np.random.default_rng(seed), height, width, count, masks)
+    found = _step(arm)(sample, tf.constant([seed, 1], tf.int64))
+    truth = tf.nest.map_structure(np.asarray, found.truth)
+    assert {len(field) for field in truth} == {len(truth.boxes)}
+    if arm not in CHANGES_CLASSES:
+        np.testing.assert_array_equal(truth.weights, truth.classes + 0.5)
+    np.testing.assert_array_equal(truth.area, (truth.weights - 0.5) * 10)
+    np.testing.assert_array_equal(truth.is_crowd, (truth.weights - 0.5) % 2 == 1)
+    assert (truth.boxes[:, 2:] >= truth.boxes[:, :2]).all()
+    if arm not in BOXES_IN_PIXELS:
+        assert (truth.boxes >= -1e-6).all() and (truth.boxes <= 1 + 1e-6).all()
+    image = np.asarray(found.image)
+    assert image.shape[2] == (1 if arm in ONE_CHANNEL else 3) and image.size > 0
+    if arm not in SHIFTS_VALUES:
+        assert image.min() >= -0.01 and image.max() <= 255.01
+    assert truth.masks.shape[1:] == (image.shape[:2] if masks else (0, 0))
+
+
+@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm in PREPROCESSING_STEPS])
+def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(arm: str) -> None:
+    sample = _sample(np.random.default_rng(5), 13, 17, 3, False)
+    step = _step(arm)
+    spec = tf.nest.map_structure(lambda t: tf.TensorSpec([None] * t.shape.rank, t.dtype), sample)
+    spec = spec._replace(
+        image=tf.TensorSpec([None, None, 3], tf.uint8),
+        truth=spec.truth._replace(
+            boxes=tf.TensorSpec([None, 4], tf.float32), masks=tf.TensorSpec([None, 0, 0], tf.uint8)
+        ),
+    )
+    traced = tf.function(step, input_signature=[spec, tf.TensorSpec([2], tf.int64)])
+    shapes = tf.nest.map_structure(lambda t: t.shape, traced.get_concrete_function().structured_outputs)
+    assert shapes.image[-1] == (1 if arm in ONE_CHANNEL else 3)
+    assert shapes.truth.masks[1:] == [0, 0] and shapes.truth.boxes[1:] == [4]
+    for number in range(2):
+        seed = tf.constant([number, 9], tf.int64)
+        tf.nest.map_structure(
+            lambda a, b: (
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-2)
+                if a.dtype != tf.string
+                else np.testing.assert_array_equal(a, b)
+            ),
+            traced(sample, seed),
+            step(sample, seed),
+        )
+
+
+def _options(step: Any) -> dict[str, Any]:
+    """The options of a step under the names of the reference's arguments."""
+    options = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    if isinstance(step, RandomCropPadImage):
+        options |= _options(options.pop("crop"))
+    if isinstance(step, OneOfCrops):
+        return _in_lists(step.crops)
+    if isinstance(step, OneOf):
+        return _in_lists(step.steps)
+    if isinstance(step, Augmentations):
+        return {name: value for part in reversed(step.steps) for name, value in _options(part).items()}
+    return options
+
+
+def _in_lists(steps: tuple[Any, ...]) -> dict[str, Any]:
+    each = [_options(step) for step in steps]
+    return {name: [options[name] for options in each] for name in each[0]}
+
+
+RENAMED = {"label": "dropped_label"}
+# Arguments that no message can set, or whose values are names in one place and numbers in the other.
+NOT_COMPARED = {
+    "center_pad", "center_crop", "align_corners", "resize_method", "method", "jitter_mode", "target_size",
+    "keypoint_flip_permutation", "keypoint_rot_permutation", "original_labels",
+    "min_image_size", "max_image_size",
+}  # fmt: skip
+# An empty message of these is refused: see below.
+NEEDS_VALUES = {"normalize_image", "subtract_channel_mean", "random_resize_method", "resize_image"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n in FACTS
+        if n not in UNSUPPORTED and n not in NEEDS_VALUES and n != "ssd_random_crop with operations"
+    ],
+)
+def test_options_are_those_of_the_reference(name: str) -> None:
+    options = _options(build_augmentation(_parse(FACTS[name]["config"])))
+    options = {RENAMED.get(key, key): value for key, value in options.items()}
+    for argument, expected in FACTS[name]["arguments"].items():
+        if argument in NOT_COMPARED:
+            continue
+        found = options[argument]
+        if argument == "pad_color":
+            assert [tuple(c or ()) for c in expected or [()]] == [tuple(c) for c in found or [()]]
+        else:
+            flat = (np.ravel(np.array(v, np.float64)) for v in (found, expected))
+            np.testing.assert_allclose(*flat, rtol=1e-6, err_msg=argument)
+
+
+def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
+    config = FACTS["ssd_random_crop with operations"]["config"]
+    with pytest.raises(ConfigError, match="aspect ratio range"):  # The second operation has none.
+        build_augmentation(_parse(config))
+    step: Any = build_augmentation(_parse(config.split(" operations { min_object_covered: 0.25")[0] + "}"))
+    assert step.crops == (
+        RandomCropImage(
+            min_object_covered=0.0,
+            aspect_ratio_range=(0.875, 1.125),
+            area_range=(0.5, 1.0),
+            overlap_thresh=0.0,
+            clip_boxes=False,
+            random_coef=0.375,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected one of"),
+        ("random_distort_color { color_ordering: 2 }", "0 or 1, found 2"),
+        ("subtract_channel_mean { means: [1.0] }", "expected 3 means, found 1"),
+        ("random_pad_image { min_image_height: 9 }", "min_image_height and min_image_width together"),
+        ("random_pad_image { pad_color: [1, 2] }", "3 values of pad_color or none, found 2"),
+        ("random_crop_pad_image { min_padded_size_ratio: 1 }", "2 values of min_padded_size_ratio"),
+        ("resize_image { new_height: 5 }", "found 5 and 0"),
+        ("random_crop_image { min_area: 0.5 max_area: 0.25 }", r"found 0.5\.\.0.25"),
+        ("normalize_image { }", "original_maxval"),
+        ("random_jpeg_quality { max_jpeg_quality: 300 }", "found 0 and 300"),
+    ],
+)
+def test_contradictions_name_the_step(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        build_augmentations([_parse("random_horizontal_flip {}"), _parse(text)])
+    assert error.value.where.startswith("train_config.data_augmentation_options[1]")
+
+
+def test_steps_are_applied_in_order() -> None:
+    steps = [
+        _parse("random_rotation90 { probability: 1 }"),
+        _parse("resize_image { new_height: 3 new_width: 4 }"),
+    ]
+    sample = _sample(np.random.default_rng(0), 8, 9, 2, False)
+    seed = tf.constant([0, 0], tf.int64)
+    assert build_augmentations(steps)(sample, seed).image.shape == (3, 4, 3)
+    assert build_augmentations(steps[::-1])(sample, seed).image.shape == (4, 3, 3)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+
+from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
+from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
+from detection_core.errors import ConfigError
+from detection_core.protos import image_resizer_pb2, model_pb2
+
+
+def _build(text: str):
+    return build_image_resizer(text_format.Parse(text, image_resizer_pb2.ImageResizer()))
+
+
+def test_every_arm_is_built() -> None:
+    arms = {field.name for field in image_resizer_pb2.ImageResizer.DESCRIPTOR.oneofs[0].fields}
+    assert set(IMAGE_RESIZERS) == arms
+    for arm in arms:
+        assert _build(f"{arm} {{}}") is not None
+
+
+def test_unset_fields_are_the_schema_s() -> None:
+    assert _build("fixed_shape_resizer {}") == FixedShapeResizer(height=300, width=300)
+    assert _build("keep_aspect_ratio_resizer {}") == KeepAspectRatioResizer(
+        min_dimension=600, max_dimension=1024
+    )
+
+
+def test_set_fields_are_passed_on() -> None:
+    found = _build(
+        "keep_aspect_ratio_resizer { min_dimension: 6 max_dimension: 8 resize_method: AREA "
+        "pad_to_max_dimension: true convert_to_grayscale: true per_channel_pad_value: [1, 2, 3] }"
+    )
+    assert found == KeepAspectRatioResizer(
+        min_dimension=6,
+        max_dimension=8,
+        resize_method="AREA",
+        pad_to_max_dimension=True,
+        convert_to_grayscale=True,
+        per_channel_pad_value=(1.0, 2.0, 3.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "fixed_shape_resizer.*found none"),
+        ("fixed_shape_resizer { height: 0 }", "above 0, found 0 and 300"),
+        ("keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 6 }", "12.*above max_dimension"),
+        ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
+        ("pad_to_multiple_resizer { multiple: -4 }", "above 0, found -4"),
+    ],
+)
+def test_what_no_image_fits_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        _build(text)
+    assert error.value.where.startswith("image_resizer")
+
+
+def test_the_resizer_of_a_model_is_found_in_any_kind() -> None:
+    for kind in ("ssd", "faster_rcnn", "center_net"):
+        text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
+        model = text_format.Parse(text, model_pb2.DetectionModel())
+        assert model_image_resizer(model) == FixedShapeResizer(height=4, width=5)
+
+
+def test_a_model_without_a_resizer_is_named() -> None:
+    with pytest.raises(ConfigError, match="found no model"):
+        model_image_resizer(model_pb2.DetectionModel())
+    with pytest.raises(ConfigError, match=r"model\.ssd\.image_resizer"):
+        model_image_resizer(text_format.Parse("ssd {}", model_pb2.DetectionModel()))

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.builders.input_reader import (
+    IGNORED_WITH_WARNING,
+    INPUT_READERS,
+    UNSUPPORTED,
+    UNSUPPORTED_READERS,
+    WITHOUT_EFFECT,
+    build_input_reader,
+)
+from detection_core.data.label_map import LabelMap, LabelMapItem
+from detection_core.data.sequence import SequenceOptions
+from detection_core.errors import ConfigError
+from detection_core.protos import input_reader_pb2
+from tests.detection_core.data.record_files import numbered_example, write_records
+
+LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
+# Read by the builder, or (the label map's path) by whoever calls it.
+USED = {
+    "label_map_path", "shuffle", "shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers",
+    "num_prefetch_batches", "read_block_length", "max_number_of_boxes", "load_instance_masks", "mask_type",
+    "input_type", "sample_from_datasets_weights",
+}  # fmt: skip
+
+
+def _build(tmp_path: Path, text: str):
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(0)])
+    message = text_format.Parse(
+        f'{text} tf_record_input_reader {{ input_path: "{path}" }}', input_reader_pb2.InputReader()
+    )
+    return build_input_reader(message, LABEL_MAP, "reader")
+
+
+def test_each_field_is_used_or_refused_or_said_to_have_no_effect() -> None:
+    descriptor = input_reader_pb2.InputReader.DESCRIPTOR
+    (arms,) = descriptor.oneofs
+    groups = [
+        USED,
+        set(WITHOUT_EFFECT),
+        set(UNSUPPORTED),
+        set(IGNORED_WITH_WARNING),
+        {a.name for a in arms.fields},
+    ]
+    assert set().union(*groups) == {field.name for field in descriptor.fields}
+    assert sum(map(len, groups)) == len(set().union(*groups))
+    assert {a.name for a in arms.fields} == set(INPUT_READERS) | set(UNSUPPORTED_READERS)
+
+
+@pytest.mark.parametrize("field", sorted(UNSUPPORTED))
+def test_what_is_not_read_says_what_to_do(tmp_path: Path, field: str) -> None:
+    kind = input_reader_pb2.InputReader.DESCRIPTOR.fields_by_name[field]
+    value = "true" if kind.type == kind.TYPE_BOOL else "2"
+    with pytest.raises(ConfigError) as error:
+        _build(tmp_path, f"{field}: {value}")
+    assert str(error.value) == f"reader.{field}: {UNSUPPORTED[field]}"
+
+
+def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
+    reader = _build(tmp_path, "sample_from_datasets_weights: 2")
+    assert (reader.groups, reader.weights) == ((reader.paths,), (2.0,))
+    for weights in ("[1, 2]", "[0]"):
+        with pytest.raises(ConfigError, match="a weight above 0 for each of 1 input_path"):
+            _build(tmp_path, f"sample_from_datasets_weights: {weights}")
+
+
+def test_defaults_that_are_written_out_are_accepted(tmp_path: Path) -> None:
+    _build(tmp_path, "num_keypoints: 0 load_track_id: false frame_index: -1 input_type: TF_EXAMPLE")
+
+
+def test_context_features_are_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        _build(tmp_path, "load_context_features: true")
+    assert "reader.load_context_features is ignored" in caplog.text
+
+
+def test_a_reader_of_another_kind_is_refused() -> None:
+    message = text_format.Parse("external_input_reader {}", input_reader_pb2.InputReader())
+    with pytest.raises(ConfigError, match="write TFRecords"):
+        build_input_reader(message, LABEL_MAP)
+
+
+def test_fields_become_options(tmp_path: Path) -> None:
+    reader = _build(
+        tmp_path,
+        "shuffle: false shuffle_buffer_size: 5 num_readers: 3 read_block_length: 2 num_epochs: 4 "
+        "sample_1_of_n_examples: 6 max_number_of_boxes: 7 num_prefetch_batches: 8",
+    )
+    assert reader.sequence == SequenceOptions(
+        shuffle=False,
+        shuffle_buffer_size=5,
+        num_readers=3,
+        read_block_length=2,
+        num_epochs=4,
+        sample_1_of_n_examples=6,
+    )
+    assert (reader.max_boxes, reader.prefetched_batches) == (7, 8)
+    assert reader.decoding.masks == ""
+    assert reader.table.lookup(tf.constant("dog")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "masks"),
+    [
+        ("", "NUMERICAL_MASKS"),
+        ("mask_type: PNG_MASKS", "PNG_MASKS"),
+        ("mask_type: DEFAULT", "NUMERICAL_MASKS"),
+    ],
+)
+def test_masks_are_read_as_they_are_stored(tmp_path: Path, text: str, masks: str) -> None:
+    assert _build(tmp_path, f"load_instance_masks: true {text}").decoding.masks == masks

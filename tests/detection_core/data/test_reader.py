@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detection_core.data.decode import class_text_table
+from detection_core.data.label_map import LabelMapItem
+from detection_core.data.reader import Reader
+from detection_core.data.sequence import SequenceOptions
+from detection_core.errors import DataError
+from tests.detection_core.data.record_files import example, image_bytes, numbered_example, write_records
+
+
+def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path: Path) -> None:
+    sides = {
+        f"image/object/bbox/{side}": [v] * 3
+        for side, v in (("ymin", 0.1), ("xmin", 0.2), ("ymax", 0.5), ("xmax", 0.9))
+    }
+    record = example(
+        {
+            "image/encoded": [image_bytes(4, 5, kind="JPEG")],
+            "image/source_id": ["café".encode()],
+            "image/object/class/text": [b"dog", b"unicorn", b"dog"],
+            "image/object/is_crowd": [0, 0, 1],
+            "image/object/difficult": [1, 0, 0],
+            "image/object/area": [3.0, 4.0, 5.0],
+            **sides,
+        }
+    )
+    path = write_records(tmp_path / "a.tfrecord", [record])
+    ((image, truth),) = Reader(
+        paths=(path,), table=class_text_table([LabelMapItem(id=2, name="dog")])
+    ).truth()
+    assert image.shape == (4, 5, 3) and image.dtype == np.uint8
+    assert (truth.source_id, truth.height, truth.width) == ("café", 4, 5)
+    assert truth.classes.tolist() == [1, 1]
+    assert truth.is_crowd.tolist() == [False, True]
+    assert truth.difficult.tolist() == [True, False]
+    assert truth.area.tolist() == [3.0, 5.0]
+    np.testing.assert_allclose(truth.boxes, [[0.1, 0.2, 0.5, 0.9]] * 2)
+
+
+def test_truth_of_several_files_comes_file_by_file(tmp_path: Path) -> None:
+    paths = [
+        write_records(tmp_path / f"{i}.tfrecord", [numbered_example(10 * i + j) for j in range(3)])
+        for i in (1, 2)
+    ]
+    found = [truth.source_id for _, truth in Reader(paths=tuple(paths)).truth()]
+    assert found == ["10", "11", "12", "20", "21", "22"]
+
+
+def test_decoded_bytes_are_estimated_from_the_images(tmp_path: Path) -> None:
+    path = write_records(
+        tmp_path / "a.tfrecord", [numbered_example(i, height=10, width=20) for i in range(40)]
+    )
+    reader = Reader(paths=(path,))
+    assert reader.decoded_bytes(limit=1 << 20) == 40 * 10 * 20 * 3
+    assert reader.decoded_bytes(limit=100) > 100
+
+
+def test_examples_are_those_of_one_epoch(tmp_path: Path) -> None:
+    paths = [
+        write_records(tmp_path / name, [numbered_example(i) for i in range(5)]) for name in ("a", "b.gz")
+    ]
+    assert Reader(paths=tuple(paths)).examples() == 10
+    assert Reader(paths=tuple(paths), sequence=SequenceOptions(sample_1_of_n_examples=3)).examples() == 4
+
+
+def test_truth_names_a_bad_record(tmp_path: Path) -> None:
+    bad = example({"image/encoded": [b"?"], "image/source_id": [b"1"]})
+    path = write_records(tmp_path / "a.tfrecord", [numbered_example(0), bad])
+    truth = Reader(paths=(path,)).truth()
+    assert next(truth)[1].source_id == "0"
+    with pytest.raises(DataError, match="record 1"):
+        next(truth)
