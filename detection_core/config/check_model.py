@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from google.protobuf.message import Message
 
+from detection_core.config.conversion import COUNTERPARTS, WITHOUT_COUNTERPART
 from detection_core.config.problems import Problem, missing_arm
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.center_net_pb2 import CenterNet
@@ -55,12 +56,22 @@ def _common(model: Ssd | FasterRcnn | CenterNet, path: str) -> Iterator[Problem]
     if not model.feature_extractor.type:
         message = "expected the name of a feature extractor, found none; a name is ssd_mobilenet_v2_fpn_keras"
         yield Problem(path=f"{path}.feature_extractor.type", message=message)
+    yield from _tensorflow_1(model.feature_extractor.type, f"{path}.feature_extractor.type")
     resizer, path = model.image_resizer, f"{path}.image_resizer"
     yield from missing_arm(resizer, "image_resizer_oneof", path)
     conditional = resizer.conditional_shape_resizer
     if conditional.condition == conditional.INVALID:
         message = "expected GREATER or SMALLER, found INVALID"
         yield Problem(path=f"{path}.conditional_shape_resizer.condition", message=message)
+
+
+def _tensorflow_1(extractor: str, path: str) -> Iterator[Problem]:
+    expected = f"expected an extractor that TensorFlow 2 has, found {extractor!r}"
+    if extractor in COUNTERPARTS:
+        message = f"{expected}; its name is {COUNTERPARTS[extractor]} now: `detflow config convert` writes it"
+        yield Problem(path=path, message=message)
+    elif extractor in WITHOUT_COUNTERPART:
+        yield Problem(path=path, message=f"{expected}; {WITHOUT_COUNTERPART[extractor]} comes nearest")
 
 
 def _ssd(ssd: Ssd) -> Iterator[Problem]:

@@ -71,6 +71,14 @@ SET = argument(
     dest="overrides",
     help="override a setting (data.path=DIR) or a pipeline.config field (train_config.batch_size=8)",
 )
+OVERRIDE_FILE = argument(
+    "--override-file",
+    action="append",
+    default=[],
+    metavar="FILE",
+    dest="override_files",
+    help="partial pipeline.config to merge into the config, before --set; may be given several times",
+)
 
 
 def config_overrides(texts: list[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from pipeline.commands.base import SET, Result, Verb, argument, config_overrides
+from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
 from pipeline.console import import_tensorflow_quietly
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
@@ -21,7 +21,11 @@ def _config_text(arguments: argparse.Namespace) -> str:
     from detection_core.config.load import format_pipeline_config, load_checked_config
 
     return format_pipeline_config(
-        load_checked_config(arguments.config, config_overrides(arguments.overrides))
+        load_checked_config(
+            arguments.config,
+            config_overrides(arguments.overrides),
+            override_files=arguments.override_files,
+        )
     )
 
 
@@ -137,6 +141,7 @@ VERBS = (
             _OUTPUT,
             argument("--warm-start", default="", metavar="DIR", help="detector to start from"),
             SET,
+            OVERRIDE_FILE,
         ),
         command=train,
     ),
@@ -163,7 +168,7 @@ VERBS = (
             "detflow quantize --config pipeline.config --model build/trained/model "
             "--examples build/examples --output build/quantized"
         ),
-        arguments=(_CONFIG, _MODEL, _EXAMPLES, _OUTPUT, SET),
+        arguments=(_CONFIG, _MODEL, _EXAMPLES, _OUTPUT, SET, OVERRIDE_FILE),
         command=quantize,
     ),
     Verb(

@@ -8,7 +8,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
-from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument, config_overrides, table
+from pipeline.commands.base import (
+    OVERRIDE_FILE,
+    SET,
+    SETTINGS,
+    Result,
+    Verb,
+    argument,
+    config_overrides,
+    table,
+)
+from pipeline.console import import_tensorflow_quietly
 
 if TYPE_CHECKING:
     from pipeline.run_record import RunRecord
@@ -50,12 +60,9 @@ def _describe(record: RunRecord) -> Result:
 
 def validate(arguments: argparse.Namespace) -> Result:
     """Check a settings file or a pipeline.config without running anything."""
-    from detection_core.config.load import load_checked_config
-
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
-        load_checked_config(path, config_overrides(arguments.overrides))
-        return Result(text=f"{path}: a valid pipeline.config", data={"file": path, "valid": True})
+        return _validate_config(arguments)
 
     from pipeline.dag import build_dag
     from pipeline.settings_file import load_settings
@@ -66,6 +73,22 @@ def validate(arguments: argparse.Namespace) -> Result:
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
     data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}
     return Result(text=f"{path}: valid\n\n{table(rows)}", data=data)
+
+
+def _validate_config(arguments: argparse.Namespace) -> Result:
+    """Check a pipeline.config and say what it would build."""
+    from detection_core.config.load import load_checked_config
+
+    path = arguments.file
+    config = load_checked_config(
+        path, config_overrides(arguments.overrides), override_files=arguments.override_files
+    )
+    import_tensorflow_quietly()
+    from detection_core.tasks.describe import describe
+
+    found = describe(config)
+    text = f"{path}: a valid pipeline.config\n\n{found.text()}"
+    return Result(text=text, data={"file": path, "valid": True, **found.data()})
 
 
 def runs(arguments: argparse.Namespace) -> Result:
@@ -120,9 +143,9 @@ VERBS = (
     ),
     Verb(
         name="validate",
-        summary="Check a settings file or a pipeline.config without running anything.",
+        summary="Check a settings file, or a pipeline.config and say what it would build; nothing is run.",
         example="detflow validate examples/digits/settings.yaml",
-        arguments=(argument("file", help="settings file (.yaml) or pipeline.config"), SET),
+        arguments=(argument("file", help="settings file (.yaml) or pipeline.config"), SET, OVERRIDE_FILE),
         command=validate,
     ),
     Verb(

@@ -22,6 +22,12 @@ WRONG = [
     (TWO_STAGE, {"model.faster_rcnn.num_classes": "unset"}, {"model.faster_rcnn.num_classes"}),
     (CENTER, {"model.center_net.num_classes": -1}, {"model.center_net.num_classes"}),
     (PYRAMID, {f"{SSD}.feature_extractor.type": ""}, {f"{SSD}.feature_extractor.type"}),
+    (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_fpn"}, {f"{SSD}.feature_extractor.type"}),
+    (
+        PYRAMID,
+        {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_mnasfpn"},
+        {f"{SSD}.feature_extractor.type"},
+    ),
     (CENTER, {"model.center_net.image_resizer": {}}, {"model.center_net.image_resizer"}),
     (PYRAMID, {f"{SSD}.box_coder": {}}, {f"{SSD}.box_coder"}),
     (PYRAMID, {f"{SSD}.matcher": "unset"}, {f"{SSD}.matcher"}),
@@ -79,8 +85,7 @@ def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected
 
 
 FINE = [
-    # Extractors whose name fixes the number of feature maps.
-    (LAYERS, {f"{SSD}.feature_extractor": {"type": "embedded_ssd_mobilenet_v1"}}),
+    # An extractor whose name fixes the number of feature maps.
     (LAYERS, {f"{SSD}.feature_extractor": {"type": "ssd_resnet50_v1_fpn_keras"}}),
     # Thresholds that are ignored may be anything.
     (PYRAMID, {f"{MATCHER}.unmatched_threshold": 0.75, f"{MATCHER}.ignore_thresholds": True}),

@@ -65,6 +65,20 @@ def test_overrides_are_applied_before_the_check():
     assert caught.value.where == f"{PYRAMID}:{line_with(PYRAMID, 'num_classes')}"
 
 
+def test_files_of_overrides_come_before_single_overrides(tmp_path):
+    first, second = tmp_path / "first.config", tmp_path / "second.config"
+    first.write_text("train_config { batch_size: 2 num_steps: 3 }")
+    second.write_text("train_config { num_steps: 4 }")
+    config = load_checked_config(
+        PYRAMID, {"learning_rate": 0.5}, override_files=[str(first), str(second)]
+    ).train_config
+    assert (config.batch_size, config.num_steps) == (2, 4)
+    cosine = config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
+    assert cosine.learning_rate_base == 0.5
+    config = load_checked_config(PYRAMID, {"train_steps": 9}, override_files=[str(first)])
+    assert config.train_config.num_steps == 9
+
+
 def test_the_config_as_run_loads_to_the_same_message(tmp_path):
     config = load_checked_config(PYRAMID, {"train_steps": 7, "eval_config.max_evals": 2})
     path = str(tmp_path / "run" / "pipeline.config")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from detection_core.config.load import format_pipeline_config, load_pipeline_config
+from pipeline import cli
+
+DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config")
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A config with the extractor's name of TensorFlow 1."""
+    path = tmp_path / "old.config"
+    path.write_text(Path(DIGITS).read_text().replace("ssd_mobilenet_v2_fpn_keras", "ssd_mobilenet_v2_fpn"))
+    return str(path)
+
+
+def test_an_old_config_is_refused_until_it_is_converted(old, tmp_path, capsys):
+    assert cli.main(["config", "show", old]) == 2
+    assert "`detflow config convert` writes it" in capsys.readouterr().err
+    new = str(tmp_path / "new.config")
+    assert cli.main(["config", "convert", old, "-o", new]) == 0
+    printed = capsys.readouterr().out
+    assert "ssd_mobilenet_v2_fpn -> ssd_mobilenet_v2_fpn_keras" in printed and new in printed
+    assert Path(new).read_text() == Path(DIGITS).read_text()
+
+
+def test_without_an_output_the_new_config_is_printed_and_reads_back(old, tmp_path, capsys):
+    assert cli.main(["config", "convert", old]) == 0
+    printed = tmp_path / "printed.config"
+    printed.write_text(capsys.readouterr().out)
+    assert load_pipeline_config(str(printed)) == load_pipeline_config(DIGITS)
+
+
+def test_changes_and_notes_for_scripts(old, capsys):
+    assert cli.main(["config", "convert", old, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert len(data["changes"]) == 1 and data["notes"] == [] and data["text"].startswith("# SSD")
+    assert cli.main(["config", "convert", DIGITS, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changes"] == []
+
+
+def test_a_config_is_shown_as_it_would_be_run(tmp_path, capsys):
+    overrides = tmp_path / "mine.config"
+    overrides.write_text("train_config { num_steps: 7 batch_size: 2 }")
+    shown = ["config", "show", DIGITS, "--override-file", str(overrides), "--set", "batch_size=3"]
+    assert cli.main(shown) == 0
+    path = tmp_path / "shown.config"
+    path.write_text(capsys.readouterr().out)
+    train = load_pipeline_config(str(path)).train_config
+    assert (train.num_steps, train.batch_size) == (7, 3)
+
+
+def test_parts_are_joined(tmp_path):
+    config = load_pipeline_config(DIGITS)
+    for name in ("model", "train_config", "eval_config"):
+        (tmp_path / name).write_text(format_pipeline_config(getattr(config, name)))
+    (tmp_path / "reader").write_text('tf_record_input_reader { input_path: "a" }')
+    output = str(tmp_path / "joined.config")
+    parts = ["--model-config", "model", "--train-config", "train_config", "--eval-config", "eval_config"]
+    parts += ["--train-input", "reader", "--eval-input", "reader", "--eval-input", "reader"]
+    words = [word if word.startswith("-") else str(tmp_path / word) for word in parts]
+    assert cli.main(["config", "join", *words, "-o", output]) == 0
+    joined = load_pipeline_config(output)
+    assert (joined.model, joined.train_config) == (config.model, config.train_config)
+    assert joined.train_input_reader.tf_record_input_reader.input_path == ["a"]
+    assert len(joined.eval_input_reader) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["convert"], "expected a pipeline.config, found none"), (["join", "a"], "expected the parts")],
+)
+def test_a_missing_or_needless_file_is_one_message(words, message, capsys):
+    assert cli.main(["config", *words]) == 2
+    assert message in capsys.readouterr().err
