@@ -6,6 +6,8 @@ export, so that what reads such a model reads ours.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
 from detection_core.data.resize import Resizer
@@ -20,33 +22,46 @@ TFLITE_OUTPUTS = {"output_0": "count", "output_1": "scores", "output_2": "classe
 FIRST_CLASS = 1
 
 
-class ServingModule(tf.Module):
-    """A detector as a SavedModel serves it: an image of any size in, detections out."""
+def serving_function(model: DetectionModel, resizer: Resizer) -> Any:
+    """Make what a SavedModel serves: an image of any size in, detections out.
 
-    def __init__(self, model: DetectionModel, resizer: Resizer) -> None:
-        super().__init__(name="serving")
-        self.model = model
-        self._resizer = resizer
+    Args:
+        model: detector.
+        resizer: turns an image into the network's input, as in training.
 
-    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8, name=SAVED_MODEL_INPUT)])
-    def serve(self, input_tensor: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Detect objects in one image.
+    Returns:
+        A concrete function: `input_tensor` uint8 [1, H, W, 3], RGB -> as `serving_outputs` says.
+    """
 
-        Args:
-            input_tensor: uint8 [1, H, W, 3], RGB.
-
-        Returns:
-            As `serving_outputs` says.
-        """
+    def serve(input_tensor: tf.Tensor) -> dict[str, tf.Tensor]:
         original = tf.shape(input_tensor)[1:3]
-        resized = self._resizer(input_tensor[0], tf.zeros([0, 0, 0], tf.uint8))
+        resized = resizer(input_tensor[0], tf.zeros([0, 0, 0], tf.uint8))
         images = Images(
             pixels=resized.image[tf.newaxis],
             true_sizes=resized.true_size[tf.newaxis],
             original_sizes=original[tf.newaxis],
             source_ids=tf.constant([""]),
         )
-        return serving_outputs(self.model, self.model.predict(images, training=False), images.true_sizes)
+        return serving_outputs(model, model.predict(images, training=False), images.true_sizes)
+
+    spec = tf.TensorSpec([1, None, None, 3], tf.uint8, name=SAVED_MODEL_INPUT)
+    return tf.function(serve).get_concrete_function(spec)
+
+
+def save_signature(function: Any, directory: str) -> None:
+    """Write a SavedModel with one signature, `serving_default`, and the variables that it reads.
+
+    The variables alone are saved, not the layers around them: tf_keras would trace every layer several times
+    over, which takes a minute for a detector and serves no reader of the signature.
+
+    Args:
+        function: concrete function.
+        directory: folder to fill.
+    """
+    module = tf.Module(name="served")
+    module.read_variables = list(function.graph.variables)
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(module, directory, {"serving_default": function}, options)
 
 
 def serving_outputs(

@@ -14,35 +14,44 @@ import tensorflow as tf
 
 from detection_core.errors import ExportError
 from detection_core.export.post_process import PostProcessOptions, post_process_function
-from detection_core.export.signatures import TFLITE_INPUT
+from detection_core.export.signatures import TFLITE_INPUT, save_signature
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import AnchorPredictions, Images
 
 logger = logging.getLogger(__name__)
 
+# Next to 1 in float32: a factor of 1 would be folded away.
+KEEPS_FLOAT = 1.0 + 2.0**-23
 
-class TFLiteModule(tf.Module):
-    """A detector as TensorFlow Lite runs it: one preprocessed image in, post-processed detections out."""
 
-    def __init__(self, model: DetectionModel, options: PostProcessOptions) -> None:
-        super().__init__(name="tflite")
-        self.model = model
-        self._anchors = tf.constant(model_anchors(model))
-        self._post_process = post_process_function(options)
-        shape = [1, *model.input_size, 3]
-        self.serve = tf.function(
-            self._serve,
-            input_signature=[tf.TensorSpec(shape, tf.float32, name=TFLITE_INPUT)],
-            autograph=False,
-        )
+def tflite_function(model: DetectionModel, options: PostProcessOptions, *, integer: bool) -> Any:
+    """Make what TensorFlow Lite runs: one preprocessed image in, post-processed detections out.
 
-    def _serve(self, pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        codes, logits = self.model.network(pixels, training=False)
-        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=self._anchors)
-        scores = self.model.raw_detections(predictions).scores
-        boxes, classes, best, count = self._post_process(codes, scores, centred(self._anchors))
+    Args:
+        model: detector.
+        options: of the post-processing operation.
+        integer: the network's outputs are going to be integers.
+
+    Returns:
+        A concrete function: `input` float32 [1, H, W, 3] -> count, scores, classes, boxes.
+    """
+    anchors = tf.constant(model_anchors(model))
+    post_process = post_process_function(options)
+
+    def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        codes, logits = model.network(pixels, training=False)
+        if integer:
+            # Without an operation in between the converter takes the score conversion for a part of the
+            # integer network, and 256 scores are too few to rank detections by.
+            logits = logits * KEEPS_FLOAT
+        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
+        scores = model.raw_detections(predictions).scores
+        boxes, classes, best, count = post_process(codes, scores, centred(anchors))
         return count, best, classes, boxes
+
+    spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
+    return tf.function(serve, autograph=False).get_concrete_function(spec)
 
 
 def model_anchors(model: DetectionModel) -> np.ndarray:
@@ -106,10 +115,9 @@ def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool
     Raises:
         ExportError: when the converter refuses the model.
     """
-    module = TFLiteModule(model, options)
+    function = tflite_function(model, options, integer=integer)
     with tempfile.TemporaryDirectory() as folder, _quiet_converter():
-        concrete = module.serve.get_concrete_function()
-        tf.saved_model.save(module, folder, {"serving_default": concrete})
+        save_signature(function, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.allow_custom_ops = True
         if integer:
