@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.errors import ConfigError
-from detection_core.models.backbones import mobilenet_v2
+from detection_core.models.backbones import mobilenet_v2, resnet_v1
 from detection_core.models.hyperparams import LayerHyperparams
 from detection_core.models.necks.extra_layers import ExtraLayersOptions, extra_layers
 from detection_core.models.necks.fpn import FpnOptions, feature_pyramid
@@ -31,6 +31,7 @@ class BackboneEntry:
         hyperparams: of the backbone, where the config does not override them.
         backbone: adds the backbone to a network: (inputs, layers, message) -> named features.
         maps: names of the features that the neck of an extra_layers extractor starts with.
+        fixed: fields of the message that have to keep their defaults, as the extractor has no such option.
     """
 
     family: str
@@ -39,6 +40,7 @@ class BackboneEntry:
     hyperparams: LayerHyperparams
     backbone: Callable[[tf.Tensor, NetworkLayers, Any], Ends]
     maps: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
@@ -46,6 +48,23 @@ def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> End
         depth_multiplier=message.depth_multiplier, min_depth=message.min_depth
     )
     return mobilenet_v2.mobilenet_v2(inputs, layers, options)
+
+
+def _resnet_v1(num_layers: int) -> BackboneEntry:
+    def backbone(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
+        options = resnet_v1.ResNetOptions(
+            num_layers=num_layers, depth_multiplier=message.depth_multiplier, min_depth=message.min_depth
+        )
+        return resnet_v1.resnet_v1(inputs, layers, options)
+
+    return BackboneEntry(
+        family="resnet_v1",
+        neck="fpn",
+        preprocessing="channel_means",
+        hyperparams=resnet_v1.DEFAULT_HYPERPARAMS,
+        backbone=backbone,
+        fixed=("use_depthwise", "use_explicit_padding"),
+    )
 
 
 BACKBONES: dict[str, BackboneEntry] = {
@@ -64,6 +83,9 @@ BACKBONES: dict[str, BackboneEntry] = {
         hyperparams=mobilenet_v2.DEFAULT_HYPERPARAMS,
         backbone=_mobilenet_v2,
     ),
+    "ssd_resnet50_v1_fpn_keras": _resnet_v1(50),
+    "ssd_resnet101_v1_fpn_keras": _resnet_v1(101),
+    "ssd_resnet152_v1_fpn_keras": _resnet_v1(152),
 }
 
 
@@ -101,6 +123,7 @@ def build_feature_maps(
         ConfigError: when the message contradicts the extractor's type.
     """
     entry = find_backbone(message, where)
+    _check_fixed(entry, message, where)
     own = build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams")
     override = message.override_base_feature_extractor_hyperparams
     explicit = message.use_explicit_padding
@@ -108,6 +131,16 @@ def build_feature_maps(
     ends = entry.backbone(inputs, layers.under(hyperparams, explicit_padding=explicit), message)
     neck = NECKS[entry.neck]
     return neck(entry, message, ends, layers.under(own, explicit_padding=explicit), where)
+
+
+def _check_fixed(entry: BackboneEntry, message: ssd_pb2.SsdFeatureExtractor, where: str) -> None:
+    for name in entry.fixed:
+        found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
+        if found != default:
+            raise ConfigError(
+                f"expected {default}, as {message.type} has no such option, found {found}; remove the field",
+                where=f"{where}.{name}",
+            )
 
 
 def _extra_layers(

@@ -70,6 +70,10 @@ def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden(ove
 @pytest.mark.parametrize(
     "text, match",
     [
+        (
+            "type: 'ssd_resnet50_v1_fpn_keras' use_depthwise: true",
+            "e.use_depthwise: expected False",
+        ),
         ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "expected 1 to 6 feature maps, found 7"),
         ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 6 }", "found 6 and 7"),
         ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 4 max_level: 3 }", "found 4 and 3"),

@@ -1,7 +1,7 @@
 """Networks of published configurations with weights that follow from the names of their variables.
 
-Each file in `data` holds, for one configuration: the model message, the variables of its checkpoint, and
-samples of what the reference computed from the weights made here on the input made here.
+Each file in `data` holds, for one configuration: the model message, the variables of its checkpoint, and, but
+for the largest, samples of what the reference computed from the weights made here on the input made here.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from detection_core.structures import GroundTruth, Images
 DATA = pathlib.Path(__file__).parent / "data"
 MOBILE = ("ssd_mobilenet_v2_320x320", "ssd_mobilenet_v2_fpnlite_320x320")
 NAMES = tuple(sorted(path.stem for path in DATA.glob("ssd_*.npz")))
+WITH_FORWARD = tuple(name for name in NAMES if len(np.load(DATA / f"{name}.npz").files) > 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def deterministic_weight(path: str, shape: tuple[int, ...]) -> np.ndarray:
     return ((leaf == "gamma") + scales.get(leaf, 0.1) * normal).astype(np.float32)
 
 
-def fill(model: SsdModel, values: bool = True) -> None:
+def fill(model: SsdModel) -> None:
     """Give every variable its deterministic weight."""
     for key, variable in object_keys(model.network).items():
         variable.assign(deterministic_weight(key.removesuffix(VARIABLE_SUFFIX), tuple(variable.shape)))

@@ -11,13 +11,19 @@ from detection_core.models.base import (
 )
 from detection_core.models.ssd import SsdModel
 from detection_core.structures import Images
-from tests.detection_core.models.golden_networks import MOBILE, NAMES, build_golden, load_golden, sample
+from tests.detection_core.models.golden_networks import (
+    MOBILE,
+    WITH_FORWARD,
+    build_golden,
+    load_golden,
+    sample,
+)
 
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
 
 
 def _names() -> list:
-    return [name if name in MOBILE else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+    return [name if name in MOBILE else pytest.param(name, marks=pytest.mark.slow) for name in WITH_FORWARD]
 
 
 @pytest.fixture(scope="module", params=_names())
