@@ -75,7 +75,7 @@ def write_shard(task_path: str) -> int:
     tally, rejected = Tally(), []
     with _open_shard(files.join(task["folder"], f"Split-{task['split']}", name), task["compression"]) as out:
         for fields in task["records"]:
-            record = ImageRecord(*fields[:-1], objects=_objects(fields[-1]))
+            record = ImageRecord._make([*fields[:5], _objects(fields[5])])
             try:
                 example = make_example(record, task["label_ids"])
             except Rejected as e:
