@@ -78,3 +78,20 @@ def test_parts_are_joined(tmp_path):
 def test_a_missing_or_needless_file_is_one_message(words, message, capsys):
     assert cli.main(["config", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def _documented_overrides():
+    page = Path(__file__).parents[3] / "docs" / "coming-from-the-object-detection-api.md"
+    words = page.read_text(encoding="utf-8").replace("`", " ").replace("|", " ").split()
+    return [text for flag, text in zip(words, words[1:], strict=False) if flag == "--set" and "=" in text]
+
+
+def test_overrides_of_the_page_for_newcomers_change_a_config(tmp_path):
+    base = tmp_path / "pipeline.config"
+    base.write_text(Path(DIGITS).read_text() + "eval_input_reader { shuffle: false }")
+    texts = [text for text in _documented_overrides() if not text.startswith(("data.", "workspace"))]
+    assert len(texts) >= 8
+    for text in texts:
+        output = str(tmp_path / "changed.config")
+        assert cli.main(["config", "show", str(base), "--set", text, "-o", output]) == 0, text
+        assert load_pipeline_config(output) != load_pipeline_config(str(base)), text
