@@ -1,32 +1,18 @@
-"""Every field of train_config is used, reported as idle, or refused."""
+"""What the loop gets of a train_config."""
 
 from __future__ import annotations
-
-import logging
 
 import pytest
 from google.protobuf import text_format
 
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
-from detection_core.tasks.train_options import (
-    REFUSED,
-    USED,
-    USED_BY_INPUT,
-    WITHOUT_EFFECT,
-    build_train_options,
-    fine_tune_type,
-)
+from detection_core.tasks.train_options import build_train_options, fine_tune_type
 from detection_core.training.options import TrainOptions
 
 
 def parse(text: str) -> TrainConfig:
     return text_format.Parse(text, TrainConfig())
-
-
-def test_no_field_is_passed_over_in_silence() -> None:
-    tables = [USED, USED_BY_INPUT, frozenset(WITHOUT_EFFECT), frozenset(REFUSED)]
-    assert sorted(name for table in tables for name in table) == sorted(TrainConfig.DESCRIPTOR.fields_by_name)
 
 
 def test_the_loop_gets_what_the_config_says() -> None:
@@ -48,26 +34,6 @@ def test_the_loop_gets_what_the_config_says() -> None:
         summarize_gradients=True,
     )
     assert build_train_options(parse("num_steps: 50000")).checkpoint_every == 1000
-
-
-def test_one_warning_names_the_fields_without_effect(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        build_train_options(parse("num_steps: 1 sync_replicas: true unpad_groundtruth_tensors: false"))
-    (message,) = caplog.messages
-    assert "sync_replicas (replicas always update together)" in message
-    assert "unpad_groundtruth_tensors (" in message
-    assert "startup_delay_steps" not in message
-
-
-def test_a_default_config_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    build_train_options(parse("num_steps: 1"))
-    assert not caplog.messages
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_cannot_be_followed_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"train_config.{name}"):
-        build_train_options(parse(f"num_steps: 1 {name}: true"))
 
 
 def test_endless_training_is_refused() -> None:

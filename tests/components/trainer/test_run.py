@@ -1,0 +1,61 @@
+"""The component in a process of its own: killed without warning, run again, done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from detection_core.detector_layout import read_info
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+STEPS = 400
+
+
+def start(root: Path) -> subprocess.Popen[str]:
+    arguments = {
+        "examples": root / "examples",
+        "model": root / "model",
+        "model_run": root / "run",
+        "work_dir": root / "work",
+        "pipeline_config": config_text(STEPS),
+    }
+    command = [sys.executable, "-m", "components.trainer"]
+    command += [text for name, value in arguments.items() for text in (f"--{name}", str(value))]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def checkpoints(root: Path) -> list[Path]:
+    return list(root.glob("work/*/checkpoints/ckpt-*.index"))
+
+
+@pytest.mark.slow
+def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path: Path) -> None:
+    write_examples(tmp_path / "examples")
+    first = start(tmp_path)
+    deadline = time.monotonic() + 300
+    while not checkpoints(tmp_path) and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    assert first.returncode == -signal.SIGKILL
+    assert not os.path.exists(tmp_path / "model" / "Format-Serving")
+
+    second = start(tmp_path)
+    _, log = second.communicate(timeout=600)
+    assert second.returncode == 0, log[-3000:]
+    report = json.loads((tmp_path / "run" / "train_report.json").read_text())
+    assert report["steps"] == STEPS
+    assert 0 < report["start_step"] < STEPS
+    steps = [
+        json.loads(line)["step"] for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()
+    ]
+    assert steps == list(range(20, STEPS + 1, 20))
+    assert f"train | step {STEPS}/{STEPS}" in log
+    assert read_info(str(tmp_path / "model")).extra["steps"] == STEPS

@@ -1,0 +1,149 @@
+"""The train task on a tiny detector and drawn examples: what it writes, resuming, warm start, averages."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.config.inputs import point_at_examples
+from detection_core.config.load import load_pipeline_config, parse_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.errors import ConfigError, ModelError
+from detection_core.export.detector_folder import load_detector
+from detection_core.progress import ProgressUpdate
+from detection_core.tasks.train import TrainReport, train
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+
+@dataclasses.dataclass
+class Run:
+    """A training in a folder of its own."""
+
+    root: Path
+    examples: Path
+
+    def __call__(self, name: str = "a", warm_start: str = "", **overrides: Any) -> TrainReport:
+        config = apply_overrides(parse_pipeline_config(config_text()), overrides)
+        return train(
+            point_at_examples(config, str(self.examples)),
+            model_dir=str(self.root / name / "model"),
+            model_run_dir=str(self.root / name / "run"),
+            work_dir=str(self.root / "work"),
+            warm_start_dir=warm_start,
+            log_every=2,
+            progress=self.updates.append,
+        )
+
+    updates: list[ProgressUpdate] = dataclasses.field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    root = tmp_path_factory.mktemp("train")
+    return Run(root, write_examples(root / "examples"))
+
+
+@pytest.fixture(scope="module")
+def report(run: Run) -> TrainReport:
+    return run()
+
+
+def test_the_run_record_is_whole(run: Run, report: TrainReport) -> None:
+    folder = run.root / "a" / "run"
+    history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in history] == [2, 4]
+    assert history[-1]["loss"] == report.loss == pytest.approx(sum(report.losses.values()) - report.loss)
+    assert json.loads((folder / "train_report.json").read_text()) == dataclasses.asdict(report)
+    as_run = load_pipeline_config(str(folder / "pipeline.config"))
+    assert as_run.train_input_reader.label_map_path == str(run.examples / "label_map.pbtxt")
+    assert list((folder / "logs" / "train").glob("events.*"))
+    assert (report.steps, report.start_step, report.weights) == (4, 0, "last")
+    assert report.started_from == "random weights"
+    assert [u.done for u in run.updates[:2]] == [2, 4]
+
+
+def test_the_detector_holds_the_weights_of_the_last_checkpoint(run: Run, report: TrainReport) -> None:
+    loaded = load_detector(str(run.root / "a" / "model"))
+    checkpoint = tf.train.latest_checkpoint(str(run.root / "a" / "run" / "checkpoint"))
+    before = [v.numpy() for v in loaded.model.network.variables]
+    tf.train.Checkpoint(model=loaded.model).restore(checkpoint).expect_partial()
+    for variable, value in zip(loaded.model.network.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value, err_msg=variable.name)
+    assert loaded.info.extra["trained_as"] == report.fingerprint
+
+
+def test_the_same_training_again_is_already_done(run: Run, report: TrainReport) -> None:
+    again = run("b")
+    assert (again.start_step, again.fingerprint) == (4, report.fingerprint)
+    first, second = (load_detector(str(run.root / name / "model")).model.network for name in "ab")
+    for a, b in zip(first.variables, second.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len((run.root / "b" / "run" / "history.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) -> None:
+    schedule = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
+    warm = run("c", str(run.root / "a" / "model"), **{f"{schedule}.learning_rate_base": 0.0})
+    count = len(load_detector(str(run.root / "a" / "model")).model.network.variables)
+    assert warm.started_from.startswith(f"{count} weights of ")
+    assert warm.fingerprint != report.fingerprint
+    a, c = (load_detector(str(run.root / name / "model")).model.network for name in "ac")
+    for first, second in zip(a.trainable_variables, c.trainable_variables, strict=True):
+        np.testing.assert_allclose(first, second, atol=1e-7, err_msg=first.name)
+
+
+def test_the_detector_may_hold_the_averaged_weights(run: Run) -> None:
+    averaged = run(
+        "d",
+        **{
+            "train_config.optimizer.use_moving_average": True,
+            "train_config.optimizer.moving_average_decay": 0.9,
+            "eval_config.use_moving_averages": True,
+            "train_config.num_steps": 2,
+        },
+    )
+    assert averaged.weights == "moving average"
+    loaded = load_detector(str(run.root / "d" / "model")).model
+    written = [v.numpy() for v in loaded.network.trainable_variables]
+    checkpoint = tf.train.latest_checkpoint(str(run.root / "d" / "run" / "checkpoint"))
+    tf.train.Checkpoint(model=loaded).restore(checkpoint).expect_partial()
+    last = [v.numpy() for v in loaded.network.trainable_variables]
+    assert any(not np.array_equal(a, b) for a, b in zip(written, last, strict=True))
+    reader = tf.train.load_checkpoint(checkpoint)
+    averages = [
+        reader.get_tensor(f"moving_average/averages/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(3)
+    ]
+    for a, b in zip(averages, written, strict=False):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error", "text"),
+    [
+        ({"model.ssd.num_classes": 3}, ConfigError, "2 classes, found 3"),
+        ({"train_config.num_steps": 0}, ConfigError, "train_config.num_steps"),
+        ({"eval_config.use_moving_averages": True}, ConfigError, "Set both or neither"),
+        ({"train_config.merge_multiple_label_boxes": True}, ConfigError, "merge_multiple_label_boxes"),
+        ({"train_config.freeze_variables": ["nothing"]}, ConfigError, "matches none"),
+        (
+            {
+                "train_config.fine_tune_checkpoint": "absent",
+                "train_config.fine_tune_checkpoint_version": "V2",
+            },
+            ModelError,
+            "absent",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_and_leaves_no_output(
+    run: Run, overrides: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        run("refused", **overrides)
+    assert not (run.root / "refused").exists()

@@ -1,0 +1,33 @@
+"""Weights of another network, by name and shape."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import tf_keras
+
+from detection_core.errors import ModelError
+from detection_core.training.warm_start import copy_matching_weights
+
+
+def network(classes: int, prefix: str = "") -> tf_keras.Model:
+    inputs = tf_keras.Input([4])
+    x = tf_keras.layers.Dense(3, name=f"{prefix}body")(inputs)
+    return tf_keras.Model(inputs, tf_keras.layers.Dense(classes, name=f"{prefix}head")(x))
+
+
+def test_what_fits_is_copied_and_the_rest_named(caplog: pytest.LogCaptureFixture) -> None:
+    source, target = network(2), network(5)
+    head = target.get_layer("head").kernel.numpy()
+    with caplog.at_level(logging.INFO):
+        assert copy_matching_weights(source, target) == 2
+    np.testing.assert_array_equal(target.get_layer("body").kernel, source.get_layer("body").kernel)
+    np.testing.assert_array_equal(target.get_layer("head").kernel, head)
+    assert "2 weights copied, 2 start anew: head/kernel, head/bias" in caplog.text
+
+
+def test_a_network_of_another_family_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
+        copy_matching_weights(network(2, "other_"), network(2), where="there")
