@@ -19,8 +19,7 @@ class GreedyBipartiteMatcher(Matcher):
         """Choose a row for every anchor of every image; see `Matcher.match_rows`."""
         batch, rows = tf.unstack(tf.shape(valid))
         images = tf.range(batch)
-        by_row = tf.map_fn(similarity_of, tf.range(rows), tf.TensorSpec([None, None], tf.float32))
-        similarity = tf.transpose(tf.reshape(by_row, [rows, batch, anchors]), [1, 0, 2])
+        similarity = tf.transpose(_collect(similarity_of, rows, batch, anchors), [1, 0, 2])
         left = tf.where(valid[..., tf.newaxis], similarity, -float("inf"))
 
         def take_best(step: tf.Tensor, left: tf.Tensor, matches: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -38,3 +37,16 @@ class GreedyBipartiteMatcher(Matcher):
         start = (0, left, tf.fill([batch, anchors], UNMATCHED))
         shapes = (tf.TensorShape([]), tf.TensorShape([None, None, None]), tf.TensorShape([None, None]))
         return tf.while_loop(lambda step, *_: step < rows, take_best, start, shape_invariants=shapes)[2]
+
+
+def _collect(
+    similarity_of: RowSimilarity, rows: tf.Tensor, batch: tf.Tensor, anchors: tf.Tensor
+) -> tf.Tensor:
+    """Compute the similarities of all rows: float32 [G, B, A], also where G is 0."""
+
+    def fill(row: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return row + 1, tf.tensor_scatter_nd_update(table, [[row]], similarity_of(row)[tf.newaxis])
+
+    shapes = (tf.TensorShape([]), tf.TensorShape([None, None, None]))
+    table = tf.zeros([rows, batch, anchors])
+    return tf.while_loop(lambda row, _: row < rows, fill, (0, table), shape_invariants=shapes)[1]

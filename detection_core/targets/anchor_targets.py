@@ -64,6 +64,9 @@ class AnchorTargetAssigner:
         Returns:
             int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
         """
+        # No image has an object past the last row that any image uses: padding to a fixed size is free.
+        used = tf.reduce_max(tf.where(truth.valid, tf.range(tf.shape(truth.valid)[1]) + 1, 0))
+        used = tf.maximum(used, 0)
         # Adding -inf to rows that do not exist costs half of what choosing it costs.
         absent = tf.where(truth.valid, 0.0, -float("inf"))
 
@@ -72,7 +75,7 @@ class AnchorTargetAssigner:
             similarity = self._similarity(boxes, anchors[tf.newaxis])[:, 0, :]
             return similarity + tf.gather(absent, row, axis=1)[:, tf.newaxis]
 
-        valid = truth.valid & (truth.weights > 0.0)
+        valid = (truth.valid & (truth.weights > 0.0))[:, :used]
         matched = self._matcher.match_rows(similarity_of, valid, tf.shape(anchors)[0])
         return tf.ensure_shape(matched, [truth.boxes.shape[0], anchors.shape[0]])
 

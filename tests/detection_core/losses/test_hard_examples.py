@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.losses.hard_examples import HardExampleMiner, HardExampleOptions, MiningLoss
+
+
+def _miner(**changes):
+    options = {
+        "num_hard_examples": 6,
+        "iou_threshold": 0.5,
+        "loss": MiningLoss.BOTH,
+        "max_negatives_per_positive": 2,
+        "min_negatives_per_image": 1,
+        "classification_weight": 2.0,
+        "localization_weight": 0.5,
+    }
+    return HardExampleMiner(HardExampleOptions(**{**options, **changes}))
+
+
+def _overlap(a, b):
+    height = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
+    width = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - height * width
+    return height * width / union
+
+
+def _slow(hardness, boxes, matched, options):
+    chosen = []
+    for anchor in np.argsort(-hardness, kind="stable"):
+        if len(chosen) == (options.num_hard_examples or len(hardness)):
+            break
+        if all(_overlap(boxes[anchor], boxes[other]) <= options.iou_threshold for other in chosen):
+            chosen.append(anchor)
+    if not options.max_negatives_per_positive:
+        return set(chosen)
+    positives = sum(matched[anchor] >= 0 for anchor in chosen)
+    allowed = max(options.min_negatives_per_image, options.max_negatives_per_positive * positives)
+    kept, negatives = set(), 0
+    for anchor in chosen:
+        negatives += matched[anchor] == -1
+        if matched[anchor] >= 0 or negatives <= allowed:
+            kept.add(anchor)
+    return kept
+
+
+@pytest.mark.parametrize("changes", [{}, {"max_negatives_per_positive": 0}, {"num_hard_examples": 0}])
+@pytest.mark.parametrize("loss", list(MiningLoss))
+def test_equals_a_loop(loss, changes):
+    miner = _miner(loss=loss, **changes)
+    rng = np.random.default_rng(0)
+    low = rng.uniform(0, 0.5, (3, 20, 2))
+    boxes = np.concatenate([low, low + rng.uniform(0.1, 0.5, (3, 20, 2))], -1).astype(np.float32)
+    localization, classification = rng.uniform(0, 1, (2, 3, 20)).astype(np.float32)
+    matched = rng.integers(-2, 2, (3, 20)).astype(np.int32)
+    parts = {
+        MiningLoss.LOCALIZATION: 0.5 * localization,
+        MiningLoss.CLASSIFICATION: 2.0 * classification,
+        MiningLoss.BOTH: 0.5 * localization + 2.0 * classification,
+    }
+    expected = np.zeros((3, 20), bool)
+    for image in range(3):
+        for anchor in _slow(parts[loss][image], boxes[image], matched[image], miner.options):
+            expected[image, anchor] = True
+    np.testing.assert_array_equal(miner.select(localization, classification, boxes, matched), expected)
+    mined = miner.mine(localization, classification, boxes, matched)
+    np.testing.assert_allclose(mined.localization, localization[expected].sum(), rtol=1e-5)
+    np.testing.assert_allclose(mined.classification, classification[expected].sum(), rtol=1e-5)
+
+
+def test_only_chosen_anchors_have_a_gradient():
+    losses = tf.Variable([[0.9, 0.1, 0.8]])
+    boxes = tf.constant([[[0.0, 0.0, 0.1, 0.1], [0.2, 0.2, 0.3, 0.3], [0.5, 0.5, 0.6, 0.6]]])
+    miner = _miner(num_hard_examples=2, max_negatives_per_positive=0)
+    with tf.GradientTape() as tape:
+        mined = miner.mine(losses, losses, boxes, tf.constant([[0, -1, -1]]))
+    np.testing.assert_allclose(tape.gradient(mined.localization, losses), [[1, 0, 1]])
