@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def test_a_missing_or_needless_file_is_one_message(words, message, capsys):
 def _documented_overrides():
     page = Path(__file__).parents[3] / "docs" / "coming-from-the-object-detection-api.md"
     words = page.read_text(encoding="utf-8").replace("`", " ").replace("|", " ").split()
-    return [text for flag, text in zip(words, words[1:], strict=False) if flag == "--set" and "=" in text]
+    return [text for flag, text in itertools.pairwise(words) if flag == "--set" and "=" in text]
 
 
 def test_overrides_of_the_page_for_newcomers_change_a_config(tmp_path):

@@ -1,0 +1,43 @@
+"""Whatever is done to a config: it passes the check, or one ConfigError names fields."""
+
+import logging
+
+from hypothesis import given, settings
+
+from detection_core.config.check import check_pipeline_config, find_problems
+from detection_core.config.load import format_pipeline_config, parse_pipeline_config
+from detection_core.config.support.fields import find_refused, find_without_effect
+from detection_core.errors import ConfigError
+from tests.detection_core.config.configs import PATHS
+from tests.detection_core.config.mutations import mutated_configs
+
+
+@given(mutated_configs(PATHS))
+@settings(max_examples=150, deadline=None)
+def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
+    logging.disable(logging.WARNING)
+    found = [*find_refused(config), *find_problems(config)]
+    try:
+        check_pipeline_config(config, where="a.config")
+    except ConfigError as error:
+        assert error.where == "a.config" and str(error).startswith("a.config: ")
+        assert all(problem.path in error.message for problem in found)
+        assert found
+    else:
+        assert not found
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@given(mutated_configs(PATHS))
+@settings(max_examples=60, deadline=None)
+def test_a_changed_config_comes_back_from_its_text(config):
+    text = format_pipeline_config(config)
+    assert format_pipeline_config(parse_pipeline_config(text)) == text
+
+
+@given(mutated_configs(PATHS))
+@settings(max_examples=60, deadline=None)
+def test_what_has_no_effect_is_never_refused_too(config):
+    refused = {problem.path for problem in find_refused(config)}
+    assert not refused & {problem.path for problem in find_without_effect(config)}
