@@ -1,0 +1,70 @@
+"""The first update of two published detectors against what the Object Detection API makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tf_keras
+
+from detection_core.models.checkpoint_keys.object_keys import object_keys
+from detection_core.optimizers.optimization import Optimization
+from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
+from detection_core.structures import Batch
+from detection_core.training.options import TrainOptions
+from detection_core.training.step import TrainState, train_step
+from tests.detection_core.models.golden_networks import build_golden, load_golden
+
+ARRAYS = np.load(Path(__file__).parent / "data" / "training_steps.npz")
+RATES = {
+    "ssd_mobilenet_v2_fpnlite_320": CosineDecayOptions(
+        learning_rate_base=0.08, total_steps=50000, warmup_learning_rate=0.026666, warmup_steps=1000
+    ),
+    "ssd_mobilenet_v2_320_moving_average": CosineDecayOptions(
+        learning_rate_base=0.8, total_steps=50000, warmup_learning_rate=0.13333, warmup_steps=2000
+    ),
+}
+NETWORKS = {
+    "ssd_mobilenet_v2_fpnlite_320": "ssd_mobilenet_v2_fpnlite_320x320",
+    "ssd_mobilenet_v2_320_moving_average": "ssd_mobilenet_v2_320x320",
+}
+
+
+def sample(values: np.ndarray) -> np.ndarray:
+    flat = values.reshape(-1)
+    return flat[np.linspace(0, flat.size - 1, min(flat.size, 64)).astype(np.int64)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_the_first_update(name: str) -> None:
+    model, golden = build_golden(NETWORKS[name]), load_golden(NETWORKS[name])
+    rate = CosineDecay(RATES[name])
+    optimization = Optimization(
+        optimizer=tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9),
+        schedule=rate,
+        average_decay=0.9999 if "moving_average" in name else 0.0,
+    )
+    options = TrainOptions(num_steps=1)
+    state = TrainState(model, optimization, options, None)
+    outputs = train_step(state, options, 1, Batch(golden.images, golden.truth))
+
+    published = {
+        key.removeprefix(f"{name}/"): ARRAYS[key] for key in ARRAYS.files if key.startswith(f"{name}/")
+    }
+    assert float(outputs.learning_rate) == pytest.approx(published["learning_rate"][0], rel=1e-5)
+    losses = {key: value for key, value in published.items() if key.startswith("losses_0__")}
+    assert len(losses) == len(outputs.losses) == 4
+    for key, value in losses.items():
+        found = outputs.losses[key.removeprefix("losses_0__").replace("__", "/")]
+        np.testing.assert_allclose(found, value, rtol=1e-3, err_msg=key)
+    variables = object_keys(model.network)
+    after = {key.removeprefix("after_1/"): value for key, value in published.items() if "after_1/" in key}
+    assert len(after) >= 10
+    for key, value in after.items():
+        variable = variables.get(key, variables.get(key.removeprefix("model/")))
+        assert variable is not None, key
+        np.testing.assert_allclose(
+            sample(variable.numpy()), value, rtol=1e-3, atol=1e-3 * np.abs(value).max(), err_msg=key
+        )
