@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 
 import tensorflow as tf
@@ -15,27 +16,36 @@ _log = logging.getLogger(__name__)
 PenalizedVariables = list[tuple[tf.Variable, Penalty]]
 
 
-def _weight_name(variable: tf.Variable) -> str:
-    """The variable's "layer/weight", without the scopes that wrappers put before it."""
-    return "/".join(variable.name.split(":")[0].split("/")[-2:])
+# A rewriting that takes a shared layer apart adds this to the names of its copies.
+_COPY_SUFFIX = re.compile(r"_level_\d+$")
+
+
+def _weight_names(variable: tf.Variable) -> tuple[str, str]:
+    """The variable's "layer/weight" without the scopes of wrappers, and that of the layer it is a copy of."""
+    scopes, _, weight = variable.name.split(":")[0].rpartition("/")
+    layer = scopes.rpartition("/")[-1]
+    return f"{layer}/{weight}", f"{_COPY_SUFFIX.sub('', layer)}/{weight}"
 
 
 def penalized_variables(network: tf_keras.Model, penalties: Mapping[str, Penalty]) -> PenalizedVariables:
     """Find the variables that the penalties are on.
 
     Args:
-        network: as built, or rewritten; a rewritten network keeps the names of layers that it keeps.
+        network: as built, or rewritten; a rewritten network keeps the names of layers that it keeps, and
+            each copy of a shared layer, `NAME_level_N`, is penalised as the layer was.
         penalties: "layer/weight" -> penalty.
 
     Returns:
         Each variable once, in the network's order.
     """
-    found: dict[str, tf.Variable] = {}
+    found: PenalizedVariables = []
+    served: set[str] = set()
     for variable in network.trainable_variables:
-        name = _weight_name(variable)
-        if name in penalties:
-            found.setdefault(name, variable)
-    missing = sorted(set(penalties) - set(found))
+        name = next((name for name in _weight_names(variable) if name in penalties), None)
+        if name is not None:
+            found.append((variable, penalties[name]))
+            served.add(name)
+    missing = sorted(set(penalties) - served)
     if missing:
         _log.warning(
             "%d of %d penalised weights are not trainable variables of network %r and go without their"
@@ -45,7 +55,7 @@ def penalized_variables(network: tf_keras.Model, penalties: Mapping[str, Penalty
             network.name,
             missing[0],
         )
-    return [(variable, penalties[name]) for name, variable in found.items()]
+    return found
 
 
 def regularization_loss(variables: PenalizedVariables) -> tf.Tensor:

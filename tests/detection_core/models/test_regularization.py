@@ -21,5 +21,17 @@ def test_a_shared_layer_is_penalised_once_and_a_lost_one_is_reported(caplog):
     assert "gone/kernel" in caplog.text
 
 
+def test_every_copy_of_a_layer_taken_apart_is_penalised():
+    inputs = tf_keras.Input((2,))
+    copies = [
+        tf_keras.layers.Dense(2, kernel_initializer="ones", name=f"a_level_{level}")(inputs)
+        for level in (0, 1)
+    ]
+    network = tf_keras.Model(inputs, copies)
+    found = penalized_variables(network, {"a/kernel": PENALTIES["a/kernel"]})
+    assert [variable.name for variable, _ in found] == ["a_level_0/kernel:0", "a_level_1/kernel:0"]
+    np.testing.assert_allclose(regularization_loss(found), 2 * 0.5 * 0.5 * 4.0)
+
+
 def test_no_penalty_is_zero():
     assert float(regularization_loss([])) == 0.0
