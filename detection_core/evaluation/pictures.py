@@ -178,10 +178,18 @@ def draw_mistake(
     ymin, xmin, ymax, xmax = (float(v) for v in box * np.array([height, width] * 2, np.float32))
     # At least some pixels of context around tiny boxes; never more than the image needs.
     side = min(max((ymax - ymin), (xmax - xmin), 12.0) * options.crop_context, float(max(height, width)))
-    top, left = (ymin + ymax - side) / 2, (xmin + xmax - side) / 2
-    crop = Image.fromarray(image).crop(
-        (round(left), round(top), round(left + side), round(top + side))
-    )  # parts beyond the image are black
+    top, left = _inside((ymin + ymax) / 2, side, height), _inside((xmin + xmax) / 2, side, width)
+    crop = Image.fromarray(image).crop((round(left), round(top), round(left + side), round(top + side)))
     crop = crop.resize((options.crop_px, options.crop_px), Image.Resampling.BICUBIC)
     inside = ((ymin - top) / side, (xmin - left) / side, (ymax - top) / side, (xmax - left) / side)
     return draw_boxes(crop, [LabelledBox(box=inside, label=label)])
+
+
+def _inside(centre: float, side: float, length: int) -> float:
+    """Return where a window of `side` around `centre` begins, moved into the image where it fits.
+
+    Where the image is shorter than the window, what lies beyond it is black on both sides.
+    """
+    if side > length:
+        return (length - side) / 2
+    return min(max(centre - side / 2, 0.0), length - side)

@@ -97,7 +97,7 @@ class TFLiteRunner:
                 where=path,
             ) from error
         self._input = _image_input(self._interpreter.get_input_details(), path)
-        self._outputs = _output_places(self._interpreter, path)
+        self._outputs = output_places(self._interpreter, path)
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
         """Detect objects; see `Runner`."""
@@ -148,7 +148,7 @@ def _image_input(details: list[dict[str, Any]], path: str) -> dict[str, Any]:
     return details[0]
 
 
-def _output_places(interpreter: Any, path: str) -> dict[str, int]:
+def output_places(interpreter: Any, path: str) -> dict[str, int]:
     """Return role to tensor index of the four outputs."""
     details = interpreter.get_output_details()
     found = (

@@ -47,12 +47,17 @@ def evaluations(artifacts: RunArtifacts, budget: PictureBudget) -> list[dict[str
                 "title": title,
                 "folder": folder,
                 "metrics": metrics,
-                "verdicts": metrics.get("thresholds", []),
+                "verdicts": [_short(v) for v in metrics.get("thresholds", [])],
                 "pictures": budget.embed(folder, _SHORT if found else _FULL),
                 **(_curves(curves, title) if curves else {}),
             }
         )
     return found
+
+
+def _short(verdict: dict[str, Any]) -> dict[str, Any]:
+    """Take the metric's name off the text, which stands below it."""
+    return verdict | {"text": str(verdict.get("text", "")).removeprefix(f"{verdict.get('metric')} ")}
 
 
 def metric_table(evaluated: list[dict[str, Any]], parity: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -76,15 +81,15 @@ def metric_table(evaluated: list[dict[str, Any]], parity: dict[str, Any] | None)
 
 def _curves(curves: dict[str, Any], title: str) -> dict[str, Any]:
     classes = curves.get("classes", [])
-    drawn = sorted((c for c in classes if c.get("precision")), key=lambda c: c["ap50"])
-    left_out = max(0, len(drawn) - MAX_LINES)
-    kept = sorted(drawn[:MAX_LINES], key=lambda c: c["name"])
+    drawn = [c for c in classes if c.get("precision")]
+    weakest = sorted(drawn, key=lambda c: c["ap50"])[:MAX_LINES]
+    kept = [c for c in drawn if c in weakest]
     lines = [
         Line(label=f"{c['name']}  {c['ap50']:.2f}", x=c["recall"], y=c["precision"], series=i)
         for i, c in enumerate(kept)
     ]
     options = ChartOptions(
-        title=f"Precision and recall at IoU .50, {title.lower()}",
+        title=f"Precision over recall at IoU .50, {title.lower()}; AP beside the class",
         x_label="recall",
         y_label="precision",
         unit_square=True,
@@ -95,7 +100,7 @@ def _curves(curves: dict[str, Any], title: str) -> dict[str, Any]:
         "classes": classes,
         "score_threshold": curves.get("score_threshold"),
         "pr_chart": line_chart(lines, options) if lines else "",
-        "pr_left_out": left_out,
+        "pr_left_out": len(drawn) - len(kept),
         "confusion": _confusion(curves.get("confusion")),
     }
 

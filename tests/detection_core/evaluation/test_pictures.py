@@ -59,9 +59,17 @@ def test_files_and_index(tmp_path):
         assert max(picture.size) >= 190
 
 
-@pytest.mark.parametrize("box", [[0.4, 0.4, 0.6, 0.6], [0, 0, 0.1, 0.1], [0.9, 0, 1, 0.05], [0, 0, 1, 1]])
+@pytest.mark.parametrize(
+    ("box", "centre"),
+    [
+        ([0.4, 0.4, 0.6, 0.6], [100, 100]),
+        ([0, 0, 0.1, 0.05], [50, 50]),  # a window of 20 x 20 px, moved into the image
+        ([0.9, 0.95, 1, 1], [150, 150]),
+        ([0, 0, 1, 1], [100, 100]),
+    ],
+)
 @pytest.mark.parametrize("kind", [FALSE_POSITIVE, MISS])
-def test_a_crop_is_centred_on_its_box(box, kind):
+def test_a_crop_shows_its_box_and_the_image_around_it(box, centre, kind):
     image = np.full((100, 200, 3), 255, np.uint8)
     evaluated = EvaluatedImage(truth=make_truth([box], [1]), detections=make_detections([box], [0.5], [0]))
     mistake = Mistake(kind=kind, image=0, row=0, weight=0, caption="")
@@ -69,4 +77,6 @@ def test_a_crop_is_centred_on_its_box(box, kind):
     assert crop.shape == (200, 200, 3)
     colour = class_colour(0 if kind == FALSE_POSITIVE else 1)
     line = np.argwhere((np.abs(crop.astype(int) - np.array(colour)) < 3).all(-1))
-    np.testing.assert_allclose((line.min(0) + line.max(0)) / 2, [100, 100], atol=2)
+    np.testing.assert_allclose((line.min(0) + line.max(0)) / 2, centre, atol=2)
+    black = (crop == 0).all(-1).mean()
+    assert black == pytest.approx(0.5, abs=0.02) if box == [0, 0, 1, 1] else black == 0

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import json
+import re
+import shutil
+
+import pytest
+
+from pipeline.report import write_report
+from pipeline.report.writer import render_report
+from pipeline.run_record import RunRecord, StepRecord
+from tests.pipeline.report.fixture_run import write_run
+
+VOID = {"meta", "img", "br", "path", "use", "line", "rect"}
+
+
+class Page(html.parser.HTMLParser):
+    """Collects what a test asks of a page, and fails on tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.anchors, self.ids, self.text = [], [], [], [], ""
+        self._open = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        found = dict(attrs)
+        self.links += [found[k] for k in ("src", "href", "xlink:href", "action") if found.get(k)]
+        if "id" in found:
+            self.ids.append(found["id"])
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self._open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if not self._open or self._open[-1] not in ("style",):
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("run"), images=24)
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return Page(render_report(run))
+
+
+def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
+    write_report(run, str(tmp_path / "report.html"))
+    text = (tmp_path / "report.html").read_text()
+    assert len(text) < 3_000_000
+    page = Page(text)
+    assert "script" not in page.tags
+    assert all(link.startswith(("#", "data:image/jpeg;base64,")) for link in page.links)
+    assert not re.search(r"url\((?!#)|@import|<link", text)
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "Published as version 3",
+        "every gate blessed it",
+        "8 min 41 s",
+        "7 steps executed, 1 from cache",
+        "5 min 12 s",  # the trainer
+        "Deployed baseline",
+        "at least 0.7 as demanded",
+        "mAP, small objects",
+        "Worst false alarms",
+        "Largest objects missed",
+        "Detections beside ground truth",
+        "Quantization-aware training: learning rate",
+        "61 of 61",
+        "runs in float after the network",
+        "model_int8.tflite",
+        "3.1 MB",
+        "12.9 ms, 1 thread",
+        "expected xmin < xmax, found <310 and 298>",
+        "workspace: build",
+        "num_classes: 10",
+    ],
+)
+def test_what_the_page_tells(page, expected):
+    assert expected in page.text
+
+
+def test_numbers_are_those_of_the_artifacts(run, page):
+    evaluation = next(s for s in run.steps if s.id == "evaluator").outputs["evaluation"]
+    with open(f"{evaluation}/metrics.json") as f:
+        metrics = json.load(f)
+    assert f"{metrics['metrics']['DetectionBoxes_Precision/mAP@.50IOU']:.3f}" in page.text
+    assert page.text.count("passed") >= len(metrics["thresholds"])
+    with open(f"{evaluation}/pictures/index.json") as f:
+        index = json.load(f)
+    for entry in index:
+        assert entry["caption"] in page.text
+
+
+def test_pictures_stop_at_the_budget(run, monkeypatch):
+    monkeypatch.setattr("pipeline.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
+    page = Page(render_report(run))
+    pictures = [link for link in page.links if link.startswith("data:")]
+    assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures)
+    assert "All pictures:" in page.text
+
+
+def with_outputs(run, keep):
+    steps = tuple(
+        s if s.id in keep else dataclasses.replace(s, outputs={}, state="not run") for s in run.steps
+    )
+    return dataclasses.replace(run, steps=steps)
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        [],
+        ["example_gen"],
+        ["example_gen", "trainer"],
+        ["example_gen", "trainer", "evaluator"],
+        ["tflite_exporter", "pusher"],
+        ["quantized_evaluator"],
+    ],
+)
+def test_parts_that_are_missing_are_left_out(run, keep):
+    page = Page(render_report(with_outputs(run, keep)))
+    assert ("Quantized detector" in page.text) == ("quantized_evaluator" in keep)
+    assert ("TensorFlow Lite" in page.text) == ("tflite_exporter" in keep)
+    assert ("Quarantine" in page.text) == ("example_gen" in keep)
+
+
+def test_a_failed_run_says_where_and_why():
+    error = "loss is <NaN> at step 7"
+    steps = (
+        StepRecord(id="example_gen", component="example_gen", state="executed", seconds=1.0),
+        StepRecord(
+            id="trainer", component="trainer", state="failed", seconds=3.0, error="loss is <NaN> at step 7"
+        ),
+        StepRecord(id="pusher", component="pusher", state="not run"),
+    )
+    record = RunRecord(
+        run_id="r",
+        pipeline_name="p",
+        started="2026-01-01T00:00:00+00:00",
+        finished="",
+        status="failed",
+        settings_text="",
+        workspace="/w",
+        steps=steps,
+    )
+    page = Page(render_report(record))
+    assert "Failed at trainer" in page.text
+    assert page.text.count(error) == 2
+    assert "4.0 s" in page.text
+
+
+def test_a_refused_detector_is_not_called_published(run, tmp_path):
+    folder = tmp_path / "pushed_model"
+    folder.mkdir()
+    reasons = ["evaluator: mAP is 0.2, below 0.85"]
+    (folder / "pushed.json").write_text(json.dumps({"pushed": False, "version": None, "reasons": reasons}))
+    steps = tuple(
+        dataclasses.replace(s, outputs={"pushed_model": str(folder)}) if s.id == "pusher" else s
+        for s in run.steps
+    )
+    page = Page(render_report(dataclasses.replace(run, steps=steps)))
+    assert "Not published" in page.text
+    assert reasons[0] in page.text
+
+
+def test_damaged_artifacts_do_not_stop_the_report(run, tmp_path):
+    """A killed step leaves torn files; an empty metrics file is no more than missing."""
+    copy = tmp_path / "artifacts"
+    shutil.copytree(f"{run.workspace}/artifacts", copy)
+    for name in ("evaluator/evaluation/metrics.json", "example_gen/examples/dataset_card.json"):
+        (copy / name).write_text("{")
+    history = copy / "trainer" / "model_run" / "history.jsonl"
+    history.write_text(history.read_text()[:-30])
+    (copy / "quantized_evaluator/evaluation/pictures/index.json").unlink()
+    steps = tuple(
+        dataclasses.replace(s, outputs={n: str(copy / s.id / n) for n in s.outputs}) for s in run.steps
+    )
+    page = Page(render_report(dataclasses.replace(run, steps=steps)))
+    assert "Quantized detector" in page.text
+    assert "Training: loss" in page.text
+
+
+def test_names_from_data_cannot_become_markup(run, tmp_path):
+    copy = tmp_path / "evaluation"
+    evaluation = next(s for s in run.steps if s.id == "evaluator").outputs["evaluation"]
+    shutil.copytree(evaluation, copy)
+    evil = '<script>alert("$x^2$")</script> & _b'
+    curves = json.loads((copy / "curves.json").read_text())
+    curves["classes"][0]["name"] = curves["confusion"]["labels"][0] = evil
+    (copy / "curves.json").write_text(json.dumps(curves))
+    steps = tuple(
+        dataclasses.replace(s, outputs={"evaluation": str(copy)}) if s.id == "evaluator" else s
+        for s in run.steps
+    )
+    text = render_report(dataclasses.replace(run, steps=steps, pipeline_name=evil))
+    page = Page(text)
+    assert "script" not in page.tags
+    assert page.text.count(evil) >= 4  # title, heading, table, chart
+
+
+def test_the_same_run_gives_the_same_page(run):
+    assert render_report(run) == render_report(run)
