@@ -20,7 +20,6 @@ class PostProcessOptions:
     Attributes:
         max_detections: rows of its outputs.
         max_classes_per_detection: classes that one box may be reported with, where use_regular_nms is off.
-        detections_per_class: boxes that a class may keep, where use_regular_nms is on.
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other, which is
             faster.
         nms_score_threshold: least score.
@@ -34,7 +33,6 @@ class PostProcessOptions:
 
     max_detections: int
     max_classes_per_detection: int = 1
-    detections_per_class: int = 100
     use_regular_nms: bool = False
     nms_score_threshold: float
     nms_iou_threshold: float

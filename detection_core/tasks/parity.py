@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from detection_core import files
 from detection_core.builders.inputs import iterate_truth
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
-from detection_core.evaluation.results import EvaluatedImage
-from detection_core.evaluation.runner import Runner, load_runner
+from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.runner import load_runner
 from detection_core.export.latency import measure_latency
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -121,9 +121,9 @@ def measure_parity(
         DataError: when there is nothing to measure on, or a record is damaged.
     """
     runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
-    found = _detect(runners, config, label_map)
-    names = {c: label_map.names[c] for c in label_map.classes}
-    metrics = {name: evaluate_coco(images, names).metrics() for name, images in found.items()}
+    found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
+    names = class_names(label_map)
+    metrics = {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
     if metrics[REFERENCE][PARITY_METRIC] < 0:
         raise DataError(
             "expected a split with objects to measure parity on, found none; name another split",
@@ -135,23 +135,12 @@ def measure_parity(
         _logger.info("export | %s", reason)
     return ParityReport(
         split=options.split,
-        images=len(found[REFERENCE]),
+        images=len(found[REFERENCE].images),
         reference=metrics[REFERENCE],
         files=reports,
         blessed=all(report.passed for report in reports),
         reasons=reasons,
     )
-
-
-def _detect(
-    runners: Mapping[str, Runner], config: TrainEvalPipelineConfig, label_map: LabelMap
-) -> dict[str, list[EvaluatedImage]]:
-    """Run everything over the split; each image is decoded once."""
-    found: dict[str, list[EvaluatedImage]] = {name: [] for name in runners}
-    for image, truth in iterate_truth(config, label_map=label_map):
-        for name, runner in runners.items():
-            found[name].append(EvaluatedImage(truth=truth, detections=runner(image)))
-    return found
 
 
 def _compare(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -11,13 +13,14 @@ from ai_edge_litert.interpreter import Interpreter
 from google.protobuf import text_format
 
 from detection_core.errors import ExportError
-from detection_core.export.post_process import PostProcessOptions
+from detection_core.export.post_process import PostProcessOptions, post_process_options
 from detection_core.export.tflite import check_convertible, convert, input_normalisation, list_operations
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.export.tiny_detector import SCALES, TinyDetector
+from tests.detection_core.models.golden_networks import build_golden, load_golden
 
 OPTIONS = PostProcessOptions(
     max_detections=10,
@@ -29,6 +32,7 @@ OPTIONS = PostProcessOptions(
     h_scale=SCALES[2],
     w_scale=SCALES[3],
 )
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.float32)
 CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 
@@ -85,9 +89,9 @@ def test_a_float_file_finds_what_the_model_finds():
 
 def test_the_interpreter_lists_scores_boxes_count_classes():
     interpreter = Interpreter(model_content=float_file())
-    assert [d["name"] for d in interpreter.get_output_details()] == [
-        f"StatefulPartitionedCall:{i}" for i in (1, 3, 0, 2)
-    ]
+    published = [facts["name"] for facts in GOLDEN["tflite"]["tflite_outputs_in_order"]]
+    assert [d["name"] for d in interpreter.get_output_details()] == published
+    assert interpreter.get_signature_list() == GOLDEN["tflite"]["tflite_signatures"]
     (entry,) = interpreter.get_input_details()
     assert entry["name"] == "serving_default_input:0" and list(entry["shape"]) == [1, 32, 32, 3]
 
@@ -101,6 +105,8 @@ def test_the_whole_network_of_an_integer_file_runs_in_int8():
     others = {op.name: op for op in operations if op.name not in CONVOLUTIONS}
     for name in ("ADD", "CONCATENATION", "RESHAPE", "MAX_POOL_2D", "RESIZE_NEAREST_NEIGHBOR"):
         assert others[name].outputs == ("int8",), others[name]
+    scores = [op for op in operations if op.name == "LOGISTIC"]
+    assert [op.outputs for op in scores] == [("float32",)]  # 256 scores are too few to rank by
     # One conversion in, one out for each of the two outputs, nothing in between.
     names = [op.name for op in operations]
     assert names.count("QUANTIZE") == 1 and names.count("DEQUANTIZE") == 2
@@ -137,3 +143,19 @@ def test_what_a_fixed_input_cannot_hold_is_refused(text, message):
     text_format.Parse(text, config.model)
     with pytest.raises(ExportError, match=message):
         check_convertible(config)
+
+
+@pytest.mark.slow
+def test_the_published_configuration_gives_the_published_numbers():
+    golden = load_golden("ssd_mobilenet_v2_fpnlite_320x320")
+    model = build_golden("ssd_mobilenet_v2_fpnlite_320x320")
+    config = TrainEvalPipelineConfig(model=golden.message)
+    options = post_process_options(config, max_detections=10)
+    image = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
+    found = run(convert(model, options, integer=False), image)
+    # The published numbers are in the order of the interpreter's outputs: scores, boxes, count, classes.
+    order = {"output_1": "output_0", "output_3": "output_1", "output_0": "output_2", "output_2": "output_3"}
+    for ours, theirs in order.items():
+        np.testing.assert_allclose(
+            found[ours], GOLDEN["fast_nms"][theirs], rtol=1e-4, atol=1e-5, err_msg=ours
+        )

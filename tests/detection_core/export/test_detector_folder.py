@@ -1,0 +1,107 @@
+"""A real (small) detector written as a folder and read back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from detection_core import detector_layout as layout
+from detection_core.builders.model import build_detection_model
+from detection_core.config.load import parse_pipeline_config
+from detection_core.data.label_map import label_map_from_names
+from detection_core.errors import ContractError, ModelError
+from detection_core.export.detector_folder import load_detector, write_detector
+from tests.detection_core.quantization.tiny_network import randomise
+from tests.detection_core.tasks.tiny_training import config_text
+
+CONFIG = parse_pipeline_config(config_text())
+LABELS = label_map_from_names(["dark", "bright"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    built = build_detection_model(CONFIG.model)
+    randomise(built.network, 3)
+    return built
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("detector") / "model"
+    write_detector(model, CONFIG, LABELS, str(path), extra={"steps": 7}, texts={"note.txt": "hello"})
+    return path
+
+
+def test_everything_comes_back(model, folder):
+    loaded = load_detector(str(folder))
+    assert loaded.config == CONFIG and loaded.label_map == LABELS
+    assert loaded.info.kind == "float" and loaded.info.extra == {"steps": 7}
+    assert loaded.info.name == "ssd_mobilenet_v2_fpn_keras" and loaded.info.input_size == (64, 64)
+    assert loaded.info.parameters == sum(int(np.prod(w.shape)) for w in model.network.trainable_weights)
+    for before, after in zip(model.network.weights, loaded.model.network.weights, strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert layout.read_extra(str(folder), "note.txt") == "hello"
+
+
+def test_a_published_copy_is_a_detector_too(folder, tmp_path):
+    shutil.copytree(folder / layout.SERVING, tmp_path / "17")
+    assert load_detector(str(tmp_path / "17")).info == load_detector(str(folder)).info
+
+
+def test_the_same_model_gives_the_same_weights_and_descriptions(model, folder, tmp_path):
+    write_detector(model, CONFIG, LABELS, str(tmp_path), extra={"steps": 7}, texts={"note.txt": "hello"})
+    first, second = folder / layout.SERVING, tmp_path / layout.SERVING
+    names = sorted(str(p.relative_to(first)) for p in first.rglob("*") if p.is_file())
+    assert names == sorted(str(p.relative_to(second)) for p in second.rglob("*") if p.is_file())
+    varying = {"saved_model.pb", "fingerprint.pb"}  # TensorFlow numbers its functions as it goes
+    for name in set(names) - varying:
+        if not name.endswith(".index"):
+            assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_a_foreign_saved_model_is_refused(copy):
+    shutil.rmtree(copy / layout.SERVING / "assets.extra")
+    with pytest.raises(ContractError, match="not written by"):
+        load_detector(str(copy))
+
+
+@pytest.mark.parametrize("name", [layout.PIPELINE_CONFIG, layout.LABEL_MAP])
+def test_a_missing_file_is_named(copy, name):
+    (copy / layout.SERVING / layout.EXTRA / name).unlink()
+    with pytest.raises(ContractError, match=name):
+        load_detector(str(copy))
+
+
+def test_missing_weights_are_named(copy):
+    shutil.rmtree(copy / layout.SERVING / layout.EXTRA / "checkpoint")
+    with pytest.raises(ContractError, match="checkpoint/ckpt-0"):
+        load_detector(str(copy))
+
+
+def test_weights_of_another_model_are_refused(copy):
+    config = copy / layout.SERVING / layout.EXTRA / layout.PIPELINE_CONFIG
+    config.write_text(config.read_text().replace("num_classes: 2", "num_classes: 3"))
+    with pytest.raises(ModelError, match="not of one model"):
+        load_detector(str(copy))
+
+
+def test_a_kind_that_nobody_can_rebuild_is_refused(copy):
+    path = copy / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
+    path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "quantized"}))
+    with pytest.raises(ModelError, match="expected a float detector"):
+        load_detector(str(copy))
+
+
+def test_a_label_map_with_more_classes_is_refused_and_nothing_is_written(model, tmp_path):
+    with pytest.raises(ModelError, match="one with 3"):
+        write_detector(model, CONFIG, label_map_from_names(["a", "b", "c"]), str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,66 @@
+"""The post-processing operation's attributes against the published ones."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+import tensorflow as tf
+from flatbuffers import flexbuffers
+from google.protobuf import text_format
+from tensorflow.lite.python import schema_py_generated as schema
+
+from detection_core.errors import ExportError
+from detection_core.export.post_process import OPERATION, post_process_function, post_process_options
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["tflite"]
+CONFIG = """
+ssd {
+  num_classes: 90
+  box_coder { faster_rcnn_box_coder { y_scale: 10 x_scale: 10 height_scale: 5 width_scale: 5 } }
+  post_processing { batch_non_max_suppression { score_threshold: 1e-8 iou_threshold: 0.6 } }
+}
+"""
+
+
+def config(text: str = CONFIG) -> TrainEvalPipelineConfig:
+    message = TrainEvalPipelineConfig()
+    text_format.Parse(text, message.model)
+    return message
+
+
+def test_the_operation_has_the_published_attributes():
+    post_process = post_process_function(post_process_options(config(), max_detections=10))
+
+    def serve(codes):
+        return post_process(codes, tf.ones([1, 5, 91]) * codes[..., :1], tf.ones([5, 4]))
+
+    function = tf.function(serve).get_concrete_function(tf.TensorSpec([1, 5, 4], tf.float32))
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module())
+    converter.allow_custom_ops = True
+    model = schema.ModelT.InitFromPackedBuf(converter.convert(), 0)
+    (operator,) = [o for o in model.subgraphs[0].operators if len(o.outputs) == 4]
+    assert model.operatorCodes[operator.opcodeIndex].customCode.decode() == OPERATION
+    found = flexbuffers.Loads(bytes(operator.customOptions))
+    (expected,) = GOLDEN["custom_ops"]
+    assert {name: pytest.approx(value) for name, value in expected["options"].items()} == found
+
+
+def test_tensorflow_itself_gives_rows_of_zeros():
+    post_process = post_process_function(post_process_options(config(), max_detections=7))
+    shapes = [t.shape for t in post_process(tf.ones([1, 5, 4]), tf.ones([1, 5, 91]), tf.ones([5, 4]))]
+    assert shapes == [(1, 7, 4), (1, 7), (1, 7), (1,)]
+
+
+def test_another_box_coder_is_refused():
+    text = CONFIG.replace("faster_rcnn_box_coder", "mean_stddev_box_coder")
+    text = text.replace("y_scale: 10 x_scale: 10 height_scale: 5 width_scale: 5", "")
+    with pytest.raises(ExportError, match=r"model.ssd.box_coder: expected faster_rcnn_box_coder"):
+        post_process_options(config(text), max_detections=10)
+
+
+def test_regular_suppression_can_be_asked_for():
+    options = post_process_options(config(), max_detections=1, use_regular_nms=True)
+    assert 'key: "use_regular_nms" value { b: true }' in options.attribute_text()

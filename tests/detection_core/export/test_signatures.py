@@ -1,0 +1,74 @@
+"""The serving signature: published names and shapes, and what the model itself finds."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.data.resize import FixedShapeResizer
+from detection_core.export.saved_model import write_saved_model
+from detection_core.structures import Images
+from tests.detection_core.export.tiny_detector import DETECTIONS, TinyDetector
+from tests.detection_core.quantization.tiny_network import ANCHORS, CLASSES
+
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["image_tensor"]
+# Detections, anchors and classes of the published model, and those of the tiny one.
+SIZES = {100: DETECTIONS, 12804: ANCHORS, 91: CLASSES + 1}
+IMAGE = np.random.default_rng(4).integers(0, 256, (1, 50, 40, 3)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("saved"))
+    write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), folder)
+    return tf.saved_model.load(folder)
+
+
+@pytest.fixture(scope="module")
+def outputs(loaded):
+    found = loaded.signatures["serving_default"](input_tensor=tf.constant(IMAGE))
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def test_the_input_is_the_published_one(loaded):
+    (name, spec), *others = loaded.signatures["serving_default"].structured_input_signature[1].items()
+    published = GOLDEN["inputs"][name]
+    assert not others and (spec.dtype.name, spec.shape.as_list()) == (published["dtype"], published["shape"])
+
+
+def test_the_outputs_are_the_published_ones(outputs):
+    assert sorted(outputs) == sorted(GOLDEN["outputs"])
+    for name, facts in GOLDEN["outputs"].items():
+        expected = tuple(SIZES.get(size, size) for size in facts["shape"])
+        assert (outputs[name].dtype.name, outputs[name].shape) == (facts["dtype"], expected), name
+
+
+def test_the_outputs_are_what_the_model_finds(outputs):
+    model = TinyDetector()
+    resized = FixedShapeResizer(height=32, width=32)(tf.constant(IMAGE[0]), tf.zeros([0, 0, 0], tf.uint8))
+    images = Images(resized.image[None], resized.true_size[None], tf.constant([[50, 40]]), tf.constant([""]))
+    predictions = model.predict(images, training=False)
+    detections, raw = model.detect(predictions, images.true_sizes), model.raw_detections(predictions)
+    np.testing.assert_allclose(outputs["detection_boxes"], detections.boxes, atol=1e-5)
+    np.testing.assert_allclose(outputs["detection_scores"], detections.scores, atol=1e-5)
+    np.testing.assert_array_equal(outputs["detection_classes"], detections.classes.numpy() + 1)
+    np.testing.assert_array_equal(outputs["num_detections"], detections.count)
+    np.testing.assert_allclose(outputs["raw_detection_boxes"], raw.boxes, atol=1e-5)
+    np.testing.assert_allclose(outputs["raw_detection_scores"], raw.scores, atol=1e-5)
+
+
+def test_the_rows_of_a_detection_belong_together(outputs):
+    anchors = outputs["detection_anchor_indices"][0].astype(int)
+    scores = outputs["detection_multiclass_scores"][0]
+    np.testing.assert_array_equal(outputs["raw_detection_scores"][0][anchors], scores)
+    classes = outputs["detection_classes"][0].astype(int)
+    np.testing.assert_array_equal(scores[np.arange(DETECTIONS), classes], outputs["detection_scores"][0])
+
+
+def test_a_saved_model_holds_variables_and_no_layers(loaded):
+    assert len(loaded.read_variables) == len(TinyDetector().network.variables)
+    assert not hasattr(loaded, "model")

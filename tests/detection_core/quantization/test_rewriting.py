@@ -1,0 +1,83 @@
+"""A detector rewritten with fake quantization, and its record."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.errors import ContractError
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import (
+    FLOAT_STAGES,
+    RewrittenModel,
+    format_record,
+    input_range,
+    rebuild_quantized,
+    rewrite,
+)
+from tests.detection_core.export.tiny_detector import TinyDetector
+from tests.detection_core.quantization.tiny_network import randomise
+
+PIXELS = tf.constant(np.random.default_rng(0).uniform(0, 255, (2, 32, 32, 3)).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def rewritten() -> RewrittenModel:
+    found = rewrite(TinyDetector(), QuantizationOptions(delay=0))
+    found.calibrate([PIXELS])
+    return found
+
+
+def test_the_input_range_is_that_of_preprocessed_pixels():
+    assert input_range(TinyDetector()) == (-1.0, 1.0)
+
+
+def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
+    record = json.loads(format_record(rewritten.record()))
+    assert record["settings"] == {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
+    entries = {entry["layer"]: entry for entry in record["quantized"]}
+    assert entries["dw"] == {
+        "layer": "dw",
+        "kind": "DepthwiseConv2D",
+        "weights": "depthwise_kernel",
+        "output": "dw_relu",
+        "folded": "dw_bn",
+    }
+    assert entries["dw_relu"]["range"][0] == 0.0 and 0 < entries["dw_relu"]["range"][1] <= 6.0
+    assert {entry["layer"] for entry in record["not_quantized"]} == set(FLOAT_STAGES)
+    assert record["coverage"]["convolutions"] == record["coverage"]["quantized_convolutions"] == 11
+    assert record["coverage"]["fraction"] == 1.0
+
+
+def test_a_layer_that_stays_in_float_lowers_the_coverage_and_is_warned_of(caplog):
+    pixels = tf_keras.Input((32, 32, 3))
+    x = tf_keras.layers.Conv2D(3, 1, activation="tanh", name="bent")(pixels)
+    y = tf_keras.layers.Conv2D(4, 1, name="straight")(x)
+    network = tf_keras.Model(pixels, [y, y])
+    with caplog.at_level(logging.WARNING):
+        record = rewrite(TinyDetector(network), QuantizationOptions(delay=0)).record()
+    assert "bent stays in float: no integer rule for its activation 'tanh'" in caplog.text
+    assert record["coverage"]["fraction"] == pytest.approx(12 / 21)
+
+
+def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_path):
+    prefix = tf.train.Checkpoint(model=rewritten.model).write(str(tmp_path / "ckpt"))
+    other = TinyDetector()
+    randomise(other.network, 8)
+    rebuilt = rebuild_quantized(other, format_record(rewritten.record()))
+    tf.train.Checkpoint(model=rebuilt).read(prefix).assert_existing_objects_matched()
+    expected = rewritten.model.network(rewritten.model.preprocess(PIXELS), training=False)
+    found = rebuilt.network(rebuilt.preprocess(PIXELS), training=False)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"settings": {"bits": 8}}'])
+def test_what_is_no_record_is_refused(text):
+    with pytest.raises(ContractError, match=r"q.json: expected the settings"):
+        rebuild_quantized(TinyDetector(), text, where="q.json")
