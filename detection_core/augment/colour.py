@@ -11,30 +11,30 @@ from detection_core.augment.steps import maybe, scaled, uniforms
 from detection_core.structures import Sample
 
 
-def _on_unit_range(sample: Sample, change: Callable[[tf.Tensor], tf.Tensor]) -> Sample:
-    """Apply a change to the image as 0..1, and bring it back to 0..255, clipped."""
-    image = change(tf.cast(sample.image, tf.float32) / 255.0)
-    return sample._replace(image=tf.clip_by_value(image * 255.0, 0.0, 255.0))
+def _clipped(sample: Sample, change: Callable[[tf.Tensor], tf.Tensor]) -> Sample:
+    """Apply a change to the image as float32 0..255, and clip what leaves that range."""
+    image = change(tf.cast(sample.image, tf.float32))
+    return sample._replace(image=tf.clip_by_value(image, 0.0, 255.0))
 
 
 def adjust_brightness(sample: Sample, delta: tf.Tensor) -> Sample:
     """Add `delta`, a fraction of the full range."""
-    return _on_unit_range(sample, lambda image: image + delta)
+    return _clipped(sample, lambda image: image + 255.0 * delta)
 
 
 def adjust_contrast(sample: Sample, factor: tf.Tensor) -> Sample:
     """Scale the distance from each channel's mean."""
-    return _on_unit_range(sample, lambda image: tf.image.adjust_contrast(image, factor))
+    return _clipped(sample, lambda image: tf.image.adjust_contrast(image, factor))
 
 
 def adjust_hue(sample: Sample, delta: tf.Tensor) -> Sample:
     """Turn the hue by `delta`, a fraction of the full circle."""
-    return _on_unit_range(sample, lambda image: tf.image.adjust_hue(image, delta))
+    return _clipped(sample, lambda image: tf.image.adjust_hue(image, delta))
 
 
 def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
     """Scale the saturation."""
-    return _on_unit_range(sample, lambda image: tf.image.adjust_saturation(image, factor))
+    return _clipped(sample, lambda image: tf.image.adjust_saturation(image, factor))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,7 +208,7 @@ class AdjustGamma:
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
-        return _on_unit_range(sample, lambda image: self.gain * image**self.gamma)
+        return _clipped(sample, lambda image: 255.0 * self.gain * (image / 255.0) ** self.gamma)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ TRUTH = GroundTruth(
     is_crowd=tf.constant([True, False, True]),
     area=tf.constant([50.0, 60.0, 70.0]),
     valid=tf.constant([True, True, False]),
-    masks=tf.reshape(tf.range(6, dtype=tf.uint8), [3, 1, 2]),
+    masks=tf.reshape(tf.cast(tf.range(6), tf.uint8), [3, 1, 2]),
 )
 
 
