@@ -38,15 +38,15 @@ def match_image(image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD) -> 
     truth, found = image.truth, image.detections
     overlaps = iou_px(to_px(found.boxes, truth), to_px(truth.boxes, truth), truth.is_crowd)
     found_by = np.full(len(found.classes), NOT_MATCHED)
+    near = (overlaps >= iou_threshold) & (found.classes[:, None] == truth.classes[None, :])
+    found_by[(near & truth.is_crowd).any(axis=1)] = IN_CROWD
     free = ~truth.is_crowd
-    for d, label in enumerate(found.classes):
-        same = (truth.classes == label) & (overlaps[d] >= iou_threshold)
-        candidates = np.where(same & free, overlaps[d], -1.0)
-        if candidates.size and candidates.max() >= 0:
-            found_by[d] = int(candidates.argmax())
-            free[found_by[d]] = False
-        elif (same & truth.is_crowd).any():
-            found_by[d] = IN_CROWD
+    for d in np.flatnonzero(near.any(axis=1)):
+        candidates = np.where(near[d] & free, overlaps[d], -1.0)
+        best = int(candidates.argmax())
+        if candidates[best] >= 0:
+            found_by[d] = best
+            free[best] = False
     return ImageMatch(found_by=found_by, overlaps=overlaps)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -89,13 +90,8 @@ def write_pictures(
     """
     options = options or PictureOptions()
     drawn: dict[tuple[str, int, int], dict[str, Any]] = {}
-    left = plan.images
-    for i, (image, _) in enumerate(pixels):
-        if not left:
-            break
-        if i not in left:
-            continue
-        left = left - {i}
+    last = max(plan.images, default=-1)
+    for i, (image, _) in enumerate(itertools.islice(pixels, last + 1)):
         if i in plan.side_by_side:
             picture = _draw_both(image, images[i], class_names, plan.score_threshold, options)
             caption = _describe(images[i], plan.score_threshold)

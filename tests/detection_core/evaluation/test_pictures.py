@@ -63,8 +63,8 @@ def test_files_and_index(tmp_path):
     ("box", "centre"),
     [
         ([0.4, 0.4, 0.6, 0.6], [100, 100]),
-        ([0, 0, 0.1, 0.05], [50, 50]),  # a window of 20 x 20 px, moved into the image
-        ([0.9, 0.95, 1, 1], [150, 150]),
+        ([0, 0, 0.1, 0.05], [41.7, 41.7]),  # a window of 24 x 24 px, moved into the image
+        ([0.9, 0.95, 1, 1], [158.3, 158.3]),
         ([0, 0, 1, 1], [100, 100]),
     ],
 )

@@ -16,7 +16,7 @@ from pipeline.report.formats import DASH
         (12.4, "12 s"),
         (185, "3 min 05 s"),
         (7620, "2 h 07 min"),
-        (None, "–"),
+        (None, DASH),
     ],
 )
 def test_duration(seconds, text):
