@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
@@ -51,14 +52,31 @@ def file_log(path: str) -> Iterator[None]:
         handler.close()
 
 
-def import_tensorflow_quietly() -> None:
-    """Import TensorFlow without its start-up chatter, which it writes past every Python stream."""
-    sys.stderr.flush()
+@contextlib.contextmanager
+def native_output_to(path: str) -> Iterator[None]:
+    """Send what C++ libraries write to standard error to a file, away from the progress lines.
+
+    TensorFlow, LiteRT and gRPC write past every Python stream. Python's own standard error, so our messages
+    and tracebacks, keep going to the terminal.
+    """
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    before = sys.stderr
+    before.flush()
     kept = os.dup(2)
-    with open(os.devnull, "wb") as sink:
+    with open(path, "ab") as sink, os.fdopen(os.dup(kept), "w", buffering=1) as terminal:
         os.dup2(sink.fileno(), 2)
+        sys.stderr = terminal
+        _move_handlers(before, terminal)
         try:
-            import tensorflow  # noqa: F401
+            yield
         finally:
+            _move_handlers(terminal, before)
+            sys.stderr = before
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def _move_handlers(old: TextIO, new: TextIO) -> None:
+    for handler in logging.root.handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is old:
+            handler.setStream(new)

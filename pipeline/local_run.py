@@ -10,7 +10,7 @@ from typing import Any
 
 from detection_core import files
 from pipeline.checks import run_checks
-from pipeline.console import file_log, import_tensorflow_quietly
+from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, build_dag
 from pipeline.run_record import RunRecord, StepRecord
 from pipeline.settings import PipelineSettings
@@ -36,7 +36,8 @@ def run_locally(settings: PipelineSettings) -> RunRecord:
     workspace = Workspace(settings.workspace)
     with workspace.lock():
         run = _Run(settings, dag, workspace)
-        with file_log(os.path.join(workspace.run_dir(run.record.run_id), "log.txt")):
+        log = os.path.join(workspace.run_dir(run.record.run_id), "log.txt")
+        with file_log(log), native_output_to(log):
             return run.execute()
 
 
@@ -66,7 +67,6 @@ class _Run:
         _log.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
         try:
             checks = run_checks(self._settings)
-            import_tensorflow_quietly()
             from pipeline.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
 
             tfx_pipeline = build_tfx_pipeline(

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
-from pipeline.console import import_tensorflow_quietly
+from pipeline.console import native_output_to
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
 _EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
@@ -29,7 +29,7 @@ def _config_text(arguments: argparse.Namespace) -> str:
     )
 
 
-def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, str]:
+def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     folders = {name: os.path.join(arguments.output, name) for name in names}
     for folder in folders.values():
         os.makedirs(folder, exist_ok=True)
@@ -52,10 +52,10 @@ def train(arguments: argparse.Namespace) -> Result:
         work_dir=os.path.join(arguments.output, "work"),
         **_folders(arguments, "model", "model_run"),
     )
-    import_tensorflow_quietly()
-    from components.trainer.run import run
+    with native_output_to(os.path.join(arguments.output, "native.log")):
+        from components.trainer.run import run
 
-    run(job)
+        run(job)
     return Result(text=f"model: {job.model}", data=_read(job.model_run, "train_report.json"))
 
 
@@ -71,10 +71,10 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         thresholds=arguments.thresholds,
         **_folders(arguments, "evaluation", "blessing"),
     )
-    import_tensorflow_quietly()
-    from components.evaluator.run import run
+    with native_output_to(os.path.join(arguments.output, "native.log")):
+        from components.evaluator.run import run
 
-    run(job)
+        run(job)
     data = _read(job.evaluation, "metrics.json")
     lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
     lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {job.evaluation}")
@@ -92,10 +92,10 @@ def quantize(arguments: argparse.Namespace) -> Result:
         work_dir=os.path.join(arguments.output, "work"),
         **_folders(arguments, "quantized_model", "quantized_run", "quantization"),
     )
-    import_tensorflow_quietly()
-    from components.quantization_rewriter.run import run
+    with native_output_to(os.path.join(arguments.output, "native.log")):
+        from components.quantization_rewriter.run import run
 
-    run(job)
+        run(job)
     return Result(text=f"model: {job.quantized_model}", data=_read(job.quantization, "quantization.json"))
 
 
@@ -112,10 +112,10 @@ def export(arguments: argparse.Namespace) -> Result:
         max_map_drop=arguments.max_map_drop,
         **_folders(arguments, "tflite", "parity", "blessing"),
     )
-    import_tensorflow_quietly()
-    from components.tflite_exporter.run import run
+    with native_output_to(os.path.join(arguments.output, "native.log")):
+        from components.tflite_exporter.run import run
 
-    run(job)
+        run(job)
     data = _read(job.parity, "parity.json")
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
     return Result(text=f"files: {job.tflite}\n{verdict}", data=data, exit_code=0 if data["blessed"] else 1)
@@ -123,10 +123,10 @@ def export(arguments: argparse.Namespace) -> Result:
 
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect and draw."""
-    import_tensorflow_quietly()
-    from detection_core.tasks.predict import predict as predict_images
+    with native_output_to(os.devnull):
+        from detection_core.tasks.predict import predict as predict_images
 
-    results = predict_images(arguments.model, arguments.images, arguments.output, arguments.min_score)
+        results = predict_images(arguments.model, arguments.images, arguments.output, arguments.min_score)
     return Result(text=f"{len(results)} pictures in {arguments.output}", data=results)
 
 

@@ -18,7 +18,7 @@ from pipeline.commands.base import (
     config_overrides,
     table,
 )
-from pipeline.console import import_tensorflow_quietly
+from pipeline.console import native_output_to
 
 if TYPE_CHECKING:
     from pipeline.run_record import RunRecord
@@ -83,10 +83,10 @@ def _validate_config(arguments: argparse.Namespace) -> Result:
     config = load_checked_config(
         path, config_overrides(arguments.overrides), override_files=arguments.override_files
     )
-    import_tensorflow_quietly()
-    from detection_core.tasks.describe import describe
+    with native_output_to(os.devnull):
+        from detection_core.tasks.describe import describe
 
-    found = describe(config)
+        found = describe(config)
     text = f"{path}: a valid pipeline.config\n\n{found.text()}"
     return Result(text=text, data={"file": path, "valid": True, **found.data()})
 

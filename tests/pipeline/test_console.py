@@ -41,9 +41,19 @@ def test_the_log_file_has_time_level_and_module(tmp_path):
     assert line.endswith("I components.x | a message")
 
 
-def test_tensorflow_says_nothing_on_import():
-    code = "from pipeline.console import *; start_logging(); import_tensorflow_quietly()"
+def test_native_output_goes_to_the_file_and_ours_to_the_terminal(tmp_path):
+    code = f"""
+import logging, os, sys
+from pipeline.console import native_output_to, start_logging
+start_logging()
+with native_output_to({str(tmp_path / "native.log")!r}):
+    os.write(2, b"from a library")
+    logging.getLogger("pipeline.x").info("ours")
+    print("a traceback", file=sys.stderr)
+os.write(2, b"afterwards")
+"""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stderr == "" and done.stdout == ""
+    assert done.stderr == "ours\na traceback\nafterwards"
+    assert (tmp_path / "native.log").read_text() == "from a library"
