@@ -53,6 +53,7 @@ RANGES: dict[str, dict[str, Range]] = {
         "overlap_thresh": FRACTION,
         "min_area": FRACTION,
         "max_area": FRACTION,
+        "momentum_optimizer_value": FRACTION,
         "min_aspect_ratio": POSITIVE,
         "max_aspect_ratio": POSITIVE,
         "iou_threshold": FRACTION,

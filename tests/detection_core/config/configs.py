@@ -16,6 +16,7 @@ PYRAMID = str(FOLDER / "ssd_pyramid.config")
 LAYERS = str(FOLDER / "ssd_layers.config")
 TWO_STAGE = str(FOLDER / "two_stage.config")
 CENTER = str(FOLDER / "center.config")
+RETINA = str(FOLDER / "retina.config")
 
 
 def line_with(path: str, text: str) -> int:

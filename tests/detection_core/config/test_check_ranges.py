@@ -19,6 +19,11 @@ WRONG = [
         {f"{SSD}.feature_extractor.fpn.min_level", f"{PYRAMID_ANCHORS}.min_level"},
     ),
     (PYRAMID, {f"{NMS}.iou_threshold": 1.5}, {f"{NMS}.iou_threshold"}),
+    (
+        PYRAMID,
+        {f"{TRAIN}.optimizer.momentum_optimizer.momentum_optimizer_value": -1},
+        {f"{TRAIN}.optimizer.momentum_optimizer.momentum_optimizer_value"},
+    ),
     (TWO_STAGE, {f"{EXPONENTIAL}.decay_steps": 0}, {f"{EXPONENTIAL}.decay_steps"}),
     (PYRAMID, {f"{CROP}.min_area": 0.75, f"{CROP}.max_area": 0.5}, {f"{CROP}.min_area"}),
     (PYRAMID, {f"{CROP}.overlap_thresh": 2}, {f"{CROP}.overlap_thresh"}),

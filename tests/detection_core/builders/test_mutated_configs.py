@@ -1,0 +1,101 @@
+"""Whatever is done to a config: what passes the check is built, or one ConfigError says why not."""
+
+import logging
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from detection_core.builders.anchors import build_anchor_generator
+from detection_core.builders.augment import build_augmentations
+from detection_core.builders.heads import build_head
+from detection_core.builders.hyperparams import build_hyperparams
+from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.losses import build_losses
+from detection_core.builders.optimizer import build_optimizer
+from detection_core.builders.post_processing import build_post_processing
+from detection_core.builders.targets import build_target_assigner
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.errors import ConfigError
+from detection_core.tasks.describe import describe
+from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
+from tests.detection_core.config.mutations import mutated_configs
+
+EXTRACTOR = "model.ssd.feature_extractor"
+
+PARTS = {
+    "anchors": lambda c: build_anchor_generator(c.model.ssd.anchor_generator),
+    "augmentations": lambda c: build_augmentations(c.train_config.data_augmentation_options),
+    "extractor": lambda c: build_hyperparams(c.model.ssd.feature_extractor.conv_hyperparams, EXTRACTOR),
+    "head": lambda c: build_head(c.model.ssd.box_predictor, "head"),
+    "losses": lambda c: build_losses(c.model.ssd.loss),
+    "optimizer": lambda c: build_optimizer(c.train_config.optimizer),
+    "post-processing": lambda c: build_post_processing(c.model.ssd.post_processing),
+    "resizer": lambda c: model_image_resizer(c.model),
+    "targets": lambda c: build_target_assigner(c.model.ssd),
+}
+
+
+def _passes(config) -> bool:
+    logging.disable(logging.WARNING)
+    try:
+        check_pipeline_config(config)
+    except ConfigError:
+        return False
+    finally:
+        logging.disable(logging.NOTSET)
+    return config.model.HasField("ssd") and config.HasField("train_config")
+
+
+def _built(build, config) -> None:
+    try:
+        build(config)
+    except ConfigError as error:
+        assert error.where and len(error.message) > 20
+
+
+@given(mutated_configs([PYRAMID, LAYERS, RETINA], changes=2))
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_every_part_is_built_or_refused(config):
+    assume(_passes(config))
+    for build in PARTS.values():
+        _built(build, config)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The pyramid's config with a network that is built in a second."""
+    config = apply_overrides(
+        load_pipeline_config(PYRAMID),
+        {
+            f"{EXTRACTOR}.depth_multiplier": 0.1,
+            "model.ssd.image_resizer.fixed_shape_resizer": {"height": 64, "width": 64},
+            "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": 8,
+        },
+    )
+    path = tmp_path_factory.mktemp("small") / "small.config"
+    path.write_text(str(config))
+    return str(path)
+
+
+@pytest.mark.slow
+def test_a_changed_config_is_built_whole_or_refused(small):
+    @given(mutated_configs([small]))
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    def check(config):
+        assume(_passes(config) and _is_small(config))
+        _built(describe, config)
+
+    check()
+
+
+def _is_small(config) -> bool:
+    """Leave out networks that nobody waits for."""
+    head = config.model.ssd.box_predictor.weight_shared_convolutional_box_predictor
+    resizer = config.model.ssd.image_resizer.fixed_shape_resizer
+    sizes = [head.depth, head.kernel_size, head.num_layers_before_predictor, config.model.ssd.num_classes]
+    sizes += [resizer.height / 2, resizer.width / 2]
+    extractor = config.model.ssd.feature_extractor
+    sizes += [extractor.depth_multiplier * 64, extractor.fpn.additional_layer_depth, extractor.min_depth]
+    return max(sizes) <= 256
