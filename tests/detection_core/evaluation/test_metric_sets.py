@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from detection_core.evaluation.coco_metrics import COCO_METRICS, category_metric, evaluate_coco
+from detection_core.evaluation.metric_sets import (
+    COCO_SET,
+    VOC_SETS,
+    MetricOptions,
+    compute_metrics,
+    known_metrics,
+)
+from tests.detection_core.evaluation.images import random_images
+
+NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
+
+
+@pytest.fixture(scope="module")
+def measured():
+    images = random_images(5)
+    return images, evaluate_coco(images, NAMES)
+
+
+@pytest.mark.parametrize("sets", [(), (COCO_SET,), tuple(VOC_SETS), (COCO_SET, *VOC_SETS)])
+@pytest.mark.parametrize("per_category", [True, False])
+def test_what_is_reported_is_known(measured, sets, per_category):
+    options = MetricOptions(sets=sets, per_category=per_category)
+    found = compute_metrics(*measured, NAMES, options)
+    assert set(found) <= set(known_metrics(options, NAMES))
+    assert list(found)[:12] == list(COCO_METRICS)
+    assert (category_metric("dog") in found) == per_category
+    assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
+
+
+def test_a_metric_with_a_threshold_is_reported_too(measured):
+    found = compute_metrics(*measured, NAMES, MetricOptions(), [category_metric("dog")])
+    assert found[category_metric("dog")] >= 0
+    assert category_metric("cat") not in found
+
+
+def test_all_metrics_of_each_class(measured):
+    found = compute_metrics(*measured, NAMES, MetricOptions(all_per_category=True))
+    assert len(found) == 12 + 5 * 13
+
+
+def test_a_set_that_is_not_measured_is_told(caplog, measured):
+    options = MetricOptions(sets=("coco_mask_metrics",))
+    assert "metrics_set 'coco_mask_metrics' is not measured" in caplog.text
+    assert list(compute_metrics(*measured, NAMES, options)) == list(COCO_METRICS)
+
+
+def test_class_without_object(measured):
+    options = MetricOptions(sets=tuple(VOC_SETS), per_category=True)
+    found = compute_metrics(*measured, NAMES, options)
+    assert found[category_metric("newt")] == -1.0
+    assert math.isnan(found["PascalBoxes_PerformanceByCategory/AP@0.5IOU/newt"])

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from detection_core.data.label_map import label_map_from_names
+from detection_core.errors import ConfigError, DataError, ModelError
+from detection_core.evaluation.coco_metrics import MAP
+from detection_core.evaluation.metric_sets import MetricOptions
+from detection_core.tasks.evaluate import EvaluateOptions, count_images, evaluate
+from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+
+LABELS = label_map_from_names(["red", "green"])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save(BlobDetector(), tmp_path_factory.mktemp("model") / "good")
+
+
+def run(model, folder, truth=None, **options):
+    return evaluate(
+        model_path=model,
+        truth=truth or (lambda: iter(scenes(8))),
+        label_map=LABELS,
+        evaluation_dir=str(folder / "evaluation"),
+        options=EvaluateOptions(**options),
+    )
+
+
+def test_images_are_read_once_to_measure_and_once_to_draw(model, tmp_path):
+    reads = []
+
+    def truth():
+        reads.append(0)
+        for item in scenes(8):
+            reads[-1] += 1
+            yield item
+
+    report = run(model, tmp_path, truth, pictures=2)
+    assert reads == [8, 8]
+    assert report.images == 8
+    assert report.blessed
+    assert report.reasons == ("no thresholds are set",)
+    assert len(json.loads((tmp_path / "evaluation/pictures/index.json").read_text())) == 2
+
+
+def test_without_pictures_images_are_read_once(model, tmp_path):
+    reads = []
+
+    def truth():
+        for item in scenes(4):
+            reads.append(1)
+            yield item
+
+    run(model, tmp_path, truth, pictures=0)
+    assert len(reads) == 4
+
+
+def test_pascal_s_metrics_can_carry_a_threshold(model, tmp_path):
+    name = "PascalBoxes_Precision/mAP@0.5IOU"
+    sets = MetricOptions(sets=("pascal_voc_detection_metrics",))
+    report = run(model, tmp_path, metrics=sets, thresholds={name: {"lower_bound": 0.9}})
+    assert report.metrics[name] == pytest.approx(1.0)
+    assert report.blessed
+    with pytest.raises(ConfigError, match="unknown metric 'PascalBoxes"):
+        run(model, tmp_path, thresholds={name: {"lower_bound": 0.9}})
+
+
+def test_a_split_without_objects_is_never_blessed(model, tmp_path):
+    empty = [s for s in scenes(12) if not len(s[1].classes)]
+    report = run(model, tmp_path, lambda: iter(empty), thresholds={MAP: {"upper_bound": 1.0}})
+    assert report.metrics[MAP] == -1.0
+    assert not report.blessed
+
+
+def test_a_broken_detector_leaves_nothing_behind(tmp_path):
+    broken = save(BlobDetector(score=math.nan), tmp_path / "broken")
+    with pytest.raises(ModelError, match="expected finite scores"):
+        run(broken, tmp_path)
+    assert not (tmp_path / "evaluation").exists()
+
+
+def test_no_images(model, tmp_path):
+    with pytest.raises(DataError, match="found none"):
+        run(model, tmp_path, lambda: iter(()))
+
+
+def test_count_of_images_comes_from_the_card(tmp_path):
+    assert count_images(str(tmp_path), "eval") == 0
+    (tmp_path / "dataset_card.json").write_text('{"splits": {"eval": {"images": 7}}}')
+    assert count_images(str(tmp_path), "eval") == 7
+    assert count_images(str(tmp_path), "other") == 0
