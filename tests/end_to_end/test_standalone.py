@@ -1,0 +1,65 @@
+"""The steps as verbs of their own, one after the other on the same examples."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from component_specs import ExampleGenJob
+from components.example_gen.run import run as generate
+from tests.end_to_end.conftest import ROOT, SMALL, Workflow
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+CONFIG = ROOT / "examples" / "digits" / "pipeline.config"
+SPLITS = (
+    '{"train": {"annotations": "train.json", "images": "images/train"}, '
+    '"eval": {"annotations": "eval.json", "images": "images/eval"}}'
+)
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory, scenes):
+    folder = tmp_path_factory.mktemp("examples") / "examples"
+    generate(ExampleGenJob(examples=str(folder), data_path=str(scenes), splits=SPLITS))
+    return folder
+
+
+def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
+    cli = Workflow(tmp_path, scenes)
+    resizer, batch = SMALL[0], SMALL[1]
+    common = ["--examples", examples, "--output", tmp_path, "--set", resizer, "--set", batch]
+
+    trained = cli.call("train", "--config", CONFIG, *common, "--set", "train_steps=6")
+    assert trained["steps"] == 6
+
+    model = ["--model", tmp_path / "model"]
+    evaluated = cli.call("evaluate", *model, "--examples", examples, "--output", tmp_path)
+    assert evaluated["images"] == 8 and evaluated["blessed"]
+
+    quantized = cli.call("quantize", "--config", CONFIG, *model, *common, "--set", "train_steps=2")
+    assert quantized["quantized"]
+
+    files = ["--quantized-model", tmp_path / "quantized_model", "--max-map-drop", "1.0"]
+    exported = cli.call("export", *model, *files, "--examples", examples, "--output", tmp_path)
+    assert [f["format"] for f in exported["files"]] == ["float32", "int8"]
+    assert sorted(os.listdir(tmp_path / "tflite")) == [
+        "labels.txt",
+        "model_float32.tflite",
+        "model_int8.tflite",
+    ]
+
+
+def test_a_wrong_number_of_classes_is_refused_before_training(examples, scenes, tmp_path):
+    cli = Workflow(tmp_path, scenes)
+    arguments = ["--config", CONFIG, "--examples", examples, "--output", tmp_path]
+    failure = cli.call("train", *arguments, "--set", "model.ssd.num_classes=3", code=2)
+    assert failure["error"] == "ConfigError" and "num_classes" in failure["message"]
+
+
+def test_a_folder_that_is_no_detector_is_refused(examples, scenes, tmp_path):
+    cli = Workflow(tmp_path, scenes)
+    arguments = ["--model", tmp_path, "--examples", examples, "--output", tmp_path / "out"]
+    failure = cli.call("evaluate", *arguments, code=2)
+    assert str(tmp_path) in failure["message"]
