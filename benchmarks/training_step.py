@@ -114,18 +114,21 @@ class Timing:
     first: float
 
 
-def time_steps(step: Callable[[], object], steps: int) -> Timing:
-    """Run a step once to compile it, once to warm up, and time the rest."""
-    began = time.perf_counter()
-    step()
-    first = time.perf_counter() - began
-    step()
-    times, cpu = [], time.process_time()
-    for _ in range(steps):
+def time_steps(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
+    """Compile and warm up each contender, then let them take turns, so that other load falls on all alike."""
+    first, wall, cpu = {}, {name: [] for name in contenders}, dict.fromkeys(contenders, 0.0)
+    for name, step in contenders.items():
         began = time.perf_counter()
         step()
-        times.append(time.perf_counter() - began)
-    return Timing(statistics.median(times), (time.process_time() - cpu) / steps, first)
+        first[name] = time.perf_counter() - began
+        step()
+    for _ in range(rounds):
+        for name, step in contenders.items():
+            began, worked = time.perf_counter(), time.process_time()
+            step()
+            wall[name].append(time.perf_counter() - began)
+            cpu[name] += (time.process_time() - worked) / rounds
+    return {name: Timing(statistics.median(wall[name]), cpu[name], first[name]) for name in contenders}
 
 
 def main() -> None:
@@ -143,21 +146,22 @@ def main() -> None:
 
     model = build(arguments)
     batch = make_batch(arguments.batch, arguments.size, arguments.classes)
-    step = time_steps(ours(model, batch), arguments.steps)
-    result = {name: getattr(arguments, name) for name in ("size", "batch", "depth", "classes")}
-    result |= {"cores": os.cpu_count(), "first_step_s": round(step.first, 1)}
-    result |= {"ms_per_step": round(1000 * step.wall, 1), "cpu_ms_per_step": round(1000 * step.cpu, 1)}
+    contenders: dict[str, Callable[[], object]] = {"ours": ours(model, batch)}
     if not arguments.no_peers:
         plain = image_by_image(model, batch)
-        peers = {"plain tf_keras": plain, "compiled, image by image": tf.function(plain)}
-        for name, update in peers.items():
-            peer = time_steps(update, max(2, arguments.steps // 2))
-            result[name] = {
-                "ms_per_step": round(1000 * peer.wall, 1),
-                "cpu_ms_per_step": round(1000 * peer.cpu, 1),
-                "times_slower": round(peer.wall / step.wall, 2),
-                "times_more_cpu": round(peer.cpu / step.cpu, 2),
-            }
+        contenders |= {"plain tf_keras": plain, "compiled, image by image": tf.function(plain)}
+    timings = time_steps(contenders, arguments.steps)
+    result: dict[str, object] = {
+        name: getattr(arguments, name) for name in ("size", "batch", "depth", "classes")
+    }
+    result["cores"] = os.cpu_count()
+    for name, timing in timings.items():
+        result[name] = {
+            "ms_per_step": round(1000 * timing.wall, 1),
+            "cpu_ms_per_step": round(1000 * timing.cpu, 1),
+            "first_step_s": round(timing.first, 1),
+            "times_slower_than_ours": round(timing.wall / timings["ours"].wall, 2),
+        }
     print(json.dumps(result, indent=1))
 
 

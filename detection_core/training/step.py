@@ -116,8 +116,7 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
 def without_padding(truth: GroundTruth) -> GroundTruth:
     """Cut the padding that no image of the batch needs; at least one row stays.
 
-    Padding is at the end of each image's rows, and matching costs time and memory for each row and anchor: with
-    the usual hundred rows for a handful of objects a fifth of a step on CPU.
+    Padding is at the end of each image's rows, and matching costs time and memory for each row and anchor.
     """
     numbers = tf.range(1, tf.shape(truth.valid)[1] + 1)
     needed = tf.maximum(tf.reduce_max(tf.where(truth.valid, numbers, 0)), 1)

@@ -15,7 +15,7 @@ import pytest
 from detection_core.detector_layout import read_info
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
-STEPS = 400
+STEPS = 100
 
 
 def start(root: Path) -> subprocess.Popen[str]:
