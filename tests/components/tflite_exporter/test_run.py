@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from component_specs import TFLiteExporterJob
+from components._runtime.blessing import blessing_reasons, is_blessed
+from components.tflite_exporter.run import run
+from detection_core.builders.model import build_detection_model
+from detection_core.config.load import parse_pipeline_config
+from detection_core.data.label_map import label_map_from_names
+from detection_core.errors import ConfigError, ContractError
+from detection_core.export.detector_folder import write_detector
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory):
+    root = tmp_path_factory.mktemp("exporter")
+    write_examples(root / "examples", images=2)
+    config = parse_pipeline_config(config_text())
+    labels = label_map_from_names(["dark", "bright"])
+    write_detector(build_detection_model(config.model), config, labels, str(root / "model"))
+    return root
+
+
+def job(artifacts, name: str, **changes) -> TFLiteExporterJob:
+    outputs = {out: str(artifacts / name / out) for out in ("tflite", "parity", "blessing")}
+    fields = {"examples": str(artifacts / "examples"), "model": str(artifacts / "model"), "split": "train"}
+    return TFLiteExporterJob(**{**fields, **outputs, **changes})
+
+
+@pytest.fixture(scope="module")
+def done(artifacts):
+    return {
+        drop: run(job(artifacts, f"d{drop}", formats="float32", max_map_drop=drop)) for drop in (2.0, -2.0)
+    }
+
+
+def test_a_file_within_the_bound_is_blessed(artifacts, done):
+    folder = str(artifacts / "d2.0" / "blessing")
+    assert done[2.0]["blessed"] and is_blessed(folder)
+    assert "model_float32.tflite" in blessing_reasons(folder)[0]
+    size = (artifacts / "d2.0" / "tflite" / "model_float32.tflite").stat().st_size
+    assert done[2.0]["float32_bytes"] == size
+
+
+def test_a_file_beyond_it_is_not_and_the_step_still_ends_well(artifacts, done):
+    folder = str(artifacts / "d-2.0" / "blessing")
+    assert not done[-2.0]["blessed"] and not is_blessed(folder)
+    assert "more than" in blessing_reasons(folder)[0]
+    assert (artifacts / "d-2.0" / "parity" / "parity.json").exists()
+
+
+def test_what_cannot_be_exported_is_refused(artifacts):
+    with pytest.raises(ConfigError, match="formats"):
+        run(job(artifacts, "bad", formats="float32,int7"))
+    with pytest.raises(ContractError):
+        run(job(artifacts, "bad", model=str(artifacts / "examples")))
+    assert not (artifacts / "bad").exists()

@@ -1,0 +1,156 @@
+"""A small real detector converted, run in LiteRT and judged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detection_core import detector_layout as layout
+from detection_core.builders.model import build_detection_model
+from detection_core.config.load import parse_pipeline_config
+from detection_core.data.label_map import label_map_from_names
+from detection_core.errors import ConfigError, ExportError
+from detection_core.evaluation.runner import load_runner
+from detection_core.export.detector_folder import write_detector
+from detection_core.export.tflite import list_operations
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import format_record, rewrite
+from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.parity import ParityReport
+from detection_core.tflite_metadata import read_description
+from tests.detection_core.quantization.tiny_network import randomise
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+LABELS = label_map_from_names(["dark", "bright"])
+# One image only: with random weights there is nothing to learn from more.
+OPTIONS = TFLiteExportOptions(representative_examples=2, latency_runs=2)
+
+
+class Workbench:
+    """A float and a quantized detector, examples, and exports under a name."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.examples = write_examples(root / "examples", images=3)
+        shutil.copytree(self.examples / "Split-train", self.examples / "Split-eval")
+        config = parse_pipeline_config(config_text())
+        model = build_detection_model(config.model)
+        randomise(model.network, 1)
+        write_detector(model, config, LABELS, str(root / "float"))
+        pixels = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
+        rewritten = rewrite(model, QuantizationOptions(delay=0))
+        rewritten.calibrate([pixels])
+        texts = {layout.QUANTIZATION: format_record(rewritten.record())}
+        write_detector(rewritten.model, config, LABELS, str(root / "aware"), kind="quantized", texts=texts)
+
+    def __call__(self, name: str, options: TFLiteExportOptions, *, quantized: str = "") -> ParityReport:
+        return export_tflite(
+            str(self.root / "float"),
+            str(self.examples),
+            options,
+            tflite_dir=str(self.root / name / "tflite"),
+            parity_dir=str(self.root / name / "parity"),
+            quantized_model_dir=str(self.root / quantized) if quantized else "",
+        )
+
+
+@pytest.fixture(scope="module")
+def workbench(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    return Workbench(tmp_path_factory.mktemp("export"))
+
+
+@pytest.fixture(scope="module")
+def report(workbench: Workbench) -> ParityReport:
+    return workbench("both", OPTIONS, quantized="aware")
+
+
+def test_every_file_is_there_with_labels_and_description(workbench, report):
+    folder = workbench.root / "both" / "tflite"
+    names = sorted(p.name for p in folder.iterdir())
+    assert names == ["labels.txt", "model_float32.tflite", "model_int8.tflite"]
+    assert (folder / "labels.txt").read_text() == "dark\nbright\n"
+    for name in names[1:]:
+        described = read_description((folder / name).read_bytes())
+        assert described.labels == ("dark", "bright") and described.std == pytest.approx((127.5,) * 3)
+
+
+def test_all_of_a_real_network_runs_in_int8(workbench, report):
+    """Backbone, pyramid and heads: no convolution, sum or resize of the file is in float."""
+    content = (workbench.root / "both" / "tflite" / "model_int8.tflite").read_bytes()
+    operations = list_operations(content)
+    counts = Counter(op.name for op in operations)
+    assert counts["CONV_2D"] > 40 and counts["DEPTHWISE_CONV_2D"] > 20 and counts["ADD"] > 10
+    for op in operations:
+        if op.name in ("CONV_2D", "DEPTHWISE_CONV_2D"):
+            assert op.inputs == ("int8", "int8", "int32") and op.outputs == ("int8",), op
+    after = ("DEQUANTIZE", "MUL", "LOGISTIC", "TFLite_Detection_PostProcess")
+    floats = {op.name for op in operations if "float32" in (*op.inputs, *op.outputs)}
+    assert floats == set(after)
+    assert (counts["QUANTIZE"], counts["DEQUANTIZE"]) == (1, 2)
+
+
+def test_the_float_file_finds_what_the_saved_model_finds(workbench, report):
+    image = np.random.default_rng(3).integers(0, 256, (64, 64, 3)).astype(np.uint8)
+    served = load_runner(str(workbench.root / "float"))(image)
+    file = load_runner(str(workbench.root / "both" / "tflite" / "model_float32.tflite"))(image)
+    # The SavedModel suppresses class by class, the file across classes: the best detection is the same.
+    np.testing.assert_allclose(file.scores[0], served.scores[0], atol=1e-5)
+    np.testing.assert_allclose(file.boxes[0], served.boxes[0], atol=1e-5)
+    assert file.classes[0] == served.classes[0]
+
+
+def test_the_report_is_an_artifact(workbench, report):
+    saved = json.loads((workbench.root / "both" / "parity" / "parity.json").read_text())
+    assert saved["split"] == "eval" and saved["images"] == 3
+    assert [(f["format"], f["quantization"]) for f in saved["files"]] == [
+        ("float32", "none"),
+        ("int8", "aware"),
+    ]
+    for file in saved["files"]:
+        assert file["size_bytes"] == (workbench.root / "both" / "tflite" / file["file"]).stat().st_size
+        assert set(file["latency_ms"]) == {"1", "2"} and min(file["latency_ms"].values()) > 0
+    assert saved["files"][1]["size_bytes"] < 0.5 * saved["files"][0]["size_bytes"]
+    assert saved["blessed"] is report.blessed and len(saved["reasons"]) == 2
+
+
+@pytest.fixture(scope="module")
+def refused(workbench) -> ParityReport:
+    """Post-training quantization, with a bound that no file can meet."""
+    options = TFLiteExportOptions(
+        formats=("int8",), max_map_drop=-2.0, representative_examples=2, latency_runs=0
+    )
+    return workbench("refused", options)
+
+
+def test_without_a_quantized_detector_the_float_one_is_quantized(workbench, refused):
+    (file,) = refused.files
+    assert file.quantization == "post_training"
+    content = (workbench.root / "refused" / "tflite" / "model_int8.tflite").read_bytes()
+    assert {op.outputs for op in list_operations(content) if op.name == "CONV_2D"} == {("int8",)}
+
+
+def test_a_missed_bound_is_a_verdict_not_an_error(workbench, refused):
+    assert not refused.blessed and "more than -2.0000" in refused.reasons[0]
+    assert (workbench.root / "refused" / "tflite" / "model_int8.tflite").exists()
+
+
+def test_other_than_eight_bits_cannot_be_a_file(workbench):
+    shutil.copytree(workbench.root / "aware", workbench.root / "four")
+    path = workbench.root / "four" / layout.SERVING / layout.EXTRA / layout.QUANTIZATION
+    record = json.loads(path.read_text())
+    record["settings"]["weight_bits"] = 4
+    path.write_text(json.dumps(record))
+    with pytest.raises(ExportError, match=r"weight_bits: expected 8, .* found 4; quantize again"):
+        workbench("four_bits", TFLiteExportOptions(formats=("int8",)), quantized="four")
+    assert not (workbench.root / "four_bits" / "tflite").exists()
+
+
+@pytest.mark.parametrize(("formats", "found"), [(("float32", "int4"), "int4"), ((), "none")])
+def test_formats_that_do_not_exist_are_refused(formats, found):
+    with pytest.raises(ConfigError, match=f"formats: expected some of float32, int8, found {found}"):
+        TFLiteExportOptions(formats=formats)

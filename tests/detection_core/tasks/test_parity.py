@@ -1,0 +1,81 @@
+"""Files compared with the SavedModel they came from, with detectors that really find something."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from detection_core.config.inputs import point_at_examples
+from detection_core.config.label_map import load_label_map
+from detection_core.errors import DataError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.parity import PARITY_METRIC, Candidate, ParityOptions, measure_parity
+from tests.detection_core.data.record_files import example, write_records
+from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+
+OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
+
+
+def write_scenes(folder, split: str, images) -> None:
+    (folder / f"Split-{split}").mkdir(parents=True)
+    records = []
+    for image, truth in images:
+        stream = io.BytesIO()
+        Image.fromarray(image).save(stream, "PNG")
+        fields = {
+            "image/encoded": [stream.getvalue()],
+            "image/source_id": [truth.source_id.encode()],
+            "image/object/class/label": [int(c) + 1 for c in truth.classes],
+        }
+        for place, name in enumerate(("ymin", "xmin", "ymax", "xmax")):
+            fields[f"image/object/bbox/{name}"] = [float(v) for v in truth.boxes.reshape(-1, 4)[:, place]]
+        records.append(example({k: v for k, v in fields.items() if v}))
+    write_records(folder / f"Split-{split}" / "examples-00000-of-00001.tfrecord", records)
+    (folder / "label_map.pbtxt").write_text("item { id: 1 name: 'red' }\nitem { id: 2 name: 'green' }\n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("parity")
+    write_scenes(root, "eval", scenes(8))
+    write_scenes(root, "empty", [pair for pair in scenes(8) if not pair[1].classes.size])
+    save(BlobDetector(), root / "good")
+    save(BlobDetector(shift=0.2), root / "worse")
+    return root
+
+
+def parity(folder, *names: str, split: str = "eval", options: ParityOptions = OPTIONS):
+    config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split=split)
+    candidates = [Candidate(path=str(folder / name), format="float32", quantization="none") for name in names]
+    label_map = load_label_map(str(folder / "label_map.pbtxt"))
+    return measure_parity(str(folder / "good"), candidates, config, label_map, options)
+
+
+def test_an_equal_file_passes(folder):
+    report = parity(folder, "good")
+    assert report.blessed and report.images == 8
+    assert report.reference[PARITY_METRIC] == pytest.approx(1.0)
+    (file,) = report.files
+    assert file.drop == 0.0 and file.passed and file.metrics == report.reference
+    assert file.size_bytes > 1000 and file.latency_ms == {}
+
+
+def test_one_worse_file_refuses_all_and_is_named(folder):
+    report = parity(folder, "good", "worse")
+    assert not report.blessed
+    assert [file.passed for file in report.files] == [True, False]
+    drop = report.files[1].drop
+    assert drop == pytest.approx(1.0 - report.files[1].metrics[PARITY_METRIC], abs=1e-6) and drop > 0.5
+    assert report.reasons[1].startswith("worse: mAP@.50") and "more than 0.0200" in report.reasons[1]
+
+
+def test_the_bound_is_the_callers(folder):
+    wide = ParityOptions(split="eval", max_map_drop=1.0, latency_runs=0)
+    assert parity(folder, "worse", options=wide).blessed
+
+
+def test_a_split_without_objects_measures_nothing(folder):
+    with pytest.raises(DataError, match="expected a split with objects"):
+        parity(folder, "good", split="empty")
