@@ -15,7 +15,7 @@ class StepRecord:
     """One step of a run.
 
     Attributes:
-        id: name of the step in the DAG, such as `Evaluator.float`.
+        id: name of the step in the DAG, such as `quantized_evaluator`.
         component: name of the component's folder, such as `evaluator`.
         state: one of `STEP_STATES`.
         started: ISO 8601 time; "" for a step that did not run.

@@ -71,7 +71,8 @@ def _headline(run: RunRecord, pushed: dict[str, Any] | None) -> dict[str, str]:
     if failed:
         return {"tone": "bad", "text": f"Failed at {failed[0].id}", "why": failed[0].error}
     if run.status != "succeeded":
-        return {"tone": "bad", "text": run.status.capitalize(), "why": ""}
+        tone = "neutral" if run.status == "running" else "bad"
+        return {"tone": tone, "text": run.status.capitalize(), "why": ""}
     if pushed is None:
         return {"tone": "neutral", "text": "Succeeded; nothing was to be published", "why": ""}
     why = "; ".join(str(r) for r in pushed.get("reasons", []))
