@@ -26,6 +26,7 @@ from detection_core.models.hyperparams import Penalty
 from detection_core.models.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.models.ssd import SsdModel, SsdOptions, SsdParts
 from detection_core.protos import image_resizer_pb2, model_pb2, ssd_pb2
+from detection_core.targets.anchor_targets import AnchorTargetAssigner
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,35 +70,39 @@ def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
     input_size = network_input_size(message.image_resizer, f"{where}.image_resizer")
     generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
     plan = build_head(message.box_predictor, f"{where}.box_predictor")
+    # Whatever can be refused is read before the network, which takes seconds.
+    assigner = build_target_assigner(message, where)
+    criterion = _build_criterion(message, assigner, where)
+    post_processing = build_post_processing(message.post_processing, f"{where}.post_processing")
+    entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
     built = _build_network(message, plan, generator, input_size, seed)
     options = SsdOptions(
         num_classes=message.num_classes,
         input_size=input_size,
-        preprocessing=find_backbone(message.feature_extractor, f"{where}.feature_extractor").preprocessing,
+        preprocessing=entry.preprocessing,
         code_clip=plan.code_clip,
         background=message.add_background_class,
     )
-    return SsdModel(built.network, _build_parts(message, where, options, built))
+    parts = SsdParts(
+        options=options,
+        anchors=built.anchors,
+        box_coder=assigner.box_coder,
+        post_processing=post_processing,
+        criterion=criterion,
+        penalties=built.penalties,
+    )
+    return SsdModel(built.network, parts)
 
 
 MODELS: dict[str, Callable[[Any, str, int], DetectionModel]] = {"ssd": _build_ssd}
 
 
-def _build_parts(message: ssd_pb2.Ssd, where: str, options: SsdOptions, built: BuiltNetwork) -> SsdParts:
-    assigner = build_target_assigner(message, where)
-    criterion = AnchorCriterion(
+def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner, where: str) -> AnchorCriterion:
+    return AnchorCriterion(
         assigner=assigner,
         losses=build_losses(message.loss, f"{where}.loss"),
         normalize_by_matches=message.normalize_loss_by_num_matches,
         normalize_by_code_size=message.normalize_loc_loss_by_codesize,
-    )
-    return SsdParts(
-        options=options,
-        anchors=built.anchors,
-        box_coder=assigner.box_coder,
-        post_processing=build_post_processing(message.post_processing, f"{where}.post_processing"),
-        criterion=criterion,
-        penalties=built.penalties,
     )
 
 
