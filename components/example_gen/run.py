@@ -48,8 +48,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         files.remove_tree(files.join(folder, WORK))
     files.remove_tree(list_path)
     total, kept_out = card["total"], card["quarantine"]
-    reasons = ", ".join(f"{count} {reason}" for reason, count in kept_out["reasons"].items()) or "nothing"
-    _log.info("ingest | %d images, %d objects | in quarantine: %s", total["images"], total["objects"], reasons)
+    left_out = ", ".join(f"{n} {reason}" for reason, n in kept_out["reasons"].items()) or "nothing"
+    _log.info("ingest | %d images, %d objects | left out: %s", total["images"], total["objects"], left_out)
     if card["images_in_two_splits"]:
         _log.warning("ingest | %d images are in more than one split", card["images_in_two_splits"])
     return card
