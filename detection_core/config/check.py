@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from detection_core.config.check_inputs import check_inputs
 from detection_core.config.check_model import check_model
 from detection_core.config.check_ranges import check_ranges
-from detection_core.config.check_training import check_graph_rewriter, check_training
+from detection_core.config.check_training import check_evaluation, check_graph_rewriter, check_training
 from detection_core.config.problems import Problem
 from detection_core.config.support.fields import find_refused, warn_without_effect
 from detection_core.config.text_proto import line_of
@@ -20,6 +20,7 @@ Check = Callable[[TrainEvalPipelineConfig], Iterator[Problem]]
 CHECKS: tuple[Check, ...] = (
     check_model,
     check_training,
+    check_evaluation,
     check_inputs,
     check_graph_rewriter,
     check_ranges,

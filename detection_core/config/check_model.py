@@ -140,6 +140,7 @@ def _levels(ssd: Ssd) -> Iterator[Problem]:
     extractor, generator = ssd.feature_extractor, ssd.anchor_generator
     pyramid = extractor.WhichOneof("feature_pyramid_oneof")
     path = "model.ssd.anchor_generator"
+    yield from _pyramid(extractor.type, pyramid)
     if pyramid is None:
         if generator.HasField("ssd_anchor_generator") and not _has_own_levels(extractor.type):
             yield from _layer_count(generator, extractor.num_layers, "feature_extractor.num_layers", path)
@@ -153,6 +154,14 @@ def _levels(ssd: Ssd) -> Iterator[Problem]:
             yield Problem(path=f"{path}.multiscale_anchor_generator", message=message)
     elif generator.HasField("ssd_anchor_generator"):
         yield from _layer_count(generator, high - low + 1, f"feature_extractor.{pyramid}", path)
+
+
+def _pyramid(extractor_type: str, pyramid: str | None) -> Iterator[Problem]:
+    """An extractor's name says which pyramid it has; settings of another one would change nothing."""
+    own = next((kind for kind in ("bifpn", "fpn") if kind in extractor_type), "no pyramid")
+    if pyramid is not None and extractor_type.endswith("_keras") and pyramid != own:
+        message = f"expected {own}, as {extractor_type} has, found {pyramid}; change the type or remove it"
+        yield Problem(path=f"model.ssd.feature_extractor.{pyramid}", message=message)
 
 
 def _has_own_levels(extractor_type: str) -> bool:

@@ -28,6 +28,16 @@ WRONG = [
         {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_mnasfpn"},
         {f"{SSD}.feature_extractor.type"},
     ),
+    (
+        PYRAMID,
+        {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_keras"},
+        {f"{SSD}.feature_extractor.fpn"},
+    ),
+    (
+        PYRAMID,
+        {f"{SSD}.feature_extractor.bifpn": {"min_level": 3, "max_level": 6}},
+        {f"{SSD}.feature_extractor.bifpn"},
+    ),
     (CENTER, {"model.center_net.image_resizer": {}}, {"model.center_net.image_resizer"}),
     (PYRAMID, {f"{SSD}.box_coder": {}}, {f"{SSD}.box_coder"}),
     (PYRAMID, {f"{SSD}.matcher": "unset"}, {f"{SSD}.matcher"}),
