@@ -32,6 +32,7 @@ TESTED_IN = {
     "detection_core/structures.py": "detection_core/data/test_batch.py",
     "detection_core/tasks/evaluate.py": "components/evaluator/test_run.py",
     "detection_core/tasks/export.py": "end_to_end/test_workflow.py",
+    "detection_core/tasks/fitting.py": "detection_core/tasks/test_train.py",
     "detection_core/tasks/model_run.py": "detection_core/tasks/test_train.py",
     "pipeline/commands/standalone.py": "end_to_end/test_standalone.py",
     "pipeline/commands/workflow.py": "pipeline/test_cli.py",

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core import detector_layout, files
-from detection_core.builders.inputs import build_train_dataset, naming_bad_train_records
-from detection_core.builders.optimizer import build_optimizer
+from detection_core.builders.inputs import naming_bad_train_records
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
@@ -19,14 +18,13 @@ from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenModel, format_record, rebuild_quantized, rewrite
+from detection_core.tasks.fitting import fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
-from detection_core.tasks.train import SEED
 from detection_core.tasks.train_options import build_train_options
 from detection_core.tasks.work_folder import training_fingerprint, work_folder
-from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars
 from detection_core.training.distribution import choose_strategy
-from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.loop import TrainingResult
 from detection_core.training.step import new_step
 
 _logger = logging.getLogger(__name__)
@@ -122,25 +120,8 @@ def quantize(
         rewritten = rewrite(detector.model, options, step=step)
         with naming_bad_train_records(config, label_map=detector.label_map):
             _calibrate(rewritten, config, detector)
-            result = run_training(
-                rewritten.model,
-                lambda start: build_train_dataset(
-                    config,
-                    label_map=detector.label_map,
-                    batch_size=config.train_config.batch_size,
-                    seed=SEED,
-                    start_step=start,
-                ),
-                build_optimizer(config.train_config.optimizer),
-                train_options,
-                folder,
-                actions=[
-                    HistoryFile(files.join(folder, "history.jsonl")),
-                    TensorBoardScalars(files.join(folder, "logs", "train")),
-                    ProgressLines("quantize", progress),
-                ],
-                step=step,
-            )
+        arguments = (rewritten.model, config, detector.label_map, train_options, folder)
+        result = fit(*arguments, job="quantize", progress=progress, step=step)
         report = _report(rewritten, result, train_options.num_steps, fingerprint)
         _write(rewritten, config, detector, result, quantized_model_dir, report)
         text = format_record(rewritten.record())

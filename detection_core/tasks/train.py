@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from detection_core import detector_layout, files
-from detection_core.builders.inputs import build_train_dataset, naming_bad_train_records
+from detection_core import detector_layout
 from detection_core.builders.model import build_detection_model
-from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map import load_label_map
 from detection_core.data.label_map import LabelMap
@@ -20,19 +18,16 @@ from detection_core.export.detector_folder import load_detector, write_detector
 from detection_core.models.base import TOTAL_LOSS, DetectionModel
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.fitting import fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.train_options import build_train_options, fine_tune_type
 from detection_core.tasks.work_folder import training_fingerprint, work_folder
-from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars
 from detection_core.training.distribution import choose_strategy
-from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.loop import TrainingResult
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
 
 _logger = logging.getLogger(__name__)
-
-SEED = 0
-"""Seed of the order and augmentation of the training examples; the config has no field for it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,25 +105,7 @@ def train(
         model = build_detection_model(config.model)
         _check_classes(model, label_map)
         started_from = _start(model, config, warm_start_dir)
-        with naming_bad_train_records(config, label_map=label_map):
-            result = run_training(
-                model,
-                lambda start: build_train_dataset(
-                    config,
-                    label_map=label_map,
-                    batch_size=config.train_config.batch_size,
-                    seed=SEED,
-                    start_step=start,
-                ),
-                build_optimizer(config.train_config.optimizer),
-                options,
-                folder,
-                actions=[
-                    HistoryFile(files.join(folder, "history.jsonl")),
-                    TensorBoardScalars(files.join(folder, "logs", "train")),
-                    ProgressLines("train", progress),
-                ],
-            )
+        result = fit(model, config, label_map, options, folder, job="train", progress=progress)
         report = _report(config, model, result, started_from=started_from, fingerprint=fingerprint)
         _write_model(config, model, label_map, result, model_dir, report)
         write_model_run(config, report, result.checkpoint, folder, model_run_dir)
