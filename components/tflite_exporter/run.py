@@ -20,6 +20,7 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
         split=job.split,
         max_map_drop=job.max_map_drop,
         max_detections=job.max_detections,
+        use_regular_nms=job.use_regular_nms,
         representative_examples=job.representative_examples,
     )
     report = export_tflite(

@@ -37,6 +37,8 @@ class TFLiteExportOptions:
         split: split of the examples on which every file is measured.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
         max_detections: rows of the post-processing operation.
+        use_regular_nms: suppress class by class, as the SavedModel does; off: boxes of all classes suppress
+            each other, which is faster with many classes and costs accuracy where objects overlap.
         representative_examples: training images that the ranges of post-training quantization come from.
         latency_runs: timed inferences of each file; 0 does not measure.
     """
@@ -45,6 +47,7 @@ class TFLiteExportOptions:
     split: str = "eval"
     max_map_drop: float = 0.02
     max_detections: int = 100
+    use_regular_nms: bool = True
     representative_examples: int = 100
     latency_runs: int = 20
 
@@ -163,7 +166,11 @@ def _check_bits(quantized_dir: str) -> None:
 def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
     """Write every file and the labels."""
     config, label_map = source.config, source.detector.label_map
-    post_process = post_process_options(config, max_detections=source.options.max_detections)
+    post_process = post_process_options(
+        config,
+        max_detections=source.options.max_detections,
+        use_regular_nms=source.options.use_regular_nms,
+    )
     labels = tuple(label_map.names)
     written = []
     with files.atomic_dir(tflite_dir) as folder:
