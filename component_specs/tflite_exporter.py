@@ -20,8 +20,9 @@ class TFLiteExporterJob:
         formats: comma-separated, of `float32` and `int8`.
         split: split on which parity is measured.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
-        max_detections: rows of the post-processing op.
-        use_regular_nms: whether the op suppresses class by class, as the SavedModel does.
+        max_detections: boxes that the post-processing op keeps.
+        use_regular_nms: whether the op suppresses class by class, as the SavedModel does; LiteRT 2.3 loses a
+            class in this mode when it has several threads.
         representative_examples: training examples that calibrate post-training quantization.
         code_version: fingerprint of the code; only there to key the cache.
         tflite: folder to fill: model_float32.tflite, model_int8.tflite, labels.txt.
@@ -39,6 +40,6 @@ class TFLiteExporterJob:
     split: str = "eval"
     max_map_drop: float = 0.02
     max_detections: int = 100
-    use_regular_nms: bool = True
+    use_regular_nms: bool = False
     representative_examples: int = 100
     code_version: str = ""

@@ -18,10 +18,11 @@ class PostProcessOptions:
     """Attributes of the operation; box codes are divided by the scales.
 
     Attributes:
-        max_detections: rows of its outputs.
-        max_classes_per_detection: classes that one box may be reported with, where use_regular_nms is off.
+        max_detections: boxes that it keeps.
+        max_classes_per_detection: classes that one box may be reported with, each in a row of its own, where
+            use_regular_nms is off.
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other, which is
-            faster.
+            faster. LiteRT 2.3 loses one class of each image where this is on and it has several threads.
         nms_score_threshold: least score.
         nms_iou_threshold: overlap from which the box with the lower score goes.
         num_classes: without background.
@@ -42,6 +43,11 @@ class PostProcessOptions:
     h_scale: float
     w_scale: float
 
+    @property
+    def rows(self) -> int:
+        """Number of rows of its outputs."""
+        return self.max_detections * (1 if self.use_regular_nms else self.max_classes_per_detection)
+
     def attribute_text(self) -> str:
         """Return the text by which the converter knows the operation and its attributes."""
         kinds: dict[type, str] = {bool: "b: {}", int: "i: {}", float: "f: {:f}"}
@@ -54,9 +60,19 @@ class PostProcessOptions:
 
 
 def post_process_options(
-    config: TrainEvalPipelineConfig, *, max_detections: int, use_regular_nms: bool = False
+    config: TrainEvalPipelineConfig,
+    *,
+    max_detections: int,
+    use_regular_nms: bool = False,
+    classes_per_detection: int = 1,
 ) -> PostProcessOptions:
     """Read the operation's attributes from a config.
+
+    Args:
+        config: of an ssd model.
+        max_detections: boxes to keep.
+        use_regular_nms: as in `PostProcessOptions`.
+        classes_per_detection: classes that a box may be reported with, no more than there are.
 
     Raises:
         ExportError: when the operation cannot do what the config's box coder or suppression does.
@@ -72,6 +88,7 @@ def post_process_options(
     nms = ssd.post_processing.batch_non_max_suppression
     return PostProcessOptions(
         max_detections=max_detections,
+        max_classes_per_detection=min(classes_per_detection, ssd.num_classes),
         use_regular_nms=use_regular_nms,
         nms_score_threshold=nms.score_threshold,
         nms_iou_threshold=nms.iou_threshold,
@@ -94,7 +111,7 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., tuple[tf
         [1, D], scores [1, D], count [1]. Run by TensorFlow itself it gives zeros: it only stands for the
         operation in the graph that is converted.
     """
-    rows = options.max_detections
+    rows = options.rows
 
     @tf.function(experimental_implements=options.attribute_text(), autograph=False)
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> tuple[tf.Tensor, ...]:

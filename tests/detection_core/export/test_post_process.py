@@ -62,5 +62,11 @@ def test_another_box_coder_is_refused():
 
 
 def test_regular_suppression_can_be_asked_for():
-    options = post_process_options(config(), max_detections=1, use_regular_nms=True)
-    assert 'key: "use_regular_nms" value { b: true }' in options.attribute_text()
+    options = post_process_options(config(), max_detections=4, use_regular_nms=True, classes_per_detection=3)
+    assert 'key: "use_regular_nms" value { b: true }' in options.attribute_text() and options.rows == 4
+
+
+def test_a_box_has_a_row_for_each_of_its_classes_and_no_more_classes_than_there_are():
+    assert post_process_options(config(), max_detections=4, classes_per_detection=3).rows == 12
+    few = config(CONFIG.replace("num_classes: 90", "num_classes: 2"))
+    assert post_process_options(few, max_detections=4, classes_per_detection=3).rows == 8

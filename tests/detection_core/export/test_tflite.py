@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -85,6 +86,18 @@ def test_a_float_file_finds_what_the_model_finds():
     np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=1e-5, rtol=0)
     np.testing.assert_array_equal(found["output_2"][0], expected["classes"])
     np.testing.assert_allclose(found["output_3"][0], expected["boxes"], atol=1e-5, rtol=0)
+
+
+def test_a_box_may_be_reported_with_its_second_best_class_too():
+    options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
+    found = run(convert(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
+    assert found["output_0"] == [20.0]
+    expected = reference(TinyDetector(), PIXELS[:1])
+    boxes, classes, scores = (found[f"output_{i}"][0] for i in (3, 2, 1))
+    np.testing.assert_allclose(boxes[::2], expected["boxes"], atol=1e-5, rtol=0)
+    np.testing.assert_array_equal(boxes[::2], boxes[1::2])
+    np.testing.assert_array_equal(classes[::2], expected["classes"])
+    assert (classes[::2] != classes[1::2]).all() and (scores[::2] >= scores[1::2]).all()
 
 
 def test_the_interpreter_lists_scores_boxes_count_classes():
