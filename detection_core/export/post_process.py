@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -13,12 +14,28 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 OPERATION = "TFLite_Detection_PostProcess"
 
 
+class PostProcessed(NamedTuple):
+    """What a file gives, D rows by falling score.
+
+    Attributes:
+        boxes: float32 [1, D, 4], ymin, xmin, ymax, xmax, normalised, not clipped.
+        classes: float32 [1, D], from 0.
+        scores: float32 [1, D].
+        count: float32 [1], how many rows are detections.
+    """
+
+    boxes: tf.Tensor
+    classes: tf.Tensor
+    scores: tf.Tensor
+    count: tf.Tensor
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PostProcessOptions:
     """Attributes of the operation; box codes are divided by the scales.
 
     Attributes:
-        max_detections: boxes that it keeps.
+        max_detections: boxes that it keeps, and rows of the file's outputs.
         max_classes_per_detection: classes that one box may be reported with, each in a row of its own, where
             use_regular_nms is off.
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other, which is
@@ -45,7 +62,7 @@ class PostProcessOptions:
 
     @property
     def rows(self) -> int:
-        """Number of rows of its outputs."""
+        """Number of rows that the operation itself has."""
         return self.max_detections * (1 if self.use_regular_nms else self.max_classes_per_detection)
 
     def attribute_text(self) -> str:
@@ -100,22 +117,41 @@ def post_process_options(
     )
 
 
-def post_process_function(options: PostProcessOptions) -> Callable[..., tuple[tf.Tensor, ...]]:
+def post_process_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
     """Make a function that the converter replaces by the operation.
 
     Args:
         options: the operation's attributes.
 
     Returns:
-        (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> boxes [1, D, 4], classes
-        [1, D], scores [1, D], count [1]. Run by TensorFlow itself it gives zeros: it only stands for the
-        operation in the graph that is converted.
+        (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> `PostProcessed`. Run by
+        TensorFlow itself it gives zeros: it only stands for the operation in the graph that is converted.
     """
     rows = options.rows
 
     @tf.function(experimental_implements=options.attribute_text(), autograph=False)
-    def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def operation(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> tuple[tf.Tensor, ...]:
         shapes = {"boxes": [1, rows, 4], "classes": [1, rows], "scores": [1, rows], "count": [1]}
         return tuple(tf.zeros(shape, name=name) for name, shape in shapes.items())
 
+    def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
+        found = PostProcessed(*operation(box_codes, scores, anchors))
+        return found if rows == options.max_detections else _best_rows(found, options)
+
     return post_process
+
+
+def _best_rows(found: PostProcessed, options: PostProcessOptions) -> PostProcessed:
+    """Sort the rows of all classes of all boxes by score and keep as many as there are to be detections.
+
+    The operation lists box by box, counts boxes instead of rows and leaves what is behind them unwritten.
+    """
+    filled = found.count * float(options.rows // options.max_detections)
+    written = tf.range(options.rows, dtype=tf.float32)[tf.newaxis] < filled[:, tf.newaxis]
+    scores, order = tf.math.top_k(tf.where(written, found.scores, 0.0), options.max_detections)
+    return PostProcessed(
+        boxes=tf.gather(found.boxes[0], order[0])[tf.newaxis],
+        classes=tf.gather(found.classes[0], order[0])[tf.newaxis],
+        scores=scores,
+        count=tf.minimum(filled, float(options.max_detections)),
+    )

@@ -47,8 +47,8 @@ def tflite_function(model: DetectionModel, options: PostProcessOptions, *, integ
             logits = logits * KEEPS_FLOAT
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
         scores = model.raw_detections(predictions).scores
-        boxes, classes, best, count = post_process(codes, scores, centred(anchors))
-        return count, best, classes, boxes
+        found = post_process(codes, scores, centred(anchors))
+        return found.count, found.scores, found.classes, found.boxes
 
     spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
     return tf.function(serve, autograph=False).get_concrete_function(spec)

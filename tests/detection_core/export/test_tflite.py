@@ -61,17 +61,25 @@ def run(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
     return runner(input=image)
 
 
-def reference(model: TinyDetector, pixels: np.ndarray) -> dict[str, np.ndarray]:
-    """Do by hand what the post-processing operation does: the best class of each anchor, then suppression."""
+def reference(model: TinyDetector, pixels: np.ndarray, classes: int = 1) -> dict[str, np.ndarray]:
+    """Do by hand what the post-processing operation does: suppress by each anchor's best score.
+
+    Rows are box by box, each with its best classes.
+    """
     images = Images(pixels=tf.constant(pixels), true_sizes=None, original_sizes=None, source_ids=None)
     raw = model.raw_detections(model.predict(images, training=False))
     boxes, scores = raw.boxes[0].numpy(), raw.scores[0, :, 1:].numpy()
-    classes, best = scores.argmax(-1), scores.max(-1)
+    best = scores.max(-1)
     taken: list[int] = []
     for i in np.argsort(-best, kind="stable"):
         if len(taken) < OPTIONS.max_detections and all(iou(boxes[i], boxes[j]) <= 0.6 for j in taken):
             taken.append(int(i))
-    return {"boxes": boxes[taken], "classes": classes[taken], "scores": best[taken]}
+    order = np.argsort(-scores[taken], axis=-1, kind="stable")[:, :classes]
+    return {
+        "boxes": np.repeat(boxes[taken], classes, axis=0),
+        "classes": order.ravel(),
+        "scores": np.take_along_axis(scores[taken], order, axis=-1).ravel(),
+    }
 
 
 def iou(a: np.ndarray, b: np.ndarray) -> float:
@@ -91,13 +99,24 @@ def test_a_float_file_finds_what_the_model_finds():
 def test_a_box_may_be_reported_with_its_second_best_class_too():
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
     found = run(convert(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
-    assert found["output_0"] == [20.0]
-    expected = reference(TinyDetector(), PIXELS[:1])
-    boxes, classes, scores = (found[f"output_{i}"][0] for i in (3, 2, 1))
-    np.testing.assert_allclose(boxes[::2], expected["boxes"], atol=1e-5, rtol=0)
-    np.testing.assert_array_equal(boxes[::2], boxes[1::2])
-    np.testing.assert_array_equal(classes[::2], expected["classes"])
-    assert (classes[::2] != classes[1::2]).all() and (scores[::2] >= scores[1::2]).all()
+    pairs = reference(TinyDetector(), PIXELS[:1], classes=2)
+    best = np.argsort(-pairs["scores"], kind="stable")[: OPTIONS.max_detections]
+    assert found["output_0"] == [10.0] and len(pairs["scores"]) == 20
+    np.testing.assert_allclose(found["output_1"][0], pairs["scores"][best], atol=1e-5, rtol=0)
+    np.testing.assert_array_equal(found["output_2"][0], pairs["classes"][best])
+    np.testing.assert_allclose(found["output_3"][0], pairs["boxes"][best], atol=1e-5, rtol=0)
+    # Some box really is there twice.
+    assert len(np.unique(found["output_3"][0], axis=0)) < 10
+
+
+def test_rows_behind_the_count_are_empty():
+    scores = reference(TinyDetector(), PIXELS[:1])["scores"]
+    threshold = round(float(scores[2] + scores[3]) / 2, 6)  # the attribute has six decimals
+    assert scores[3] < threshold < scores[2]
+    options = dataclasses.replace(OPTIONS, max_classes_per_detection=2, nms_score_threshold=threshold)
+    found = run(convert(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
+    assert found["output_0"] == [6.0]  # three boxes, each with two classes
+    assert (found["output_1"][0, :6] > 0).all() and (found["output_1"][0, 6:] == 0).all()
 
 
 def test_the_interpreter_lists_scores_boxes_count_classes():
