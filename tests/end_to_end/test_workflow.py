@@ -13,7 +13,15 @@ import pytest
 
 from tests.end_to_end.conftest import Workflow, states
 
-pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.tfx,
+    pytest.mark.timeout(1500),
+    pytest.mark.xdist_group("workflow"),  # one process, so that the first run is made once
+]
+
+# Leaves out what a test is not about.
+SHORT = ("quantize.enabled=false", "export.formats=[float32]")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +80,7 @@ def test_a_refusing_gate_is_a_successful_run_that_publishes_nothing(workflow, fi
 
 
 def test_a_better_model_replaces_the_first_and_can_be_rolled_back(workflow, first):
-    second = workflow.run("train.overrides.train_config.num_steps=14")
+    second = workflow.run("train.overrides.train_config.num_steps=14", *SHORT)
     assert second["pushed"]["pushed"]
     assert second["pushed"]["version"] > first["pushed"]["version"]
     assert states(second)["example_gen"] == "cached" and states(second)["baseline_resolver"] == "executed"
@@ -100,8 +108,8 @@ def test_predict_draws_with_the_published_files(workflow, first, scenes, tmp_pat
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path, scenes):
     workflow = Workflow(tmp_path, scenes)
-    slow = "train.overrides.train_config.num_steps=100"
-    process = workflow.start(slow)
+    slow = ("train.overrides.train_config.num_steps=100", *SHORT)
+    process = workflow.start(*slow)
     for line in process.stderr:
         # A checkpoint is written every tenth of the training; the first is there before this line.
         if "train | step 20/100" in line:
@@ -111,7 +119,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, scenes):
     process.stderr.close()
     [killed] = workflow.call("runs", workflow.workspace)
     assert killed["status"] == "stopped"
-    summary = workflow.run(slow)
+    summary = workflow.run(*slow)
     assert states(summary)["example_gen"] == "cached"
     assert states(summary)["trainer"] == "executed"
     log = (workflow.workspace / "runs" / summary["run"] / "log.txt").read_text()
