@@ -97,6 +97,15 @@ def check_convertible(config: TrainEvalPipelineConfig) -> None:
             " train with a fixed size",
             where="model.ssd.image_resizer",
         )
+    predictor = config.model.ssd.box_predictor
+    head = predictor.WhichOneof("box_predictor_oneof")
+    message = getattr(predictor, head or "", None)
+    if message and "box_encodings_clip_range" in {field.name for field, _ in message.ListFields()}:
+        raise ExportError(
+            "expected box codes as the network gives them, which the TensorFlow Lite operation decodes,"
+            " found a clip range; leave it out and train again",
+            where=f"model.ssd.box_predictor.{head}.box_encodings_clip_range",
+        )
 
 
 def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool) -> bytes:

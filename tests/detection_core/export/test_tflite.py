@@ -167,6 +167,11 @@ def test_normalisation_is_read_from_the_model():
     ("text", "message"),
     [
         ("ssd { image_resizer { keep_aspect_ratio_resizer {} } }", "found keep_aspect_ratio_resizer"),
+        (
+            "ssd { image_resizer { fixed_shape_resizer {} } box_predictor {"
+            " weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -5 max: 5 } } } }",
+            "box_encodings_clip_range: expected box codes as the network gives them",
+        ),
         ("faster_rcnn {}", "expected an ssd model, found faster_rcnn"),
     ],
 )
