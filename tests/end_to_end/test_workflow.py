@@ -89,6 +89,13 @@ def test_a_better_model_replaces_the_first_and_can_be_rolled_back(workflow, firs
     assert rolled["rolled_back"] == [second["pushed"]["version"]]
 
 
+def test_the_report_of_a_run_can_be_written_anew(workflow, first, tmp_path):
+    path = str(tmp_path / "again.html")
+    written = workflow.call("report", workflow.workspace, "--run", first["run"], "--output", path)
+    assert written == {"run": first["run"], "report": path}
+    assert first["run"] in Path(path).read_text(encoding="utf-8")
+
+
 def test_runs_are_listed(workflow, first):
     listed = workflow.call("runs", workflow.workspace)
     assert listed[0]["run_id"] == first["run"]
