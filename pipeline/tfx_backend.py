@@ -106,7 +106,9 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
                 custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, step_id),
             ).launch()
         except BaseException as e:
-            self._observer(record("failed", error=f"{type(e).__name__}: {e}"))
+            # An interrupted step has not failed: the next run goes on with it.
+            state = "failed" if isinstance(e, Exception) else "not run"
+            self._observer(record(state, error=f"{type(e).__name__}: {e}"))
             raise
         state, outputs = _outcome(handle, info)
         self._observer(record(state, outputs))

@@ -104,12 +104,14 @@ class TFLiteRunner:
         self._interpreter.set_tensor(self._input["index"], self.prepare(image)[np.newaxis])
         self._interpreter.invoke()
         values = {role: self._interpreter.get_tensor(index)[0] for role, index in self._outputs.items()}
-        if np.isfinite(values["classes"]).all() and (values["classes"] != np.rint(values["classes"])).any():
+        count = int(values["count"]) if np.isfinite(values["count"]) else len(values["scores"])
+        # Rows past the count hold whatever was in memory.
+        classes = values["classes"][:count]
+        if np.isfinite(classes).all() and (classes != np.rint(classes)).any():
             raise ModelError(
                 "expected whole numbers as classes, found others: the outputs' order is not known",
                 where=self.path,
             )
-        count = int(values["count"]) if np.isfinite(values["count"]) else len(values["scores"])
         # The operation does not clip its boxes to the image, a SavedModel does.
         boxes = np.clip(values["boxes"], 0.0, 1.0)
         return self._check(

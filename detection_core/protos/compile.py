@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -30,13 +31,12 @@ def compile_protos(output_root: Path) -> list[Path]:
     Raises:
         RuntimeError: when the compiler refuses a file; it has then said why on stderr.
     """
-    from grpc_tools import protoc  # type: ignore[import-untyped]  # a development tool only
-
     sources = sorted(str(path) for path in FOLDER.glob("*.proto"))
     arguments = [f"--proto_path={SOURCE_ROOT}", f"--python_out={output_root}", f"--pyi_out={output_root}"]
-    status = protoc.main(["protoc", *arguments, *sources])
-    if status != 0:
-        raise RuntimeError(f"protoc ended with status {status}")
+    # In a process of its own: beside TensorFlow in one process, the compiler's own protobuf crashes.
+    done = subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *arguments, *sources], check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"protoc ended with status {done.returncode}")
     return sorted(_generated(output_root / PACKAGE_PATH))
 
 
