@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 import os
+import typing
+from pathlib import Path
 
 import pytest
 import yaml
@@ -8,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
+from pipeline.settings import PipelineSettings
 from pipeline.settings_file import format_settings, load_settings
 
 
@@ -133,3 +137,13 @@ def test_any_value_is_loaded_or_refused(tmp_path_factory, tree):
             load_settings(str(path))
         except ConfigError as e:
             assert str(path) in str(e)
+
+
+def test_every_setting_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+    keys = []
+    for name, hint in typing.get_type_hints(PipelineSettings).items():
+        inner = dataclasses.fields(hint) if dataclasses.is_dataclass(hint) else ()
+        keys += [f"{name}.{field.name}" for field in inner] or [name]
+    assert len(keys) > 20
+    assert [key for key in keys if f"| `{key}` |" not in page] == []
