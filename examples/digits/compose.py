@@ -49,7 +49,7 @@ class SceneOptions:
         seed: another seed gives other scenes, and deals the scans to the splits anew.
     """
 
-    train: int = 800
+    train: int = 1600
     eval: int = 150
     test: int = 150
     seed: int = 7
