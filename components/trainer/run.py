@@ -23,7 +23,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
         model_dir=job.model,
         model_run_dir=job.model_run,
         work_dir=job.work_dir,
-        warm_start_dir=job.warm_start,
+        warm_start_dir=job.warm_start or job.warm_start_path,
         code_version=job.code_version,
     )
 

@@ -34,6 +34,10 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     trained = cli.call("train", "--config", CONFIG, *common, "--set", "train_steps=6")
     assert trained["steps"] == 6
 
+    warm = ["--warm-start", tmp_path / "model", "--output", tmp_path / "again"]
+    again = cli.call("train", "--config", CONFIG, *common, *warm, "--set", "train_steps=2")
+    assert "weights of" in again["started_from"]
+
     model = ["--model", tmp_path / "model"]
     evaluated = cli.call("evaluate", *model, "--examples", examples, "--output", tmp_path)
     assert evaluated["images"] == 8 and evaluated["blessed"]
