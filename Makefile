@@ -16,7 +16,7 @@ demo: setup ## the whole workflow on scenes of scanned digits, about 15 minutes 
 	@.venv/bin/detflow run examples/digits/settings.yaml
 
 test: setup ## the test suite
-	@.venv/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: setup ## ruff, mypy, import rules, generated files
 	@.venv/bin/ruff check .

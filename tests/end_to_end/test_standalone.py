@@ -10,7 +10,7 @@ from component_specs import ExampleGenJob
 from components.example_gen.run import run as generate
 from tests.end_to_end.conftest import ROOT, SMALL, Workflow
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500), pytest.mark.xdist_group("standalone")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 CONFIG = ROOT / "examples" / "digits" / "pipeline.config"
 SPLITS = (

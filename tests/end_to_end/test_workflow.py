@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.tfx,
     pytest.mark.timeout(1500),
-    pytest.mark.xdist_group("workflow"),  # one process, so that the first run is made once
 ]
 
 # Leaves out what a test is not about.
