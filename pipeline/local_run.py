@@ -83,7 +83,8 @@ class _Run:
     def _observe(self, step: StepRecord) -> None:
         steps = {s.id: s for s in self.record.steps} | {step.id: step}
         self._keep(steps=tuple(steps.values()))
-        number = list(steps).index(step.id) + 1
+        # In the order in which they run, which may be another than the list's where steps do not depend.
+        number = sum(s.state != "not run" for s in steps.values())
         if step.state == "running":
             _log.info("step | %d/%d %s", number, len(steps), step.id)
         else:
