@@ -37,8 +37,9 @@ def test_rendering_twice_is_possible(digits_settings, tmp_path):
     from pipeline.tfx_backend import build_tfx_pipeline
 
     dag = build_dag(load_settings(digits_settings))
-    for _ in range(2):
-        build_tfx_pipeline(dag, _CHECKS, str(tmp_path / "root"), str(tmp_path / "m.sqlite"))
+    places = str(tmp_path / "root"), str(tmp_path / "m.sqlite")
+    first, second = (build_tfx_pipeline(dag, _CHECKS, *places) for _ in range(2))
+    assert [c.id for c in first.components] == [c.id for c in second.components]
 
 
 def test_a_small_dag_runs_is_cached_and_reports_a_failure(digits_settings, tmp_path):
