@@ -19,6 +19,7 @@ import tensorflow as tf
 from detection_core.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.ops import iou as iou_ops
+from detection_core.ops.objects import new_truth
 from detection_core.structures import AnchorTargets, GroundTruth
 from detection_core.targets.anchor_targets import AnchorTargetAssigner
 
@@ -45,7 +46,7 @@ def make_boxes(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 def make_truth(rng: np.random.Generator, batch: int, rows: int, classes: int) -> GroundTruth:
     valid = np.arange(rows) < rng.integers(1, rows + 1, (batch, 1))
-    return GroundTruth(
+    return new_truth(
         boxes=tf.constant(make_boxes(rng, batch, rows) * valid[..., np.newaxis]),
         classes=tf.constant(rng.integers(0, classes, (batch, rows)) * valid, tf.int32),
         weights=tf.constant(valid, tf.float32),

@@ -28,9 +28,10 @@ from detection_core.builders.model import build_detection_model
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.overrides import apply_overrides
 from detection_core.models.base import TOTAL_LOSS, DetectionModel
+from detection_core.ops.objects import new_truth
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
-from detection_core.structures import Batch, GroundTruth, Images
+from detection_core.structures import Batch, Images
 from detection_core.training.options import TrainOptions
 from detection_core.training.step import TrainState, compile_steps
 
@@ -45,7 +46,7 @@ def make_batch(batch: int, size: int, classes: int) -> Batch:
     side = generator.uniform([batch, PADDED_BOXES, 2], 0.05, 0.4)
     valid = tf.broadcast_to(tf.range(PADDED_BOXES) < BOXES, [batch, PADDED_BOXES])
     sizes = tf.fill([batch, 2], size)
-    truth = GroundTruth(
+    truth = new_truth(
         boxes=tf.where(valid[..., None], tf.concat([corner, corner + side], -1), 0.0),
         classes=generator.uniform([batch, PADDED_BOXES], 0, classes, tf.int32) * tf.cast(valid, tf.int32),
         weights=tf.cast(valid, tf.float32),

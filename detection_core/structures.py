@@ -27,6 +27,13 @@ class GroundTruth(NamedTuple):
         area: float32 [G], object area in pixels of the original image; 0 where unknown.
         valid: bool [G], False in padded rows.
         masks: uint8 [G, h, w]; h = w = 0 where masks are not used.
+        class_scores: float32 [G, S], how much the object is of each class, where that is not `classes` alone;
+            S is 0 where soft labels are not used, else C, or C + 1 with the background first.
+        confidences: float32 [G], the annotator's word on the class: above 0 it is, below 0 it is not, 0 not
+            checked; 1 where records do not say.
+        keypoints: float32 [G, K, 2], (y, x) in the frame of the boxes, NaN where not in the image; K is 0
+            where keypoints are not used.
+        keypoint_weights: float32 [G, K], weight of each keypoint in the losses; 0 where it is not visible.
     """
 
     boxes: tf.Tensor
@@ -36,6 +43,10 @@ class GroundTruth(NamedTuple):
     area: tf.Tensor
     valid: tf.Tensor
     masks: tf.Tensor
+    class_scores: tf.Tensor
+    confidences: tf.Tensor
+    keypoints: tf.Tensor
+    keypoint_weights: tf.Tensor
 
 
 class Sample(NamedTuple):

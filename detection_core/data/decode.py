@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from detection_core.ops.objects import keep_objects
-from detection_core.structures import GroundTruth, Sample
+from detection_core.ops.objects import keep_objects, new_truth
+from detection_core.structures import Sample
 
 MaskType = Literal["", "NUMERICAL_MASKS", "PNG_MASKS"]
 
@@ -40,10 +41,16 @@ class DecodeOptions:
     Attributes:
         masks: how instance masks are stored; empty: they are not read.
         channels: colour channels to decode to.
+        keypoints: K, keypoints of an object; 0: they are not read.
+        score_columns: scores recorded for each object; 0: they are not read.
+        background_column: whether the first of them is the background's.
     """
 
     masks: MaskType = ""
     channels: int = 3
+    keypoints: int = 0
+    score_columns: int = 0
+    background_column: bool = False
 
 
 class DecodedExample(NamedTuple):
@@ -87,11 +94,18 @@ def _features(options: DecodeOptions) -> dict[str, Any]:
         "image/object/area": _list_of(tf.float32),
         "image/object/is_crowd": _list_of(tf.int64),
         "image/object/difficult": _list_of(tf.int64),
+        "image/object/class/confidence": _list_of(tf.float32),
     }
     for side in ("ymin", "xmin", "ymax", "xmax"):
         features[f"image/object/bbox/{side}"] = _list_of(tf.float32)
     if options.masks:
         features["image/object/mask"] = _list_of(tf.string if options.masks == "PNG_MASKS" else tf.float32)
+    if options.keypoints:
+        features["image/object/keypoint/y"] = _list_of(tf.float32)
+        features["image/object/keypoint/x"] = _list_of(tf.float32)
+        features["image/object/keypoint/visibility"] = _list_of(tf.int64)
+    if options.score_columns:
+        features["image/object/class/multiclass_scores"] = _list_of(tf.float32)
     return features
 
 
@@ -136,6 +150,36 @@ def _masks(
     )
 
 
+def _keypoints(
+    fields: dict[str, tf.Tensor], options: DecodeOptions, count: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return float32 [G, K, 2] and weights [G, K]: NaN and 0 where a keypoint is not labelled."""
+    shape = tf.stack([count, options.keypoints])
+    y, x = (
+        tf.reshape(_filled(fields[f"image/object/keypoint/{axis}"], tf.reduce_prod(shape), math.nan), shape)
+        for axis in "yx"
+    )
+    stored = fields["image/object/keypoint/visibility"]
+    labelled = tf.reshape(_filled(stored, tf.reduce_prod(shape), 1), shape) > 0
+    seen = labelled & tf.math.is_finite(y) & tf.math.is_finite(x)
+    keypoints = tf.where(seen[..., tf.newaxis], tf.stack([y, x], axis=-1), math.nan)
+    return (
+        tf.ensure_shape(keypoints, [None, options.keypoints, 2]),
+        tf.ensure_shape(tf.cast(seen, tf.float32), [None, options.keypoints]),
+    )
+
+
+def _class_scores(fields: dict[str, tf.Tensor], options: DecodeOptions, classes: tf.Tensor) -> tf.Tensor:
+    """Return float32 [G, S]; a record without scores is sure of its classes."""
+    stored, columns = fields["image/object/class/multiclass_scores"], options.score_columns
+    scores = tf.cond(
+        tf.size(stored) > 0,
+        lambda: tf.reshape(stored, [tf.shape(classes)[0], columns]),
+        lambda: tf.one_hot(classes + int(options.background_column), columns),
+    )
+    return tf.ensure_shape(scores, [None, columns])
+
+
 def decode_example(
     serialized: tf.Tensor,
     *,
@@ -151,7 +195,7 @@ def decode_example(
 
     Returns:
         The record as it is: a class may be -1 or below (unknown text) and a box may be NaN, see
-        `drop_unusable_objects`. A missing weight is 1, a missing area 0, a missing flag False.
+        `drop_unusable_objects`. A missing weight or confidence is 1, a missing area 0, a missing flag False.
     """
     options = options or DecodeOptions()
     fields = tf.io.parse_single_example(serialized, _features(options))
@@ -160,14 +204,21 @@ def decode_example(
     sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
     boxes = tf.stack(sides, axis=-1)
     count = tf.shape(boxes)[0]
-    truth = GroundTruth(
-        boxes=boxes,
-        classes=tf.cast(_class_ids(fields, table) - 1, tf.int32),
+    classes = tf.cast(_class_ids(fields, table) - 1, tf.int32)
+    optional: dict[str, tf.Tensor] = {}
+    if options.keypoints:
+        optional["keypoints"], optional["keypoint_weights"] = _keypoints(fields, options, count)
+    if options.score_columns:
+        optional["class_scores"] = _class_scores(fields, options, classes)
+    truth = new_truth(
+        boxes,
+        classes,
         weights=_filled(fields["image/object/weight"], count, 1.0),
         is_crowd=tf.cast(_filled(fields["image/object/is_crowd"], count, 0), tf.bool),
         area=_filled(fields["image/object/area"], count, 0.0),
-        valid=tf.ones([count], tf.bool),
         masks=_masks(fields, options, image, count),
+        confidences=_filled(fields["image/object/class/confidence"], count, 1.0),
+        **optional,
     )
     difficult = tf.cast(_filled(fields["image/object/difficult"], count, 0), tf.bool)
     return DecodedExample(Sample(image, truth, fields["image/source_id"]), difficult)

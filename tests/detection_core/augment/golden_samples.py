@@ -8,8 +8,9 @@ from google.protobuf import text_format
 
 from detection_core.augment.steps import Augmentation
 from detection_core.builders.augment import build_augmentation
+from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
-from detection_core.structures import GroundTruth, Sample
+from detection_core.structures import Sample
 from tests.detection_core.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "preprocessing")
@@ -25,7 +26,7 @@ def golden_sample(case: GoldenCase) -> Sample:
     if len(masks) != count:
         boxes, count = np.tile(np.float32([0.0, 0.0, 1.0, 1.0]), (len(masks), 1)), len(masks)
     classes = case.inputs.get("groundtruth_classes", np.ones(count))
-    truth = GroundTruth(
+    truth = new_truth(
         boxes=tf.constant(boxes),
         classes=tf.constant(classes.astype(np.int32) - 1),
         weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),

@@ -22,8 +22,9 @@ from detection_core.builders.augment import (
     build_augmentations,
 )
 from detection_core.errors import ConfigError
+from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
-from detection_core.structures import GroundTruth, Sample
+from detection_core.structures import Sample
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
 ARMS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.oneofs[0].fields]
@@ -77,7 +78,7 @@ def _sample(numbers: np.random.Generator, height: int, width: int, count: int, m
     high = low + numbers.uniform(0.02, 1.0, (count, 2)) * (1.0 - low)
     classes = numbers.integers(0, 4, count)
     size = (height, width) if masks else (0, 0)
-    truth = GroundTruth(
+    truth = new_truth(
         boxes=tf.constant(np.concatenate([low, high], 1), tf.float32),
         classes=tf.constant(classes, tf.int32),
         weights=tf.constant(classes + 0.5, tf.float32),

@@ -7,6 +7,7 @@ from google.protobuf import text_format
 from detection_core.builders.model import build_detection_model, network_input_size
 from detection_core.errors import ConfigError
 from detection_core.models.base import TOTAL_LOSS
+from detection_core.ops.objects import new_truth
 from detection_core.protos import image_resizer_pb2, model_pb2
 from detection_core.structures import GroundTruth, Images
 from tests.detection_core.models.golden_networks import MOBILE, load_golden
@@ -33,7 +34,7 @@ def _images(batch: int) -> Images:
 def _truth(valid: list[list[bool]]) -> GroundTruth:
     mask = tf.constant(valid)
     batch, objects = mask.shape
-    return GroundTruth(
+    return new_truth(
         boxes=tf.tile(tf.constant([[[0.2, 0.2, 0.7, 0.6]]]), [batch, objects, 1]),
         classes=tf.fill([batch, objects], 3),
         weights=tf.cast(mask, tf.float32),

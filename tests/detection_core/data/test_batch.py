@@ -7,7 +7,8 @@ import tensorflow as tf
 from detection_core.data.batch import batched, network_input, pad_objects
 from detection_core.data.decode import DecodedExample, drop_unusable_objects
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
-from detection_core.structures import Batch, GroundTruth, Sample
+from detection_core.ops.objects import new_truth
+from detection_core.structures import Batch, Sample
 from tests.detection_core.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "input_transform")
@@ -19,7 +20,7 @@ def _sample(case: GoldenCase) -> Sample:
     boxes = case.inputs["groundtruth_boxes"]
     count = len(boxes)
     masks = case.inputs.get("groundtruth_instance_masks", np.zeros((count, 0, 0)))
-    truth = GroundTruth(
+    truth = new_truth(
         boxes=tf.constant(boxes),
         classes=tf.constant(case.inputs["groundtruth_classes"] - 1),
         weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),

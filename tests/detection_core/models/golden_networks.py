@@ -21,6 +21,7 @@ from detection_core.builders.model import build_detection_model
 from detection_core.models.checkpoint_keys.object_keys import object_keys
 from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
 from detection_core.models.ssd import SsdModel
+from detection_core.ops.objects import new_truth
 from detection_core.protos import model_pb2
 from detection_core.structures import GroundTruth, Images
 
@@ -66,9 +67,8 @@ class Golden:
         classes = np.array([[0, 16, 2], [44, 0, 0]], np.int32)
         valid = np.array([[True, True, True], [True, False, False]])
         batch = self.facts["input_shape"][0]
-        fields = (boxes, classes, valid.astype(np.float32), ~valid & False, valid * np.float32(0), valid)
-        masks = np.zeros((2, 3, 0, 0), np.uint8)
-        return GroundTruth(*(tf.constant(field[:batch]) for field in (*fields, masks)))
+        fields = {"boxes": boxes, "classes": classes, "weights": valid.astype(np.float32), "valid": valid}
+        return new_truth(**{name: tf.constant(field[:batch]) for name, field in fields.items()})
 
 
 @functools.cache

@@ -5,7 +5,7 @@ import tensorflow as tf
 from detection_core.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.ops import iou as iou_ops
-from detection_core.structures import GroundTruth
+from detection_core.ops.objects import new_truth
 from detection_core.targets.anchor_targets import AnchorTargetAssigner
 from tests.detection_core.golden_cases import GoldenCase, load_cases
 
@@ -37,7 +37,7 @@ def make_truth(boxes, classes, weights=None, valid=None):
     boxes = np.asarray(boxes, np.float32)
     shape = boxes.shape[:2]
     weights = np.ones(shape, np.float32) if weights is None else weights
-    return GroundTruth(
+    return new_truth(
         boxes=tf.constant(boxes),
         classes=tf.constant(classes, tf.int32, shape),
         weights=tf.constant(weights, tf.float32, shape),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras
 
+from detection_core.ops.objects import new_truth
 from detection_core.structures import AnchorPredictions, Batch, GroundTruth, Images
 
 ANCHORS = 4
@@ -55,7 +56,7 @@ def make_dataset(start_step: int, batch_size: int = 4, poison_at: int = -1) -> t
         sizes = tf.fill([batch_size, 2], 8)
         images = Images(pixels, sizes, sizes, tf.fill([batch_size], "id"))
         ones = tf.ones([batch_size, 1])
-        truth = GroundTruth(
+        truth = new_truth(
             boxes=tf.concat([corner, corner + 0.4], axis=-1),
             classes=classes,
             weights=ones,
