@@ -1,0 +1,212 @@
+"""The manifests of k8s/: valid for the API, built by kustomize, restricted, and complete."""
+
+import copy
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.k8s.kubernetes_models import problems
+
+K8S = Path(__file__).parents[2] / "k8s"
+OVERLAYS = sorted(p.name for p in (K8S / "overlays").iterdir())
+KUSTOMIZE = {"Kustomization", "Component"}
+# What a user, Kubeflow or kustomize's generators bring: named in docs/kubeflow-cluster.md.
+BROUGHT = {("ConfigMap", "detflow-pipeline"), ("ConfigMap", "detflow-pipeline-config")}
+
+
+def documents(path):
+    return [d for d in yaml.safe_load_all(path.read_text()) if d]
+
+
+FILES = sorted(p for folder in ("base", "components", "overlays") for p in (K8S / folder).rglob("*.yaml"))
+MANIFESTS = [
+    pytest.param(d, id=f"{p.parent.name}/{d['kind']}/{d['metadata']['name']}")
+    for p in FILES
+    for d in documents(p)
+    if d["kind"] not in KUSTOMIZE
+]
+
+
+def build(overlay):
+    """Render an overlay with kustomize, by itself or inside kubectl."""
+    if shutil.which("kustomize"):
+        command = ["kustomize", "build"]
+    elif shutil.which("kubectl"):
+        command = ["kubectl", "kustomize"]
+    else:
+        pytest.skip("neither kustomize nor kubectl is on PATH; the files themselves are checked above")
+    done = subprocess.run(
+        [*command, str(K8S / "overlays" / overlay)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [d for d in yaml.safe_load_all(done.stdout) if d]
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def overlay(request):
+    return request.param, build(request.param)
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS)
+def test_every_manifest_is_valid(manifest):
+    assert problems(manifest) == []
+
+
+def pod_specs(manifests):
+    """Yield (name, pod spec) of everything that makes pods."""
+    for m in manifests:
+        spec = m.get("spec", {})
+        name = f"{m['kind']}/{m['metadata']['name']}"
+        if m["kind"] in ("Deployment", "Job"):
+            yield name, spec["template"]["spec"]
+        elif m["kind"] == "CronJob":
+            yield name, spec["jobTemplate"]["spec"]["template"]["spec"]
+        elif m["kind"] == "TFJob":
+            for replica in spec["tfReplicaSpecs"].values():
+                yield name, replica["template"]["spec"]
+        elif m["kind"] == "InferenceService":
+            yield name, {**spec["predictor"], "containers": [spec["predictor"]["model"]]}
+
+
+def restricted(spec):
+    """Return what the Pod Security standard `restricted` would refuse."""
+    found = []
+    pod = spec.get("securityContext", {})
+    if not pod.get("runAsNonRoot") or pod.get("runAsUser") == 0:
+        found.append("runAsNonRoot")
+    if pod.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+        found.append("seccompProfile")
+    found += [k for k in ("hostNetwork", "hostPID", "hostIPC") if spec.get(k)]
+    allowed = {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
+    found += [f"volume {v['name']}" for v in spec.get("volumes", []) if not set(v) - {"name"} <= allowed]
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        context = container.get("securityContext", {})
+        if context.get("allowPrivilegeEscalation") is not False:
+            found.append("allowPrivilegeEscalation")
+        if context.get("capabilities", {}).get("drop") != ["ALL"]:
+            found.append("capabilities")
+        if context.get("privileged"):
+            found.append("privileged")
+        found += ["hostPort" for port in container.get("ports", []) if "hostPort" in port]
+    return found
+
+
+def test_pods_are_restricted_and_bounded():
+    found = dict(pod_specs([p.values[0] for p in MANIFESTS]))
+    assert len(found) >= 6
+    for name, spec in found.items():
+        assert restricted(spec) == [], name
+        assert spec["automountServiceAccountToken"] is False, name
+        assert spec["serviceAccountName"] != "default", name
+        for container in spec["containers"]:
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
+            assert "memory" in container["resources"]["limits"], name
+            image = container.get("image")
+            assert image is None or (":" in image and not image.endswith(":latest")), f"{name}: pin {image}"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda d: d["spec"].update(replica=2), "replica: unknown field"),
+        (lambda d: d["spec"].update(replicas="2"), "replicas: expected int"),
+        (lambda d: d["spec"].pop("selector"), "selector: missing"),
+        (lambda d: d["spec"]["template"]["spec"]["containers"][0].pop("name"), "name: missing"),
+        (lambda d: d.update(apiVersion="extensions/v1beta1"), "no such kind"),
+    ],
+)
+def test_a_bad_manifest_is_refused(change, named):
+    manifest = copy.deepcopy(documents(K8S / "components/serving-tensorflow/deployment.yaml")[0])
+    change(manifest)
+    assert any(named in p for p in problems(manifest))
+
+
+def test_an_unrestricted_pod_is_seen():
+    (_, spec), *_ = pod_specs(documents(K8S / "components/serving-tensorflow/deployment.yaml"))
+    spec["containers"][0]["securityContext"]["capabilities"] = {}
+    spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
+    assert restricted(spec) == ["volume host", "capabilities"]
+
+
+def test_rights_are_least():
+    roles = [p.values[0] for p in MANIFESTS if p.values[0]["kind"] in ("Role", "ClusterRole")]
+    assert roles and all(r["kind"] == "Role" for r in roles)
+    for rule in [rule for role in roles for rule in role["rules"]]:
+        assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+        if {"secrets", "configmaps"} & set(rule["resources"]):
+            assert rule["resourceNames"] and rule["verbs"] == ["get"]
+
+
+def test_secrets_are_named_never_held():
+    assert not [p.id for p in MANIFESTS if p.values[0]["kind"] == "Secret"]
+
+
+def test_overlays_are_valid_and_refer_to_what_is_there(overlay):
+    _, manifests = overlay
+    assert [line for m in manifests for line in problems(m)] == []
+    namespaces = {m["metadata"].get("namespace") for m in manifests if m["kind"] != "Namespace"}
+    assert len(namespaces) == 1 and None not in namespaces
+    there = {(m["kind"], m["metadata"]["name"]) for m in manifests} | BROUGHT
+    for where, spec in pod_specs(manifests):
+        assert ("ServiceAccount", spec["serviceAccountName"]) in there, where
+        for volume in spec.get("volumes", []):
+            if claim := volume.get("persistentVolumeClaim"):
+                assert ("PersistentVolumeClaim", claim["claimName"]) in there, where
+            if config := volume.get("configMap"):
+                assert ("ConfigMap", config["name"]) in there, where
+        for container in spec["containers"]:
+            mounted = {m["name"] for m in container.get("volumeMounts", [])}
+            assert mounted <= {v["name"] for v in spec.get("volumes", [])}, where
+    for binding in (m for m in manifests if m["kind"] == "RoleBinding"):
+        assert ("Role", binding["roleRef"]["name"]) in there
+        assert all(s["namespace"] in namespaces for s in binding["subjects"])
+
+
+def test_services_and_policies_select_pods(overlay):
+    _, manifests = overlay
+    labels = [m["spec"]["template"]["metadata"]["labels"] for m in manifests if m["kind"] == "Deployment"] + [
+        {"pipelines.kubeflow.org/v2_component": "true"}
+    ]
+    labels += [
+        r["template"]["metadata"]["labels"]
+        for m in manifests
+        if m["kind"] == "TFJob"
+        for r in m["spec"]["tfReplicaSpecs"].values()
+    ]
+    labels += [
+        m["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+        for m in manifests
+        if m["kind"] == "CronJob"
+    ]
+    for m in manifests:
+        if m["kind"] == "Service":
+            wanted = m["spec"]["selector"]
+        elif m["kind"] in ("NetworkPolicy", "PodDisruptionBudget"):
+            wanted = m["spec"].get("podSelector", m["spec"].get("selector")).get("matchLabels", {})
+        else:
+            continue
+        assert any(wanted.items() <= pod.items() for pod in labels), m["metadata"]["name"]
+
+
+def test_a_namespace_of_ours_denies_by_default_and_is_restricted(overlay):
+    name, manifests = overlay
+    if name == "standalone":
+        assert not [m for m in manifests if m["kind"] in ("Namespace", "ResourceQuota")]
+        return
+    namespace = next(m for m in manifests if m["kind"] == "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    deny = next(m for m in manifests if m["metadata"]["name"] == "default-deny")
+    assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert any(m["kind"] == "ResourceQuota" for m in manifests)
