@@ -174,22 +174,23 @@ def test_overlays_are_valid_and_refer_to_what_is_there(overlay):
         assert all(s["namespace"] in namespaces for s in binding["subjects"])
 
 
+def pod_labels(manifests):
+    """Yield the labels of every pod that the manifests, Kubeflow or KServe make."""
+    yield {"pipelines.kubeflow.org/v2_component": "true"}
+    for m in manifests:
+        if m["kind"] == "Deployment":
+            yield m["spec"]["template"]["metadata"]["labels"]
+        elif m["kind"] == "CronJob":
+            yield m["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+        elif m["kind"] == "TFJob":
+            yield m["spec"]["tfReplicaSpecs"]["Worker"]["template"]["metadata"]["labels"]
+        elif m["kind"] == "InferenceService":
+            yield {"serving.kserve.io/inferenceservice": m["metadata"]["name"]}
+
+
 def test_services_and_policies_select_pods(overlay):
     _, manifests = overlay
-    labels = [m["spec"]["template"]["metadata"]["labels"] for m in manifests if m["kind"] == "Deployment"] + [
-        {"pipelines.kubeflow.org/v2_component": "true"}
-    ]
-    labels += [
-        r["template"]["metadata"]["labels"]
-        for m in manifests
-        if m["kind"] == "TFJob"
-        for r in m["spec"]["tfReplicaSpecs"].values()
-    ]
-    labels += [
-        m["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
-        for m in manifests
-        if m["kind"] == "CronJob"
-    ]
+    labels = list(pod_labels(manifests))
     for m in manifests:
         if m["kind"] == "Service":
             wanted = m["spec"]["selector"]
