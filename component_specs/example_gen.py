@@ -16,7 +16,8 @@ class ExampleGenJob:
     `dataset_card.json` and `quarantine.jsonl`.
 
     Attributes:
-        data_path: folder of the data set.
+        data_path: folder of the data set; it, or the locations in `splits`, may hold a span pattern, see
+            `components.example_gen.spans`.
         data_format: `coco` or `voc`.
         splits: JSON object, split name to ratio (dealt by a hash of the image id) or to where its annotations
             are: `{"annotations": "train.json", "images": "images/train"}` for coco,
@@ -26,6 +27,7 @@ class ExampleGenJob:
         shard_examples: about how many examples go in a shard.
         compression: `` or `GZIP`.
         data_fingerprint: what the data were when the run began; only there to key the cache.
+        spans: JSON, which spans to read where there is a pattern; empty: the newest.
         code_version: fingerprint of the code; only there to key the cache.
         beam_args: JSON list of Beam pipeline options; empty: on this machine, in one process or several by
             the size of the work.
@@ -41,5 +43,6 @@ class ExampleGenJob:
     shard_examples: int = 1000
     compression: str = ""
     data_fingerprint: str = ""
+    spans: str = ""
     code_version: str = ""
     beam_args: str = "[]"

@@ -14,11 +14,13 @@ class TrainerJob:
 
     Attributes:
         examples: what ExampleGen wrote; its `train` split is used.
-        warm_start: a detector to start from.
+        warm_start: the deployed detector, to start from; it must know the classes of the examples.
         pipeline_config: text of the pipeline.config, overrides applied.
         warm_start_path: path of a detector to start from, for one that no step makes; "" for none.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs; below it
             training keeps a folder named by the fingerprint of what it was asked to do.
+        train_steps: how many steps to train; 0: as many as the pipeline.config says.
+        learning_rate: peak of the learning rate; 0: what the pipeline.config says.
         code_version: fingerprint of the code; only there to key the cache.
         model: detector folder to fill, `Format-Serving/`.
         model_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
@@ -31,4 +33,6 @@ class TrainerJob:
     work_dir: str
     warm_start_path: str = ""
     warm_start: Annotated[str, Input(MODEL, optional=True)] = ""
+    train_steps: int = 0
+    learning_rate: float = 0.0
     code_version: str = ""

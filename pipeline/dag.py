@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from detection_core.config.load import format_pipeline_config, load_checked_config, load_pipeline_config
-from pipeline.settings import PipelineSettings
+from pipeline.settings import DEPLOYED, PipelineSettings
 
 Scalar = str | int | float | bool
 
@@ -119,6 +119,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
             "compression": data.compression,
             "beam_args": json.dumps(settings.beam.args),
             "data_fingerprint": FromCheck("data_fingerprint"),
+            "spans": FromCheck("data_spans"),
             "code_version": _CODE,
         },
         inputs={},
@@ -139,16 +140,19 @@ def _baseline_resolver(settings: PipelineSettings) -> Step:
 
 
 def _trainer(settings: PipelineSettings) -> Step:
+    inputs, warm_start = {"examples": _EXAMPLES}, settings.train.warm_start
+    if warm_start == DEPLOYED:
+        inputs["warm_start"], warm_start = FromStep("baseline_resolver", "baseline"), ""
     return Step(
         id="trainer",
         component="trainer",
         parameters={
             "pipeline_config": pipeline_config_text(settings, quantize=False),
             "work_dir": os.path.join(settings.workspace, "work"),
-            "warm_start_path": settings.train.warm_start,
+            "warm_start_path": warm_start,
             "code_version": _CODE,
         },
-        inputs={"examples": _EXAMPLES},
+        inputs=inputs,
     )
 
 

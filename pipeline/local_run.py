@@ -67,6 +67,7 @@ class _Run:
         _log.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
         try:
             checks = run_checks(self._settings)
+            self._keep(checks=dict(checks))
             from pipeline.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
 
             tfx_pipeline = build_tfx_pipeline(

@@ -50,6 +50,8 @@ class RunRecord:
         settings_text: the settings as run, YAML.
         workspace: folder that holds the run's artifacts.
         steps: in the order of the DAG.
+        checks: what the run found out before it began, see `pipeline.checks`: which data, spans, code and
+            baseline it stands for.
     """
 
     run_id: str
@@ -60,6 +62,7 @@ class RunRecord:
     settings_text: str
     workspace: str
     steps: tuple[StepRecord, ...] = ()
+    checks: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.status not in RUN_STATUSES:

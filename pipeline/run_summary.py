@@ -55,6 +55,7 @@ def summarise(record: RunRecord) -> RunSummary:
         "status": record.status,
         "steps": [{"id": s.id, "state": s.state, "seconds": round(s.seconds, 2)} for s in record.steps],
         "models": models,
+        "spans": json.loads(record.checks.get("data_spans") or "{}"),
         "pushed": pushed,
         "places": {name: path for name, path in places.items() if path},
     }

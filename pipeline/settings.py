@@ -6,6 +6,9 @@ import dataclasses
 import os
 from typing import Any
 
+DEPLOYED = "deployed"
+"""What `train.warm_start` says to start from the model at the push destination."""
+
 DEFAULT_SPLITS = {"train": 0.8, "eval": 0.1, "test": 0.1}
 
 
@@ -14,9 +17,14 @@ class DataSettings:
     """What ExampleGen reads.
 
     Attributes:
-        path: folder of the data set.
+        path: folder of the data set; it, or the locations in `splits`, may hold `{SPAN}` or `{YYYY}`, `{MM}`
+            and `{DD}`.
         format: `coco` or `voc`.
         splits: split name to ratio, or to where its annotations are.
+        span: newest span to read, `latest`, a number or a date.
+        window: how many spans to train on.
+        eval_window: how many spans the other splits are taken from.
+        span_ready_file: name of the file that marks a span's folder as complete; empty: none is needed.
         label_map: path of a label map; empty: made from the annotations.
         quarantine_limit: fraction of quarantined records above which the run stops.
         shard_examples: about how many examples go in a shard.
@@ -28,6 +36,10 @@ class DataSettings:
     splits: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"train": 0.8, "eval": 0.1, "test": 0.1}
     )
+    span: str = dataclasses.field(default="latest", metadata={"text": True})
+    window: int = 1
+    eval_window: int = 1
+    span_ready_file: str = ""
     label_map: str = dataclasses.field(default="", metadata={"path": True})
     quarantine_limit: float = 0.01
     shard_examples: int = 1000
@@ -52,11 +64,12 @@ class TrainSettings:
     """How Trainer runs.
 
     Attributes:
-        warm_start: detector folder to start from; empty: from scratch or the config's fine_tune_checkpoint.
+        warm_start: detector folder to start from, or `deployed` for the model at the push destination;
+            empty, or nothing deployed yet: from scratch or the config's fine_tune_checkpoint.
         overrides: pipeline.config field path to value, for Trainer only.
     """
 
-    warm_start: str = dataclasses.field(default="", metadata={"path": True})
+    warm_start: str = dataclasses.field(default="", metadata={"path": True, "words": (DEPLOYED,)})
     overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 

@@ -7,8 +7,10 @@ file's own folder; a path given on the command line is taken from the working di
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import difflib
 import os
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.settings import PipelineSettings
+from pipeline.settings import DEPLOYED, PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` lands in `model.overrides`.
 PIPELINE_CONFIG_FIELDS = (
@@ -89,8 +91,14 @@ def _resolve_paths(cls: type, tree: Mapping[str, Any], base: str) -> None:
         value = tree.get(name)
         if dataclasses.is_dataclass(hints[name]) and isinstance(value, dict):
             _resolve_paths(typing.cast(type, hints[name]), value, base)
-        elif field.metadata.get("path") and isinstance(value, str):
-            typing.cast(dict, tree)[name] = _absolute(value, base)
+        elif _is_path(field, value):
+            typing.cast(dict, tree)[name] = _absolute(str(value), base)
+
+
+def _is_path(field: dataclasses.Field, value: Any) -> bool:
+    """Tell whether a value is a path, and not a word that the field knows in place of one."""
+    words = field.metadata.get("words", ())
+    return bool(field.metadata.get("path")) and isinstance(value, str) and value not in words
 
 
 def _absolute(value: str, base: str) -> str:
@@ -117,7 +125,7 @@ def _set(tree: dict[str, Any], key: str, value: str) -> None:
     except yaml.YAMLError as e:
         raise ConfigError(f"{value!r} is not valid YAML", where=f"--set {key}") from e
     field = known.get(rest[0]) if rest else _fields(PipelineSettings).get(section)
-    if field is not None and field.metadata.get("path") and isinstance(parsed, str):
+    if field is not None and _is_path(field, parsed):
         parsed = _absolute(parsed, os.getcwd())
     node, path = tree, _split_path(section, rest)
     for part in path[:-1]:
@@ -164,7 +172,10 @@ def _build(cls: type, tree: Mapping[str, Any], where: str, prefix: str) -> Any:
             if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
                 raise ConfigError(f"the key {prefix}{name} is missing; add it", where=where)
             continue
-        values[name] = _value(hints[name], tree[name], where, f"{prefix}{name}")
+        value = tree[name]
+        if field.metadata.get("text") and isinstance(value, int | datetime.date):
+            value = str(value)  # YAML reads 3 as a number and 2026-11-21 as a date
+        values[name] = _value(hints[name], value, where, f"{prefix}{name}")
     return cls(**values)
 
 
@@ -189,6 +200,13 @@ _CHECKS: tuple[tuple[str, typing.Callable[[PipelineSettings], bool], str], ...] 
     ),
     ("data.splits", lambda s: "train" in s.data.splits, "expected a split named train"),
     (
+        "data.span",
+        lambda s: bool(re.fullmatch(r"latest|\d+|\d{4}-\d\d-\d\d", s.data.span)),
+        "expected latest, a number or a date like 2026-11-21",
+    ),
+    ("data.window", lambda s: s.data.window >= 1, "expected 1 or more"),
+    ("data.eval_window", lambda s: s.data.eval_window >= 1, "expected 1 or more"),
+    (
         "data.quarantine_limit",
         lambda s: 0 <= s.data.quarantine_limit <= 1,
         "expected a fraction of 0 to 1",
@@ -206,6 +224,12 @@ _CHECKS: tuple[tuple[str, typing.Callable[[PipelineSettings], bool], str], ...] 
         "expected float32, int8 or both",
     ),
     ("push.keep_versions", lambda s: s.push.keep_versions >= 0, "expected 0 (keep all) or more"),
+    (
+        "push.keep_versions",
+        # A repeated run starts from the version before the one that it published.
+        lambda s: s.train.warm_start != DEPLOYED or s.push.keep_versions != 1,
+        "expected 2 or more, or 0 (keep all), where train.warm_start is deployed",
+    ),
 )
 
 
@@ -221,8 +245,11 @@ def _check_values(settings: PipelineSettings, where: str) -> None:
 def _check_files(settings: PipelineSettings, where: str) -> None:
     if not os.path.exists(settings.model.config):
         raise ConfigError(f"model.config: no file {settings.model.config}; check the path", where=where)
-    if "://" not in settings.data.path and not os.path.isdir(settings.data.path):
+    from components.example_gen.spans import before_pattern
+
+    folder = before_pattern(settings.data.path)
+    if "://" not in folder and not os.path.isdir(folder):
         raise ConfigError(
-            f"data.path: no folder {settings.data.path}; give one with --set data.path=DIR",
+            f"data.path: no folder {folder}; give one with --set data.path=DIR",
             where=where,
         )

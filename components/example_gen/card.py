@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.example_gen.quarantine import Quarantine, count_reasons
+from components.example_gen.spans import NO_SPANS, Spans
 from components.example_gen.tally import BOX_SIDES, Tally
 from detection_core.data.label_map import LabelMap
 
@@ -30,6 +31,7 @@ def make_card(
     tallies: Mapping[str, Tally],
     shards: Mapping[str, int],
     quarantine: Quarantine,
+    spans: Spans = NO_SPANS,
 ) -> dict[str, Any]:
     """Describe the examples. Nothing in it depends on time, place or machine.
 
@@ -39,6 +41,7 @@ def make_card(
         tallies: split name to counts.
         shards: split name to number of files.
         quarantine: split name to the records that were put aside.
+        spans: that the examples are made of; a card of data without spans does not speak of them.
     """
     every = Tally()
     for tally in tallies.values():
@@ -66,6 +69,7 @@ def make_card(
             "reasons": count_reasons(rejected),
         },
         "images_in_two_splits": _shared_images(tallies),
+        **({"spans": {name: list(spans.of(name)) for name in tallies}} if spans.all() else {}),
     }
 
 

@@ -8,12 +8,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.example_gen.readers import find_reader
+from components.example_gen.spans import NO_SPANS, Spans, sources
 from components.example_gen.splits import is_by_ratio, parse_splits
 from detection_core import files
 
 
-def fingerprint(data_path: str, data_format: str, splits: str | Mapping[str, Any]) -> str:
+def fingerprint(
+    data_path: str, data_format: str, splits: str | Mapping[str, Any], spans: Spans = NO_SPANS
+) -> str:
     """Return a text that changes when a file of the data set is added, removed or written.
+
+    Of data with spans only those count that are read.
 
     Local files count by name, size and time of change. On an object store the annotation files count by
     content and the folders by their names alone.
@@ -22,15 +27,22 @@ def fingerprint(data_path: str, data_format: str, splits: str | Mapping[str, Any
         data_path: folder of the data set.
         data_format: a key of `readers.READERS`.
         splits: as ExampleGen gets them.
+        spans: that are read, where the paths hold a span pattern.
 
     Raises:
         ConfigError: for a format or splits that cannot be used.
         DataError: when an annotation file or image folder is not there.
     """
     reader, wanted = find_reader(data_format), parse_splits(splits)
-    locations = [None] if is_by_ratio(wanted) else list(wanted.values())
-    paths = {path for location in locations for path in reader.locate(data_path, location) if path}
-    digest = hashlib.sha256()
+    by_ratio = is_by_ratio(wanted)
+    paths = {
+        path
+        for split, location in wanted.items()
+        for _, folder, filled in sources(data_path, None if by_ratio else location, spans.of(split))
+        for path in reader.locate(folder, filled)
+        if path
+    }
+    digest = hashlib.sha256(spans.to_text().encode())
     for path in sorted(paths):
         for entry in _describe(path):
             # Relative, so that a data set may be moved with its times kept.

@@ -13,6 +13,7 @@ from components.example_gen.classes import make_label_map
 from components.example_gen.quarantine import count_reasons
 from components.example_gen.readers import Reader, find_reader
 from components.example_gen.records import Annotations, ImageRecord, Rejection
+from components.example_gen.spans import NO_SPANS, Spans, sources
 from components.example_gen.splits import deal, is_by_ratio, order_key, parse_splits
 from components.example_gen.tally import Tally
 from detection_core.data.label_map import LabelMap
@@ -41,7 +42,11 @@ class Dataset:
 
 
 def read_dataset(
-    data_path: str, data_format: str, splits: str | Mapping[str, Any], label_map: LabelMap | None
+    data_path: str,
+    data_format: str,
+    splits: str | Mapping[str, Any],
+    label_map: LabelMap | None,
+    spans: Spans = NO_SPANS,
 ) -> Dataset:
     """Read the annotations of a data set.
 
@@ -50,6 +55,7 @@ def read_dataset(
         data_format: a key of `readers.READERS`.
         splits: see `splits.parse_splits`.
         label_map: to use; None makes one from the categories.
+        spans: that each split is made of, where the paths hold a span pattern.
 
     Raises:
         ConfigError: for a format or splits that cannot be used.
@@ -58,7 +64,7 @@ def read_dataset(
     """
     reader, wanted = find_reader(data_format), parse_splits(splits)
     with _no_collection():
-        images, rejected, categories = _read_splits(reader, data_path, wanted)
+        images, rejected, categories = _read_splits(reader, data_path, wanted, spans)
     for name, records in images.items():
         if not records and not rejected[name]:
             raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
@@ -67,24 +73,42 @@ def read_dataset(
 
 
 def _read_splits(
-    reader: Reader, data_path: str, wanted: Mapping[str, Any]
+    reader: Reader, data_path: str, wanted: Mapping[str, Any], spans: Spans
 ) -> tuple[dict[str, list[ImageRecord]], dict[str, list[Rejection]], list[Mapping[str, int]]]:
-    images: dict[str, list[ImageRecord]] = {}
-    rejected: dict[str, list[Rejection]] = {}
+    images: dict[str, list[ImageRecord]] = {name: [] for name in wanted}
+    rejected: dict[str, list[Rejection]] = {name: [] for name in wanted}
     categories: list[Mapping[str, int]] = []
     if is_by_ratio(wanted):
-        found = reader.read(data_path, None)
-        categories.append(found.categories)
-        kept, doubles = _drop_doubles(found)
-        images = deal([(image.source_id, image) for image in kept], wanted)
-        rejected = deal([(r.record or r.file, r) for r in (*found.rejected, *doubles)], wanted)
-    else:
-        for name, location in wanted.items():
-            found = reader.read(data_path, location)
+        for span, path, location in sources(data_path, None, spans.all()):
+            found = reader.read(path, location)
             categories.append(found.categories)
-            images[name], doubles = _drop_doubles(found)
-            rejected[name] = [*found.rejected, *doubles]
+            kept, doubles = _drop_doubles(found)
+            faults = [*found.rejected, *doubles]
+            # By the id alone: an image that comes again in a later span stays in its split.
+            dealt = deal([(image.source_id, image) for image in kept], wanted)
+            faulty = deal([(r.record or r.file, r) for r in faults], wanted)
+            for name in wanted:
+                if not span or span in spans.of(name):
+                    images[name] += [_in_span(image, span) for image in dealt[name]]
+                    rejected[name] += [_rejection_in_span(r, span) for r in faulty[name]]
+    else:
+        for name, place in wanted.items():
+            for span, path, location in sources(data_path, place, spans.of(name)):
+                found = reader.read(path, location)
+                categories.append(found.categories)
+                kept, doubles = _drop_doubles(found)
+                images[name] += [_in_span(image, span) for image in kept]
+                rejected[name] += [_rejection_in_span(r, span) for r in (*found.rejected, *doubles)]
     return images, rejected, categories
+
+
+def _in_span(image: ImageRecord, span: str) -> ImageRecord:
+    """Make the id unique over the spans, each of which may count from one."""
+    return image._replace(source_id=f"{span}/{image.source_id}") if span else image
+
+
+def _rejection_in_span(rejection: Rejection, span: str) -> Rejection:
+    return rejection._replace(record=f"{span}/{rejection.record}") if span else rejection
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from components.example_gen.card import format_card, make_card
 from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.quarantine import check_limit, write_quarantine
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_tasks
+from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from components.example_gen.transforms import parse_arguments, write_shards
 from detection_core import files
 from detection_core.config.label_map import load_label_map
@@ -32,7 +33,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     _check_parameters(job)
     beam_args = parse_arguments(job.beam_args)
     label_map = load_label_map(job.label_map) if job.label_map else None
-    dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map)
+    spans = _spans(job)
+    dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map, spans)
     list_path = f"{job.examples.rstrip('/')}.quarantine.jsonl"
     check_limit(dataset.rejected, dataset.records, job.quarantine_limit, list_path)
     with files.atomic_dir(job.examples) as folder:
@@ -41,7 +43,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         tallies, quarantine = gather(dataset, read_reports(folder))
         check_limit(quarantine, dataset.records, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
-        card = make_card(job.data_format, dataset.label_map, tallies, shards, quarantine)
+        card = make_card(job.data_format, dataset.label_map, tallies, shards, quarantine, spans)
         write_quarantine(files.join(folder, "quarantine.jsonl"), quarantine)
         files.write_text(files.join(folder, "label_map.pbtxt"), format_label_map(dataset.label_map))
         files.write_text(files.join(folder, "dataset_card.json"), format_card(card))
@@ -53,6 +55,13 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     if card["images_in_two_splits"]:
         _log.warning("ingest | %d images are in more than one split", card["images_in_two_splits"])
     return card
+
+
+def _spans(job: ExampleGenJob) -> Spans:
+    """Return the spans that were resolved when the run began; the newest, where nobody did that."""
+    if job.spans:
+        return Spans.from_text(job.spans)
+    return resolve_spans(job.data_path, job.splits, SpanQuery())
 
 
 def _check_parameters(job: ExampleGenJob) -> None:

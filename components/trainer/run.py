@@ -8,6 +8,7 @@ from component_specs import TrainerJob
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.tasks.train import train
+from detection_core.training.warm_start import check_same_classes
 
 
 def run(job: TrainerJob) -> dict[str, Any]:
@@ -15,8 +16,15 @@ def run(job: TrainerJob) -> dict[str, Any]:
 
     Returns:
         Properties of the model artifact.
+
+    Raises:
+        ModelError: when the deployed model, which training goes on from, knows other classes than the data.
+        DetectionError: as `detection_core.tasks.train.train`.
     """
     config = point_at_examples(parse_pipeline_config(job.pipeline_config, "pipeline_config"), job.examples)
+    if job.warm_start:
+        # What a schedule trains on without anybody looking; a path of one's own may lead to other classes.
+        check_same_classes(job.warm_start, config.train_input_reader.label_map_path)
 
     report = train(
         config,

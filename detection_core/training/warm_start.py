@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from typing import Any
 
+from detection_core import detector_layout
+from detection_core.config.label_map import load_label_map, parse_label_map
 from detection_core.errors import ModelError
 
 _logger = logging.getLogger(__name__)
+
+
+def check_same_classes(detector_dir: str, label_map_path: str) -> None:
+    """Refuse to go on training a detector on data with other classes, or with the same in another order.
+
+    `copy_matching_weights` alone would take heads of the same size for heads of the same classes.
+
+    Args:
+        detector_dir: detector to start from.
+        label_map_path: classes of the examples.
+
+    Raises:
+        ModelError: when the two know different classes.
+        ContractError: when the detector was not written by this project.
+    """
+    own = parse_label_map(detector_layout.read_extra(detector_dir, detector_layout.LABEL_MAP), detector_dir)
+    wanted = load_label_map(label_map_path)
+    if own.names == wanted.names:
+        return
+    different = [
+        f"class {number}: {before or 'none'} deployed, {after or 'none'} in the data"
+        for number, (before, after) in enumerate(
+            itertools.zip_longest(own.names, wanted.names, fillvalue=""), start=1
+        )
+        if before != after
+    ]
+    raise ModelError(
+        f"expected the classes of the deployed detector in the data, found {len(different)} that differ:"
+        f" {'; '.join(different[:5])}. If the data are right, run once with train.warm_start set to the"
+        " folder of the deployed version, whose layers are taken as far as they fit, or to nothing, and with"
+        " the model's num_classes; else name the classes in data.label_map",
+        where=detector_dir,
+    )
 
 
 def copy_matching_weights(source: Any, target: Any, where: str = "") -> int:

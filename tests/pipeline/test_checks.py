@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -71,3 +72,26 @@ def test_the_place_of_a_run_does_not_matter(settings_path, tmp_path):
     places = [f"workspace={tmp_path}/elsewhere", "name=other"]
     moved = load_settings(settings_path, places)
     assert run_checks(load_settings(settings_path))["run_key"] == run_checks(moved)["run_key"]
+
+
+def test_spans_are_resolved_when_the_run_begins(settings_path, tmp_path):
+    scenes = tmp_path / "build" / "digits" / "scenes"
+    for week in ("2026-11-07", "2026-11-14", "2026-11-21"):
+        shutil.copytree(scenes, tmp_path / "weekly" / week)
+        if week != "2026-11-21":
+            (tmp_path / "weekly" / week / "_SUCCESS").touch()
+    overrides = [
+        f"data.path={tmp_path}/weekly/{{YYYY}}-{{MM}}-{{DD}}",
+        "data.window=2",
+        "data.span_ready_file=_SUCCESS",
+    ]
+    checks = run_checks(load_settings(settings_path, overrides))
+    window = {"train": ["2026-11-07", "2026-11-14"], "evaluate": ["2026-11-14"]}
+    assert json.loads(checks["data_spans"]) == window
+    (tmp_path / "weekly" / "2026-11-21" / "_SUCCESS").touch()
+    later = run_checks(load_settings(settings_path, overrides))
+    assert json.loads(later["data_spans"])["evaluate"] == ["2026-11-21"]
+    assert later["data_fingerprint"] != checks["data_fingerprint"]
+    # Asking for the earlier week by name makes the earlier run again.
+    earlier = run_checks(load_settings(settings_path, [*overrides, "data.span=2026-11-14"]))
+    assert earlier["data_fingerprint"] == checks["data_fingerprint"]

@@ -73,3 +73,10 @@ def test_an_edge_that_does_not_fit_the_contracts_is_refused(digits_settings, mon
     monkeypatch.setattr(dag, "_evaluator", wrong)
     with pytest.raises(ValueError, match="step evaluator: input model cannot come from"):
         build_dag(load_settings(digits_settings))
+
+
+def test_training_goes_on_from_the_deployed_model_where_the_settings_say_so(digits_settings):
+    steps = _steps(load_settings(digits_settings, ["train.warm_start=deployed"]))
+    assert steps["trainer"].inputs["warm_start"] == FromStep("baseline_resolver", "baseline")
+    assert steps["trainer"].parameters["warm_start_path"] == ""
+    assert "warm_start" not in _steps(load_settings(digits_settings))["trainer"].inputs

@@ -147,3 +147,30 @@ def test_every_setting_is_documented():
         keys += [f"{name}.{field.name}" for field in inner] or [name]
     assert len(keys) > 20
     assert [key for key in keys if f"| `{key}` |" not in page] == []
+
+
+@pytest.mark.parametrize(("value", "span"), [("3", "3"), ("2026-11-21", "2026-11-21"), ("latest", "latest")])
+def test_a_span_is_a_word_a_number_or_a_date(settings_path, value, span):
+    assert load_settings(settings_path, [f"data.span={value}"]).data.span == span
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["data.span=newest"], "data.span: expected latest, a number or a date"),
+        (["data.window=0"], "data.window: expected 1 or more"),
+        (["train.warm_start=deployed", "push.keep_versions=1"], "push.keep_versions: expected 2 or more"),
+    ],
+)
+def test_settings_of_retraining_that_cannot_work_are_refused(settings_path, overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        load_settings(settings_path, overrides)
+
+
+def test_the_word_deployed_is_no_path_and_a_pattern_may_name_no_folder_yet(settings_path, tmp_path):
+    (tmp_path / "weekly").mkdir()
+    overrides = ["train.warm_start=deployed", f"data.path={tmp_path}/weekly/{{SPAN}}"]
+    settings = load_settings(settings_path, overrides)
+    assert settings.train.warm_start == "deployed"
+    with pytest.raises(ConfigError, match="no folder /none"):
+        load_settings(settings_path, ["data.path=/none/{SPAN}"])

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from components.example_gen.fingerprint import fingerprint
+from components.example_gen.spans import Spans
 from detection_core.errors import ConfigError, DataError
 from tests.components.example_gen.datasets import Coco, write_voc
 
@@ -71,3 +72,21 @@ def test_it_needs_no_heavy_library():
     code = "import sys; import components.example_gen.fingerprint; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"tensorflow", "apache_beam", "numpy", "PIL"} & set(loaded.split())
+
+
+def _add(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+
+
+def test_only_the_spans_that_are_read_count(tmp_path):
+    for span in (1, 2):
+        _add(tmp_path / f"span-{span}" / "annotations.json")
+        _add(tmp_path / f"span-{span}" / "images" / "1.jpg")
+    pattern, spans = str(tmp_path / "span-{SPAN}"), Spans(train=("1", "2"), evaluate=("2",))
+    before = fingerprint(pattern, "coco", {"train": 1.0}, spans)
+    _add(tmp_path / "span-3" / "annotations.json")
+    assert fingerprint(pattern, "coco", {"train": 1.0}, spans) == before
+    assert fingerprint(pattern, "coco", {"train": 1.0}, Spans(train=("2",), evaluate=("2",))) != before
+    _add(tmp_path / "span-1" / "images" / "2.jpg")
+    assert fingerprint(pattern, "coco", {"train": 1.0}, spans) != before

@@ -4,6 +4,7 @@ import pytest
 
 from components.example_gen.ingestion import gather, read_dataset
 from components.example_gen.records import Rejection
+from components.example_gen.spans import Spans
 from components.example_gen.tally import Tally
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import DataError
@@ -77,3 +78,36 @@ def test_reports_add_up_and_a_split_in_quarantine_is_an_error(tmp_path):
     assert rejected == {"train": [Rejection("2.jpg", "2", "empty_image", "")]}
     with pytest.raises(DataError, match="all in quarantine"):
         gather(dataset, [{**report, "tally": Tally().state()}])
+
+
+def test_spans_are_read_into_the_splits_of_their_windows(tmp_path):
+    for span in (1, 2, 3):
+        Coco(tmp_path / f"span-{span}", images=20).write()
+    spans = Spans(train=("2", "3"), evaluate=("3",))
+    dataset = read_dataset(str(tmp_path / "span-{SPAN}"), "coco", RATIOS, None, spans)
+    ids = _ids(dataset)
+    assert {i.split("/")[0] for i in ids["train"]} == {"2", "3"}
+    assert {i.split("/")[0] for i in ids["eval"]} == {"3"}
+    # The same image in two spans, as a growing data set has it, is never in two splits.
+    numbers = {name: {i.split("/")[1] for i in split} for name, split in ids.items()}
+    assert not numbers["train"] & numbers["eval"]
+    assert all(f"span-{image.source_id[0]}/" in image.path for image in dataset.splits["train"])
+
+
+def test_given_splits_may_name_spans_and_a_fixed_set_beside_them(tmp_path):
+    for span in (1, 2):
+        Coco(tmp_path, images=span + 1).write(f"train-{span}.json")
+    Coco(tmp_path, images=4, first_id=7).write("eval.json")
+    splits = {"train": "train-{SPAN}.json", "eval": "eval.json"}
+    spans = Spans(train=("1", "2"), evaluate=("2",))
+    ids = _ids(read_dataset(str(tmp_path), "coco", splits, None, spans))
+    assert sorted(ids["train"]) == ["1/1", "1/2", "2/1", "2/2", "2/3"]
+    assert len(ids["eval"]) == 4 and not any("/" in i for i in ids["eval"])
+
+
+def test_a_bad_record_of_a_span_is_named_with_it(tmp_path):
+    write_voc(tmp_path / "span-04", "abcdefghijkl", b="no xml")
+    spans = Spans(train=("4",), evaluate=("4",))
+    dataset = read_dataset(str(tmp_path / "span-{SPAN:2}"), "voc", RATIOS, None, spans)
+    [rejected] = [r for split in dataset.rejected.values() for r in split]
+    assert rejected.record == "4/b"

@@ -156,3 +156,14 @@ def test_a_parameter_that_cannot_be_used_is_refused_by_name(tmp_path, data, fiel
         _run(tmp_path, data, **fields)
     assert caught.value.where == next(iter(fields))
     assert not (tmp_path / "examples").exists()
+
+
+def test_the_card_names_the_spans_and_a_plain_data_set_has_none(tmp_path, data):
+    for span in (1, 2):
+        Coco(tmp_path / "weekly" / str(span), images=9).write()
+    fields = {"splits": '{"train": 0.6, "eval": 0.4}', "spans": '{"train": ["1", "2"], "evaluate": ["2"]}'}
+    _, card = _run(tmp_path, str(tmp_path / "weekly" / "{SPAN}"), **fields)
+    assert card["spans"] == {"eval": ["2"], "train": ["1", "2"]}
+    _, newest = _run(tmp_path, str(tmp_path / "weekly" / "{SPAN}"), splits=fields["splits"])
+    assert newest["spans"] == {"eval": ["2"], "train": ["2"]}
+    assert "spans" not in _run(tmp_path, data)[1]

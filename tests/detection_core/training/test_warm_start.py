@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tf_keras
 
+from detection_core import detector_layout, files
+from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.errors import ModelError
-from detection_core.training.warm_start import copy_matching_weights
+from detection_core.training.warm_start import check_same_classes, copy_matching_weights
 
 
 def network(classes: int, prefix: str = "") -> tf_keras.Model:
@@ -31,3 +34,19 @@ def test_what_fits_is_copied_and_the_rest_named(caplog: pytest.LogCaptureFixture
 def test_a_network_of_another_family_is_refused() -> None:
     with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
         copy_matching_weights(network(2, "other_"), network(2), where="there")
+
+
+def test_a_deployed_detector_of_other_classes_is_refused_naming_them(tmp_path: Path) -> None:
+    deployed, labels = tmp_path / "deployed", tmp_path / "label_map.pbtxt"
+    files.write_text(str(deployed / "saved_model.pb"), "graph")
+    own = detector_layout.extra_file(str(deployed), detector_layout.LABEL_MAP)
+    files.write_text(own, format_label_map(label_map_from_names(["cat", "dog"])))
+    files.write_text(str(labels), format_label_map(label_map_from_names(["cat", "dog"])))
+    check_same_classes(str(deployed), str(labels))
+    for names, message in (
+        (["dog", "cat"], "class 1: cat deployed, dog in the data; class 2: dog deployed, cat"),
+        (["cat", "dog", "owl"], "class 3: none deployed, owl in the data"),
+    ):
+        files.write_text(str(labels), format_label_map(label_map_from_names(names)))
+        with pytest.raises(ModelError, match=message):
+            check_same_classes(str(deployed), str(labels))

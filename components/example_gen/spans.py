@@ -1,0 +1,254 @@
+"""Data that come in spans: which of them a run reads.
+
+A path may hold `{SPAN}` (a number; `{SPAN:3}` with leading zeros, three digits wide) or `{YYYY}`, `{MM}` and
+`{DD}` (a date), as the input patterns of TFX's ExampleGen do. A span is what such a pattern finds. Spans are
+resolved once, when a run begins, and named to ExampleGen: a span that arrives while the run is under way
+belongs to the next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from components.example_gen.splits import is_by_ratio, parse_splits
+from detection_core import files
+from detection_core.errors import ConfigError, DataError
+
+LATEST = "latest"
+TRAIN = "train"
+
+_TOKEN = re.compile(r"\{(?:(SPAN)(?::(\d+))?|(YYYY)|(MM)|(DD)|(VERSION[^}]*))\}")
+_DATE = {"YYYY": 4, "MM": 2, "DD": 2}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanQuery:
+    """Which spans are wanted.
+
+    Attributes:
+        span: `latest`, a number or a date (YYYY-MM-DD): the newest span to read.
+        window: how many spans, up to that one, to train on; those that there are, where there are fewer.
+        eval_window: how many of them the other splits are taken from.
+        ready_file: name of a file that marks a span's folder as complete; empty: every span is.
+    """
+
+    span: str = LATEST
+    window: int = 1
+    eval_window: int = 1
+    ready_file: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spans:
+    """Which spans are read; all empty for data without spans.
+
+    Attributes:
+        train: numbers or dates, as text, oldest first, that the split `train` is made of.
+        evaluate: likewise for every other split.
+    """
+
+    train: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] = ()
+
+    def of(self, split: str) -> tuple[str, ...]:
+        """Return the spans of a split."""
+        return self.train if split == TRAIN else self.evaluate
+
+    def all(self) -> tuple[str, ...]:
+        """Return every span that is read, oldest first: one window is always the end of the other."""
+        return max(self.train, self.evaluate, key=len)
+
+    def to_text(self) -> str:
+        """Return the spans as JSON, or "" where there are none."""
+        return json.dumps(dataclasses.asdict(self)) if self.all() else ""
+
+    @classmethod
+    def from_text(cls, text: str) -> Spans:
+        """Read what `to_text` gave.
+
+        Raises:
+            ConfigError: when it is something else.
+        """
+        if not text:
+            return cls()
+        try:
+            return cls(**{name: tuple(map(str, labels)) for name, labels in json.loads(text).items()})
+        except (ValueError, TypeError, AttributeError) as e:
+            expected = Spans(train=("1", "2"), evaluate=("2",)).to_text()
+            raise ConfigError(f"expected text like {expected}, found {text!r} ({e})", where="spans") from e
+
+
+NO_SPANS = Spans()
+
+
+def has_pattern(path: str) -> bool:
+    """Tell whether a path holds a span pattern."""
+    return bool(_TOKEN.search(path))
+
+
+def before_pattern(path: str) -> str:
+    """Return the folder that a path with a pattern begins with, the path itself where it has none."""
+    match = _TOKEN.search(path)
+    return (path[: match.start()].rpartition("/")[0] or "/") if match else path
+
+
+def fill(text: str, span: str) -> str:
+    """Put a span's number or date in place of a pattern."""
+
+    def value(match: re.Match[str]) -> str:
+        number, width, year, month, _, _ = match.groups()
+        if number:
+            return span.zfill(int(width or 0))
+        return span[:4] if year else span[5:7] if month else span[8:]
+
+    return _TOKEN.sub(value, text)
+
+
+def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[str, str, Any]]:
+    """List what a split is read from.
+
+    Args:
+        data_path: folder of the data set, perhaps with a pattern.
+        location: of the split, likewise; None for one that is dealt by ratio.
+        spans: of the split.
+
+    Returns:
+        (span, folder, location) each, patterns filled in; span is "" for what is the same in every span.
+    """
+    if not any(has_pattern(text) for text in (data_path, *_texts(location))):
+        return [("", data_path, location)]
+    return [(span, fill(data_path, span), _fill_location(location, span)) for span in spans]
+
+
+def resolve_spans(data_path: str, splits: str | Mapping[str, Any], query: SpanQuery) -> Spans:
+    """Find the spans that a run is to read.
+
+    Args:
+        data_path: as ExampleGen gets it.
+        splits: likewise.
+        query: which spans are wanted.
+
+    Raises:
+        ConfigError: for a pattern that cannot be used.
+        DataError: when the wanted span is not there, or not complete.
+    """
+    patterns = _patterns(data_path, splits)
+    if not patterns:
+        return Spans()
+    found = _complete_spans(patterns, query.ready_file)
+    wanted = found[-1] if query.span == LATEST and found else query.span.lstrip("0") or "0"
+    if wanted not in found:
+        marked = f" with a file {query.ready_file}" if query.ready_file else ""
+        raise DataError(
+            f"expected the span {query.span}{marked}, found {', '.join(found[-8:]) or 'none'}; check "
+            "data.path, data.span and data.span_ready_file ({SPAN} finds numbers without leading zeros, "
+            "{SPAN:3} numbers of three digits)",
+            where=min(patterns),
+        )
+    until = found[: found.index(wanted) + 1]
+    return Spans(train=tuple(until[-query.window :]), evaluate=tuple(until[-query.eval_window :]))
+
+
+def _patterns(data_path: str, splits: str | Mapping[str, Any]) -> set[str]:
+    """Return every path that holds a pattern, cut off after the part with the last one."""
+    wanted = parse_splits(splits)
+    locations: Iterable[Any] = [None] if is_by_ratio(wanted) else wanted.values()
+    paths = {files.join(data_path, text) for location in locations for text in ("", *_texts(location))}
+    found = set()
+    for path in filter(has_pattern, paths):
+        parts = path.rstrip("/").split("/")
+        last = max(i for i, part in enumerate(parts) if has_pattern(part))
+        found.add("/".join(parts[: last + 1]))
+    return found
+
+
+def _texts(location: Any) -> list[str]:
+    if isinstance(location, Mapping):
+        return [str(value) for value in location.values()]
+    return [location] if isinstance(location, str) else []
+
+
+def _fill_location(location: Any, span: str) -> Any:
+    if isinstance(location, Mapping):
+        return {key: fill(str(value), span) for key, value in location.items()}
+    return fill(location, span) if isinstance(location, str) else location
+
+
+def _complete_spans(patterns: set[str], ready_file: str) -> list[str]:
+    """Return the spans that every pattern finds, and that are marked as complete, oldest first."""
+    places = [_find(pattern) for pattern in patterns]
+    common = set.intersection(*(set(found) for found in places))
+    if ready_file:
+        common = {span for span in common if all(_is_ready(found[span], ready_file) for found in places)}
+    # Numbers by value; dates sort as text.
+    return sorted(common, key=lambda span: (int(span), "") if span.isdigit() else (0, span))
+
+
+def _is_ready(place: str, ready_file: str) -> bool:
+    if not files.is_dir(place):
+        raise ConfigError(
+            "expected the span pattern in the name of a folder, which can hold a marker file, found it in a "
+            "file's name; leave data.span_ready_file out or give each span a folder",
+            where=place,
+        )
+    return files.exists(files.join(place, ready_file))
+
+
+def _find(pattern: str) -> dict[str, str]:
+    """Return span to path, for what is there."""
+    names = {name for match in _TOKEN.finditer(pattern) for name in match.group(1, 3, 4, 5, 6) if name}
+    if names not in ({"SPAN"}, set(_DATE)):
+        raise ConfigError(
+            f"expected {{SPAN}}, or {{YYYY}}, {{MM}} and {{DD}} together, found {sorted(names)}",
+            where=pattern,
+        )
+    found: list[tuple[dict[str, str], str]] = [({}, "")]
+    for number, part in enumerate(pattern.split("/")):
+        if not has_pattern(part):
+            found = [(values, part if not number else f"{path}/{part}") for values, path in found]
+            continue
+        expression = re.compile(_expression(part))
+        found = [
+            ({**values, **match.groupdict()}, f"{path}/{match[0]}" if number else match[0])
+            for values, path in found
+            for match in map(expression.fullmatch, _names(path if number else "."))
+            if match and all(values.get(name, text) == text for name, text in match.groupdict().items())
+        ]
+    return {span: path for values, path in found if (span := _span(values))}
+
+
+def _names(folder: str) -> list[str]:
+    folder = folder or "/"
+    return files.list_dir(folder) if files.is_dir(folder) else []
+
+
+def _expression(part: str) -> str:
+    """Return the regular expression of a part of a path; a pattern that occurs again must match the same."""
+    text, at, seen = "", 0, set()
+    for match in _TOKEN.finditer(part):
+        text += re.escape(part[at : match.start()])
+        name = next(n for n in match.group(1, 3, 4, 5) if n)
+        if name in seen:
+            text += f"(?P={name})"
+        elif name in _DATE:
+            text += rf"(?P<{name}>\d{{{_DATE[name]}}})"
+        else:
+            text += rf"(?P<SPAN>\d{{{match[2]}}})" if match[2] else "(?P<SPAN>0|[1-9][0-9]*)"
+        seen.add(name)
+        at = match.end()
+    return text + re.escape(part[at:])
+
+
+def _span(values: Mapping[str, str]) -> str:
+    """Return the number or date as it is shown, "" for what is no date."""
+    if "SPAN" in values:
+        return str(int(values["SPAN"]))
+    try:
+        return datetime.date(*(int(values[name]) for name in _DATE)).isoformat()
+    except ValueError:
+        return ""
