@@ -1,0 +1,200 @@
+"""A compiled pipeline file: its name, its steps, its parameters, and the values given for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from detection_core.errors import ConfigError
+from pipeline.cluster.errors import OLDEST_SERVER
+
+SCHEMA_VERSION = "2.1.0"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of a pipeline.
+
+    Attributes:
+        name: as the pipeline declares it.
+        type: `STRING`, `NUMBER_INTEGER`, `NUMBER_DOUBLE`, `BOOLEAN`, `LIST` or `STRUCT`.
+        required: True where it has no default and is not optional.
+    """
+
+    name: str
+    type: str
+    required: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Package:
+    """A compiled pipeline.
+
+    Attributes:
+        path: the file.
+        name: of the pipeline.
+        digest: fingerprint of what the file says; comments and layout do not count.
+        steps: names of the tasks.
+        parameters: name to parameter.
+    """
+
+    path: str
+    name: str
+    digest: str
+    steps: tuple[str, ...]
+    parameters: Mapping[str, Parameter]
+
+
+def read_package(path: str) -> Package:
+    """Read a compiled pipeline file.
+
+    Raises:
+        ConfigError: when it is not one, or one that no server takes.
+    """
+    try:
+        documents = [d for d in yaml.safe_load_all(Path(path).read_text(encoding="utf-8")) if d]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
+        found = " ".join(str(e).split())
+        raise ConfigError(f"cannot read the pipeline file ({found}); check the path", where=path) from e
+    specs = [d for d in documents if isinstance(d, dict) and "pipelineInfo" in d]
+    if len(specs) != 1:
+        raise ConfigError(
+            "expected a compiled pipeline with one pipelineInfo, found none; make one with `detflow compile`",
+            where=path,
+        )
+    spec = specs[0]
+    version = spec.get("schemaVersion")
+    if version != SCHEMA_VERSION:
+        raise ConfigError(
+            f"expected schemaVersion {SCHEMA_VERSION}, found {version}; compile it with kfp {OLDEST_SERVER} "
+            "or newer",
+            where=path,
+        )
+    return Package(
+        path=path,
+        name=str(spec["pipelineInfo"].get("name", "")),
+        digest=hashlib.sha256(json.dumps(documents, sort_keys=True, default=str).encode()).hexdigest()[:16],
+        steps=step_names(spec),
+        parameters=spec_parameters(spec),
+    )
+
+
+def step_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a pipeline's tasks; `spec` is as in the file, or as the server gives it back."""
+    return tuple(_root(spec).get("dag", {}).get("tasks", {}))
+
+
+def spec_parameters(spec: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return the parameters that a pipeline declares; `spec` as in `step_names`."""
+    declared = _root(spec).get("inputDefinitions", {}).get("parameters", {})
+    return {
+        name: Parameter(
+            name=name,
+            type=str(entry.get("parameterType", "")),
+            required="defaultValue" not in entry and not entry.get("isOptional", False),
+        )
+        for name, entry in declared.items()
+    }
+
+
+def _root(spec: Mapping[str, Any]) -> dict[str, Any]:
+    # With a second document for Kubernetes the server wraps both.
+    found: dict[str, Any] = spec.get("pipeline_spec", spec).get("root", {})
+    return found
+
+
+def parse_parameters(parameters: Mapping[str, Parameter], texts: Sequence[str]) -> dict[str, Any]:
+    """Return `NAME=VALUE` texts as typed values.
+
+    Raises:
+        ConfigError: for an unknown name, with the nearest one, or a value of another type.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise ConfigError(f"expected NAME=VALUE, found {text!r}", where="--param")
+        parameter = _find(parameters, name.strip(), "--param")
+        values[parameter.name] = _parse(parameter, value)
+    return values
+
+
+def check_parameters(
+    parameters: Mapping[str, Parameter], values: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """Check names and types of values, and that no required one is missing.
+
+    Raises:
+        ConfigError: naming the parameter.
+    """
+    for name, value in values.items():
+        parameter = _find(parameters, name, where)
+        expected = _TYPES.get(parameter.type)
+        if expected and not _fits(value, expected):
+            raise ConfigError(
+                f"{name}: expected {_WORDS[parameter.type]}, found {value!r}; correct the value", where=where
+            )
+    missing = [p.name for p in parameters.values() if p.required and p.name not in values]
+    if missing:
+        raise ConfigError(
+            f"no value for {', '.join(missing)}, which the pipeline has no default for; give "
+            f"--param {missing[0]}=VALUE",
+            where=where,
+        )
+    return dict(values)
+
+
+def _find(parameters: Mapping[str, Parameter], name: str, where: str) -> Parameter:
+    if name in parameters:
+        return parameters[name]
+    near = difflib.get_close_matches(name, parameters, n=1)
+    known = f"the pipeline has {', '.join(parameters)}" if parameters else "the pipeline has none"
+    hint = f"did you mean {near[0]}?" if near else known
+    raise ConfigError(f"no parameter {name}; {hint}", where=where)
+
+
+def _parse(parameter: Parameter, text: str) -> Any:
+    if parameter.type == "STRING":
+        return text
+    try:
+        value = json.loads(text.strip())
+    except ValueError:
+        value = None
+    if value is None or not _fits(value, _TYPES.get(parameter.type, (object,))):
+        raise ConfigError(
+            f"expected {_WORDS.get(parameter.type, 'JSON')}, found {text!r}; correct the value",
+            where=f"--param {parameter.name}",
+        )
+    return value
+
+
+def _fits(value: Any, expected: tuple[type, ...]) -> bool:
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, expected) and (bool in expected or not isinstance(value, bool))
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "STRING": (str,),
+    "NUMBER_INTEGER": (int,),
+    "NUMBER_DOUBLE": (int, float),
+    "BOOLEAN": (bool,),
+    "LIST": (list,),
+    "STRUCT": (dict,),
+}
+_WORDS: Mapping[str, str] = {
+    "STRING": "a text",
+    "NUMBER_INTEGER": "a whole number",
+    "NUMBER_DOUBLE": "a number",
+    "BOOLEAN": "true or false",
+    "LIST": "a list, as JSON",
+    "STRUCT": "a map, as JSON",
+}
