@@ -5,6 +5,7 @@ from component_specs.evaluator import EvaluatorJob
 from component_specs.example_gen import ExampleGenJob
 from component_specs.pusher import PusherJob
 from component_specs.quantization_rewriter import QuantizationRewriterJob
+from component_specs.run_checker import RunCheckerJob
 from component_specs.tflite_exporter import TFLiteExporterJob
 from component_specs.trainer import TrainerJob
 
@@ -15,12 +16,14 @@ __all__ = [
     "ExampleGenJob",
     "PusherJob",
     "QuantizationRewriterJob",
+    "RunCheckerJob",
     "TFLiteExporterJob",
     "TrainerJob",
 ]
 
 # Component name, which is also its folder in `components/`, to its contract.
 JOBS: dict[str, type] = {
+    "run_checker": RunCheckerJob,
     "example_gen": ExampleGenJob,
     "baseline_resolver": BaselineResolverJob,
     "trainer": TrainerJob,

@@ -6,6 +6,8 @@ import dataclasses
 import os
 from typing import Any
 
+from pipeline.kubeflow_settings import KubeflowSettings
+
 DEPLOYED = "deployed"
 """What `train.warm_start` says to start from the model at the push destination."""
 
@@ -83,7 +85,7 @@ class EvaluateSettings:
             model.
         quantized_thresholds: the same for the quantized detector; `min_change` is against the
             float one.
-        pictures: how many side-by-side pictures to draw.
+        pictures: how many side-by-side pictures to draw; -1: as many as eval_config.num_visualizations says.
     """
 
     split: str = "eval"
@@ -93,7 +95,7 @@ class EvaluateSettings:
     quantized_thresholds: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"DetectionBoxes_Precision/mAP@.50IOU": {"min_change": -0.02}}
     )
-    pictures: int = 12
+    pictures: int = -1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -174,6 +176,7 @@ class PipelineSettings:
     export: ExportSettings = ExportSettings()
     push: PushSettings = PushSettings()
     beam: BeamSettings = BeamSettings()
+    kubeflow: KubeflowSettings = dataclasses.field(default_factory=KubeflowSettings)
 
     @property
     def push_destination(self) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from detection_core.errors import ConfigError
+from pipeline.kubeflow_settings import TaskSettings, find_fault, find_general_fault
 from pipeline.settings import DEPLOYED, PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` lands in `model.overrides`.
@@ -240,6 +241,21 @@ def _check_values(settings: PipelineSettings, where: str) -> None:
             for part in key.split("."):
                 value = getattr(value, part)
             raise ConfigError(f"{key}: {expected}, found {value!r}", where=where)
+    _check_kubeflow(settings, where)
+
+
+def _check_kubeflow(settings: PipelineSettings, where: str) -> None:
+    kubeflow = settings.kubeflow
+    fault = find_general_fault(kubeflow)
+    tasks = {"defaults": kubeflow.defaults}
+    for step, changes in kubeflow.steps.items() if not fault else ():
+        key = f"kubeflow.steps.{step}"
+        if not isinstance(changes, dict):
+            raise ConfigError(f"{key}: expected a mapping, found {changes!r}", where=where)
+        tasks[f"steps.{step}"] = _build(TaskSettings, kubeflow.task(step), where, f"{key}.")
+    faults = [fault, *(f"{key}.{found}" for key, task in tasks.items() if (found := find_fault(task)))]
+    for found in filter(None, faults):
+        raise ConfigError(f"kubeflow.{found}", where=where)
 
 
 def _check_files(settings: PipelineSettings, where: str) -> None:

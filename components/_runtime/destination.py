@@ -36,7 +36,7 @@ class Version:
         run_key: fingerprint of everything the run was asked to do.
         fingerprint: hash of the published weights and files.
         baseline_version: the version it was compared with; "" for none.
-        push_token: see `pipeline.checks`.
+        push_token: see `components.run_checker.run`.
         metrics: what the Evaluator measured.
     """
 

@@ -27,8 +27,8 @@ def test_every_job_is_frozen_and_documents_each_field(component):
         assert f"    {field.name}: " in described, f"{job.__name__}.{field.name} is not documented"
 
 
-@pytest.mark.parametrize("component", JOBS)
-def test_every_job_has_an_output_and_a_code_version(component):
+@pytest.mark.parametrize("component", [name for name in JOBS if name != "run_checker"])
+def test_every_job_that_makes_something_has_a_code_version(component):
     fields = job_fields(JOBS[component])
     assert fields.outputs
     assert fields.defaults["code_version"] == ""

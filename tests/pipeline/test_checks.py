@@ -7,7 +7,8 @@ import pytest
 
 from components._runtime.destination import PushDestination, Version
 from detection_core import files
-from pipeline.checks import CHECKS, code_version, run_checks
+from components.run_checker.run import code_version
+from pipeline.checks import CHECKS, run_checks
 from pipeline.settings_file import load_settings
 
 

@@ -1,0 +1,43 @@
+"""Contract of RunChecker."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunCheckerJob:
+    """Find out when a run begins what decides which of its steps the cache can answer.
+
+    It has no artifact: what it finds are output parameters, which the other steps take as parameters.
+
+    Attributes:
+        data_path: folder of the data set; this and the next three as ExampleGen gets them.
+        data_format: `coco` or `voc`.
+        splits: JSON object, split name to ratio or to where its annotations are.
+        label_map: path of a label map; empty: made from the annotations.
+        span: `latest`, a number or a date: the newest span to read, where the paths hold a span pattern; see
+            `components.example_gen.spans`.
+        window: how many spans, up to that one, to train on.
+        eval_window: how many of them the other splits are taken from.
+        span_ready_file: name of a file that marks a span's folder as complete; empty: every span is.
+        push_destination: where Pusher publishes.
+        request: fingerprint of everything else that the run is asked to do, such as its settings.
+        thresholds: as Evaluator gets them; part of what the run is asked to do, and so are the next two.
+        train_steps: as Trainer gets it.
+        learning_rate: as Trainer gets it.
+    """
+
+    data_path: str
+    push_destination: str
+    data_format: str = "coco"
+    splits: str = '{"train": 0.8, "eval": 0.1, "test": 0.1}'
+    label_map: str = ""
+    span: str = "latest"
+    window: int = 1
+    eval_window: int = 1
+    span_ready_file: str = ""
+    request: str = ""
+    thresholds: str = "{}"
+    train_steps: int = 0
+    learning_rate: float = 0.0

@@ -1,0 +1,1 @@
+"""What a run finds out before it begins."""

@@ -1,0 +1,95 @@
+"""RunChecker: what a run finds out before it begins; values that decide which steps the cache can answer.
+
+Every check is cheap, reads and never writes. The run on one machine calls `run` before it renders the
+pipeline; on a cluster it is the first step, and the only one that is never cached.
+
+`baseline_version` and `push_token` make a repeated run a repetition. The model that the first run published
+must not become the baseline of its own repetition, and a publication that is still in place need not be made
+again: both values are then those that the first run used, as the published version's record has them. Once
+the publication is gone (rolled back, deleted) the token is new, and Pusher runs again. As other steps take
+these values as parameters, BaselineResolver and Pusher may be cached: their keys change when they must.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import uuid
+from pathlib import Path
+
+from component_specs import RunCheckerJob
+from components._runtime.destination import PushDestination
+from components.example_gen.fingerprint import fingerprint
+from components.example_gen.spans import SpanQuery, Spans, resolve_spans
+from detection_core import files
+
+
+def run(job: RunCheckerJob) -> dict[str, str]:
+    """Return what `component_specs.kfp_outputs` lists for this component.
+
+    Raises:
+        ConfigError: for a span pattern or splits that cannot be used.
+        DataError: when the data set cannot be listed, or the wanted span is not there.
+        ContractError: when the push destination's records are broken.
+    """
+    spans = _spans(job)
+    data, code = _data_fingerprint(job, spans), code_version()
+    key = _run_key(job, data, code)
+    baseline, token = _baseline_and_token(PushDestination(job.push_destination), key)
+    return {
+        "data_fingerprint": data,
+        "data_spans": spans.to_text(),
+        "code_version": code,
+        "run_key": key,
+        "baseline_version": baseline,
+        "push_token": token,
+    }
+
+
+def _spans(job: RunCheckerJob) -> Spans:
+    query = SpanQuery(
+        span=job.span, window=job.window, eval_window=job.eval_window, ready_file=job.span_ready_file
+    )
+    return resolve_spans(job.data_path, job.splits, query)
+
+
+def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
+    data = fingerprint(job.data_path, job.data_format, job.splits, spans)
+    if job.label_map:
+        data += hashlib.sha256(files.read_bytes(job.label_map)).hexdigest()[:8]
+    return data
+
+
+def code_version() -> str:
+    """Return a fingerprint of the source of everything that a step can execute."""
+    import component_specs
+    import components
+    import detection_core
+
+    digest = hashlib.sha256()
+    for package in (component_specs, components, detection_core):
+        root = Path(package.__path__[0])
+        for path in sorted(root.rglob("*.py")):
+            digest.update(str(path.relative_to(root)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _run_key(job: RunCheckerJob, data_fingerprint: str, code: str) -> str:
+    """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code."""
+    asked = dataclasses.asdict(job)
+    # It says where the run's model goes, not what it is; versions are looked up at their destination anyway.
+    del asked["push_destination"]
+    text = json.dumps([asked, data_fingerprint, code], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _baseline_and_token(destination: PushDestination, key: str) -> tuple[str, str]:
+    published, current = destination.find(key), destination.current()
+    if not published:
+        return (str(current.number) if current else ""), uuid.uuid4().hex
+    baseline = published.baseline_version
+    if baseline and not files.is_dir(destination.saved_model_dir(int(baseline))):
+        baseline = ""
+    return baseline, published.push_token
