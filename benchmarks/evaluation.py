@@ -38,6 +38,8 @@ def make_images(count: int, seed: int = 0) -> list[EvaluatedImage]:
             is_crowd=rng.random(7) < 0.01,
             area=np.zeros(7, np.float32),
             difficult=np.zeros(7, bool),
+            group_of=np.zeros(7, bool),
+            labelled=np.zeros(0, np.int32),
         )
         order = np.argsort(-(scores := rng.random(100).astype(np.float32)))
         found = ImageDetections(

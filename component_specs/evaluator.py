@@ -19,7 +19,7 @@ class EvaluatorJob:
         split: split to measure on.
         thresholds: JSON object, metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is
             against the baseline and holds where there is one.
-        pictures: how many side-by-side pictures to draw.
+        pictures: how many side-by-side pictures to draw; -1: as many as eval_config.num_visualizations says.
         code_version: fingerprint of the code; only there to key the cache.
         evaluation: folder to fill: metrics.json, curves.json, pictures/.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
@@ -32,5 +32,5 @@ class EvaluatorJob:
     baseline: Annotated[str, Input(MODEL, optional=True)] = ""
     split: str = "eval"
     thresholds: str = "{}"
-    pictures: int = 12
+    pictures: int = -1
     code_version: str = ""

@@ -164,6 +164,8 @@ class ImageTruth:
         is_crowd: bool [G].
         area: float32 [G], pixels of the original image; 0 where unknown (then the box's own area counts).
         difficult: bool [G], Pascal VOC's flag.
+        group_of: bool [G], Open Images' flag: one box around several objects.
+        labelled: int32 [L], classes in [0, C) of the image's own labels: present, or known to be absent.
     """
 
     source_id: str
@@ -174,3 +176,5 @@ class ImageTruth:
     is_crowd: np.ndarray
     area: np.ndarray
     difficult: np.ndarray
+    group_of: np.ndarray
+    labelled: np.ndarray

@@ -8,7 +8,8 @@ from typing import Any
 from component_specs import EvaluatorJob
 from components._runtime.blessing import write_blessing
 from detection_core.errors import ConfigError
-from detection_core.tasks.evaluate import EvaluateOptions, evaluate_examples
+from detection_core.tasks.evaluate import evaluate_examples
+from detection_core.tasks.evaluate_options import EvaluateOptions
 
 
 def run(job: EvaluatorJob) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from detection_core.config.check_evaluation import check_evaluation
 from detection_core.config.check_inputs import check_inputs
 from detection_core.config.check_model import check_model
 from detection_core.config.check_ranges import check_ranges
-from detection_core.config.check_training import check_evaluation, check_graph_rewriter, check_training
+from detection_core.config.check_training import check_graph_rewriter, check_training
 from detection_core.config.problems import Problem
 from detection_core.config.support.fields import find_refused, warn_without_effect
 from detection_core.config.text_proto import line_of

@@ -1,4 +1,4 @@
-"""Contradictions inside train_config, eval_config and graph_rewriter."""
+"""Contradictions inside train_config and graph_rewriter."""
 
 from __future__ import annotations
 
@@ -12,23 +12,6 @@ from detection_core.protos.train_pb2 import TrainConfig
 
 CHECKPOINT_TYPES = ("classification", "detection", "fine_tune", "full")
 QUANTIZED_BITS = 8  # of weights and of activations
-
-# Names that the Object Detection API knows; an evaluation warns of those that it does not measure.
-METRICS_SETS = (
-    "coco_detection_metrics",
-    "coco_keypoint_metrics",
-    "coco_mask_metrics",
-    "coco_panoptic_metrics",
-    "lvis_mask_metrics",
-    "oid_V2_detection_metrics",
-    "oid_challenge_detection_metrics",
-    "oid_challenge_segmentation_metrics",
-    "pascal_voc_detection_metrics",
-    "pascal_voc_instance_segmentation_metrics",
-    "precision_at_recall_detection_metrics",
-    "weighted_pascal_voc_detection_metrics",
-    "weighted_pascal_voc_instance_segmentation_metrics",
-)
 
 
 def check_training(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
@@ -44,16 +27,6 @@ def check_training(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
             path = f"train_config.data_augmentation_options[{i}]"
             yield Problem(path=path, message="expected one augmentation, found none; name one or remove this")
     yield from _optimizer(train.optimizer, "train_config.optimizer")
-
-
-def check_evaluation(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find names of metrics that do not exist."""
-    for i, name in enumerate(config.eval_config.metrics_set):
-        if name not in METRICS_SETS:
-            near = near_names(name, METRICS_SETS)
-            hint = f"did you mean {near[0]}?" if near else "use coco_detection_metrics"
-            message = f"expected a set of metrics, found {name!r}; {hint}"
-            yield Problem(path=f"eval_config.metrics_set[{i}]", message=message)
 
 
 def check_graph_rewriter(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

@@ -59,10 +59,14 @@ class DecodedExample(NamedTuple):
     Attributes:
         sample: image and objects.
         difficult: bool [G], Pascal VOC's flag.
+        group_of: bool [G], Open Images' flag.
+        labelled: int32 [L], classes in [0, C) of the image's own labels.
     """
 
     sample: Sample
     difficult: tf.Tensor
+    group_of: tf.Tensor
+    labelled: tf.Tensor
 
 
 def class_text_table(items: Iterable[NamedClass]) -> tf.lookup.StaticHashTable:
@@ -94,6 +98,9 @@ def _features(options: DecodeOptions) -> dict[str, Any]:
         "image/object/area": _list_of(tf.float32),
         "image/object/is_crowd": _list_of(tf.int64),
         "image/object/difficult": _list_of(tf.int64),
+        "image/object/group_of": _list_of(tf.int64),
+        "image/class/label": _list_of(tf.int64),
+        "image/class/text": _list_of(tf.string),
         "image/object/class/confidence": _list_of(tf.float32),
     }
     for side in ("ymin", "xmin", "ymax", "xmax"):
@@ -115,9 +122,11 @@ def _filled(values: tf.Tensor, count: tf.Tensor, default: float) -> tf.Tensor:
     return tf.cond(tf.size(values) > 0, lambda: values, lambda: missing)
 
 
-def _class_ids(fields: dict[str, tf.Tensor], table: tf.lookup.StaticHashTable | None) -> tf.Tensor:
+def _class_ids(
+    fields: dict[str, tf.Tensor], table: tf.lookup.StaticHashTable | None, prefix: str = "image/object/class"
+) -> tf.Tensor:
     """Return int64 [G]; text goes before the id where a label map is given, as the numbers may be stale."""
-    labels, texts = fields["image/object/class/label"], fields["image/object/class/text"]
+    labels, texts = fields[f"{prefix}/label"], fields[f"{prefix}/text"]
     if table is None:
         return labels
     return tf.cond(tf.size(texts) > 0, lambda: table.lookup(texts), lambda: labels)
@@ -220,8 +229,13 @@ def decode_example(
         confidences=_filled(fields["image/object/class/confidence"], count, 1.0),
         **optional,
     )
-    difficult = tf.cast(_filled(fields["image/object/difficult"], count, 0), tf.bool)
-    return DecodedExample(Sample(image, truth, fields["image/source_id"]), difficult)
+    labelled = tf.cast(_class_ids(fields, table, "image/class") - 1, tf.int32)
+    return DecodedExample(
+        sample=Sample(image, truth, fields["image/source_id"]),
+        difficult=tf.cast(_filled(fields["image/object/difficult"], count, 0), tf.bool),
+        group_of=tf.cast(_filled(fields["image/object/group_of"], count, 0), tf.bool),
+        labelled=tf.boolean_mask(labelled, labelled >= 0),
+    )
 
 
 def drop_unusable_objects(decoded: DecodedExample) -> DecodedExample:
@@ -230,4 +244,8 @@ def drop_unusable_objects(decoded: DecodedExample) -> DecodedExample:
     known = truth.classes >= 0
     usable = known & tf.logical_not(tf.reduce_any(tf.math.is_nan(truth.boxes), axis=-1))
     sample = decoded.sample._replace(truth=keep_objects(truth, usable))
-    return DecodedExample(sample, tf.boolean_mask(decoded.difficult, usable))
+    return decoded._replace(
+        sample=sample,
+        difficult=tf.boolean_mask(decoded.difficult, usable),
+        group_of=tf.boolean_mask(decoded.group_of, usable),
+    )

@@ -112,11 +112,12 @@ class Reader:
             self.decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
         with naming_bad_records(self.paths, self.decode):
-            for sample, difficult in decoded.prefetch(2).as_numpy_iterator():
-                yield sample.image, _image_truth(sample, difficult)
+            for example in decoded.prefetch(2).as_numpy_iterator():
+                yield example.sample.image, _image_truth(example)
 
 
-def _image_truth(sample: Sample, difficult: np.ndarray) -> ImageTruth:
+def _image_truth(example: DecodedExample) -> ImageTruth:
+    sample = example.sample
     height, width = sample.image.shape[:2]
     return ImageTruth(
         source_id=sample.source_id.decode("utf-8", "replace"),
@@ -126,5 +127,7 @@ def _image_truth(sample: Sample, difficult: np.ndarray) -> ImageTruth:
         classes=sample.truth.classes,
         is_crowd=sample.truth.is_crowd,
         area=sample.truth.area,
-        difficult=difficult,
+        difficult=example.difficult,
+        group_of=example.group_of,
+        labelled=example.labelled,
     )

@@ -66,6 +66,11 @@ def category_metric(name: str) -> str:
     return f"DetectionBoxes_PerformanceByCategory/mAP/{name}"
 
 
+def group_metric(name: str) -> str:
+    """Return the name under which the mean mAP of a group of classes is reported."""
+    return f"DetectionBoxes_PerformanceBySuperCategory/{name}"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CocoResult:
     """Precision and recall over everything COCO varies: T IoUs, R recalls, K classes, A areas, M limits.
@@ -84,12 +89,20 @@ class CocoResult:
     scores: np.ndarray
     recall: np.ndarray
 
-    def metrics(self, *, per_category: bool = False, all_per_category: bool = False) -> dict[str, float]:
+    def metrics(
+        self,
+        *,
+        per_category: bool = False,
+        all_per_category: bool = False,
+        groups: Mapping[str, Sequence[str]] | None = None,
+    ) -> dict[str, float]:
         """Return the twelve numbers, -1 where there is nothing to measure.
 
         Args:
             per_category: add each class's mAP.
             all_per_category: add all twelve numbers of each class.
+            groups: add the mean mAP of each of these groups of classes, by their names; classes without an
+                object are left out.
         """
         everything = range(len(self.classes))
         found = {f"DetectionBoxes_{s.name}": self._summarise(s, everything) for s in _SUMMARIES}
@@ -100,6 +113,10 @@ class CocoResult:
                 for summary in _SUMMARIES:
                     key = f"DetectionBoxes_{summary.name.replace('/', ' ')} ByCategory/{name}"
                     found[key] = self._summarise(summary, [k])
+        for group, members in (groups or {}).items():
+            found[group_metric(group)] = self._summarise(
+                _SUMMARIES[0], [self.names.index(member) for member in members]
+            )
         return found
 
     def _summarise(self, summary: _Summary, classes: Sequence[int]) -> float:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 # Hues far apart in a row, so that neighbouring classes differ; from Okabe and Ito's colours for all kinds of
 # colour vision, then more of the same lightness. Further classes start again.
@@ -29,12 +29,29 @@ class LabelledBox:
         label: class in [0, C); chooses the colour.
         text: what to write at it; nothing where empty.
         dashed: draw the outline dashed, for what does not count.
+        colour: RGB; None: the class's own.
     """
 
     box: tuple[float, float, float, float]
     label: int
     text: str = ""
     dashed: bool = False
+    colour: tuple[int, int, int] | None = None
+
+    @property
+    def drawn_colour(self) -> tuple[int, int, int]:
+        """The colour that it is drawn in."""
+        return self.colour or class_colour(self.label)
+
+
+def named_colour(name: str) -> tuple[int, int, int]:
+    """Return the colour that CSS gives this name, or that `#rrggbb` says, RGB.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    red, green, blue = ImageColor.getrgb(name)[:3]
+    return red, green, blue
 
 
 def class_colour(label: int) -> tuple[int, int, int]:
@@ -85,7 +102,7 @@ def _outline(
 ) -> None:
     left, top, right, bottom = box
     corners = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
-    colour = class_colour(item.label)
+    colour = item.drawn_colour
     if item.dashed:
         _dashes(draw, corners, colour, thickness)
         return
@@ -123,7 +140,7 @@ def _label(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox, 
     x = min(max(0.0, item.box[1] * size[0]), max(0.0, size[0] - plate[0]))
     above = item.box[0] * size[1] - plate[1]
     y = above if above >= 0 else min(max(0.0, item.box[0] * size[1]), max(0.0, size[1] - plate[1]))
-    colour = class_colour(item.label)
+    colour = item.drawn_colour
     draw.rectangle((x, y, x + plate[0], y + plate[1]), fill=colour)
     draw.text((x + margin - left, y + margin - top), item.text, fill=readable_on(colour), font=font)
 

@@ -1,22 +1,16 @@
-"""Which metrics an evaluation gives: eval.proto's `metrics_set`, as far as it is measured here."""
+"""Which metrics an evaluation gives: eval.proto's `metrics_set`."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from detection_core.evaluation.coco_metrics import COCO_METRICS, CocoResult, category_metric
+from detection_core.errors import ConfigError
+from detection_core.evaluation.coco_metrics import COCO_METRICS, CocoResult, category_metric, group_metric
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.evaluation.voc_metrics import VocOptions, evaluate_voc
-
-_LOG = logging.getLogger(__name__)
+from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
 
 COCO_SET = "coco_detection_metrics"
-VOC_SETS = {
-    "pascal_voc_detection_metrics": VocOptions(),
-    "weighted_pascal_voc_detection_metrics": VocOptions(weighted=True),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,25 +18,59 @@ class MetricOptions:
     """What is reported beyond COCO's twelve numbers, which always are.
 
     Attributes:
-        sets: names as in eval.proto's `metrics_set`; one that is not measured here is warned of.
-        per_category: each class's own mAP too.
-        all_per_category: all twelve numbers of each class.
+        sets: names as in eval.proto's `metrics_set`: `COCO_SET` or one of `VOC_SETS`.
+        per_category: each class's own COCO mAP too.
+        all_per_category: all twelve COCO numbers of each class.
+        groups: name to classes whose mean COCO mAP is reported.
+        only_labelled: for COCO's numbers, leave out detections of classes that nobody looked for in an image.
+        recall_bounds: of `precision_at_recall_detection_metrics`.
     """
 
     sets: tuple[str, ...] = ()
     per_category: bool = False
     all_per_category: bool = False
+    groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    only_labelled: bool = False
+    recall_bounds: tuple[float, float] = WHOLE_CURVE
 
     def __post_init__(self) -> None:
+        known = (COCO_SET, *VOC_SETS)
         for name in self.sets:
-            if name != COCO_SET and name not in VOC_SETS:
-                known = ", ".join([COCO_SET, *VOC_SETS])
-                _LOG.warning("evaluate | metrics_set %r is not measured; known: %s", name, known)
+            if name not in known:
+                message = f"expected one of {', '.join(known)}, found {name!r}; remove it"
+                raise ConfigError(message, where="eval_config.metrics_set")
+
+
+VOC_SETS: Mapping[str, Callable[[MetricOptions], VocOptions]] = {
+    "pascal_voc_detection_metrics": lambda _: VocOptions(),
+    "weighted_pascal_voc_detection_metrics": lambda _: VocOptions(
+        prefix="WeightedPascalBoxes", weighted=True
+    ),
+    "precision_at_recall_detection_metrics": lambda options: VocOptions(
+        prefix="PrecisionAtRecallBoxes", recall_bounds=options.recall_bounds
+    ),
+    "oid_V2_detection_metrics": lambda _: VocOptions(prefix="OpenImagesV2", difficult=False, groups=0),
+    "oid_challenge_detection_metrics": lambda _: VocOptions(
+        prefix="OpenImagesDetectionChallenge", difficult=False, groups=1, only_labelled=True
+    ),
+}
 
 
 def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> list[str]:
-    """Return the names of all metrics that `compute_metrics` can give."""
-    known = [*COCO_METRICS, *(category_metric(name) for name in class_names.values())]
+    """Return the names of all metrics that `compute_metrics` can give.
+
+    Raises:
+        ConfigError: for a group of classes that the label map does not have.
+    """
+    for group, members in options.groups.items():
+        for member in members:
+            if member not in class_names.values():
+                raise ConfigError(
+                    f"expected classes of the label map, {', '.join(list(class_names.values())[:8])}, ...,"
+                    f" found {member!r}; correct it",
+                    where=f"eval_config.super_categories[{group}]",
+                )
+    known = [*COCO_METRICS, *map(category_metric, class_names.values()), *map(group_metric, options.groups)]
     for voc in _voc(options):
         known += evaluate_voc([], class_names, voc)
     return known
@@ -64,7 +92,9 @@ def compute_metrics(
         options: what to report.
         wanted: further metrics to report, of `known_metrics`: those that a threshold is on.
     """
-    found = coco.metrics(per_category=options.per_category, all_per_category=options.all_per_category)
+    found = coco.metrics(
+        per_category=options.per_category, all_per_category=options.all_per_category, groups=options.groups
+    )
     by_class = coco.metrics(per_category=True)
     found |= {name: by_class[name] for name in wanted if name in by_class}
     for voc in _voc(options):
@@ -73,4 +103,4 @@ def compute_metrics(
 
 
 def _voc(options: MetricOptions) -> list[VocOptions]:
-    return [VOC_SETS[name] for name in options.sets if name in VOC_SETS]
+    return [VOC_SETS[name](options) for name in options.sets if name in VOC_SETS]

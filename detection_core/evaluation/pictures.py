@@ -32,12 +32,20 @@ class PictureOptions:
         smallest_px: images with a shorter longer side are enlarged to this.
         crop_px: side of a crop.
         crop_context: how much wider than its box a crop is.
+        most_boxes: detections drawn on one image, the best first.
+        names: write the classes' names at the boxes.
+        scores: write the scores at detections.
+        truth_colour: RGB in which ground truth is drawn onto the detections too; None: only beside them.
     """
 
     longest_px: int = 420
     smallest_px: int = 320
     crop_px: int = 190
     crop_context: float = 2.0
+    most_boxes: int = 20
+    names: bool = True
+    scores: bool = True
+    truth_colour: tuple[int, int, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,7 +91,7 @@ def write_pictures(
         images: every image's ground truth and detections.
         class_names: class in [0, C) to name.
         folder: where the files go.
-        options: sizes.
+        options: sizes and labels.
 
     Returns:
         What `index.json` holds: "kind", "source_id", "caption" and "file" of each picture, as planned.
@@ -124,21 +132,46 @@ def _save(
 
 
 def detection_boxes(
-    found: ImageDetections, class_names: Mapping[int, str], score_threshold: float
+    found: ImageDetections,
+    class_names: Mapping[int, str],
+    score_threshold: float,
+    options: PictureOptions | None = None,
 ) -> list[LabelledBox]:
-    """Return the boxes to draw for detections from a score on, best first."""
-    return [
-        LabelledBox(box=tuple(box), label=int(label), text=f"{class_names[int(label)]} {score:.2f}")
-        for box, label, score in zip(found.boxes.tolist(), found.classes, found.scores, strict=True)
-        if score >= score_threshold
-    ]
+    """Return the boxes to draw for detections from a score on, best first; without options all of them."""
+    options = options or PictureOptions(most_boxes=len(found.scores))
+    boxes = []
+    for box, label, score in zip(found.boxes.tolist(), found.classes.tolist(), found.scores, strict=True):
+        words = [class_names[label]] * options.names + [f"{score:.2f}"] * options.scores
+        boxes.append(LabelledBox(box=tuple(box), label=label, text=" ".join(words)))
+    return boxes[: min(options.most_boxes, int((found.scores >= score_threshold).sum()))]
 
 
-def truth_boxes(truth: ImageTruth, class_names: Mapping[int, str]) -> list[LabelledBox]:
-    """Return the boxes to draw for ground truth, crowds dashed."""
+def truth_boxes(
+    truth: ImageTruth,
+    class_names: Mapping[int, str],
+    *,
+    names: bool = True,
+    colour: tuple[int, int, int] | None = None,
+) -> list[LabelledBox]:
+    """Return the boxes to draw for ground truth, crowds dashed.
+
+    Args:
+        truth: of an image.
+        class_names: class in [0, C) to name.
+        names: write them at the boxes.
+        colour: RGB; None: each class's own.
+    """
     return [
-        LabelledBox(box=tuple(box), label=int(label), text=class_names[int(label)], dashed=bool(crowd))
-        for box, label, crowd in zip(truth.boxes.tolist(), truth.classes, truth.is_crowd, strict=True)
+        LabelledBox(
+            box=tuple(box),
+            label=label,
+            text=class_names[label] if names else "",
+            dashed=crowd,
+            colour=colour,
+        )
+        for box, label, crowd in zip(
+            truth.boxes.tolist(), truth.classes.tolist(), truth.is_crowd.tolist(), strict=True
+        )
     ]
 
 
@@ -150,8 +183,10 @@ def _draw_both(
     options: PictureOptions,
 ) -> Image.Image:
     picture = fit(image, longest=options.longest_px, smallest=options.smallest_px)
-    found = detection_boxes(evaluated.detections, class_names, score_threshold)
-    true = truth_boxes(evaluated.truth, class_names)
+    found = detection_boxes(evaluated.detections, class_names, score_threshold, options)
+    true = truth_boxes(evaluated.truth, class_names, names=options.names)
+    if options.truth_colour:
+        found += truth_boxes(evaluated.truth, class_names, names=False, colour=options.truth_colour)
     return side_by_side({"detections": draw_boxes(picture, found), "ground truth": draw_boxes(picture, true)})
 
 

@@ -21,6 +21,25 @@ class EvaluatedImage:
     truth: ImageTruth
     detections: ImageDetections
 
+    @property
+    def labelled_classes(self) -> np.ndarray:
+        """Classes that somebody looked for: those of the image's labels and of its objects, int32 [L]."""
+        return np.union1d(self.truth.labelled, self.truth.classes)
+
+
+def only_labelled(image: EvaluatedImage) -> EvaluatedImage:
+    """Leave out detections of classes that nobody looked for; an image without labels keeps all."""
+    if not image.truth.labelled.size:
+        return image
+    found = image.detections
+    kept = np.isin(found.classes, image.labelled_classes)
+    return dataclasses.replace(
+        image,
+        detections=dataclasses.replace(
+            found, boxes=found.boxes[kept], scores=found.scores[kept], classes=found.classes[kept]
+        ),
+    )
+
 
 def to_px(boxes: np.ndarray, truth: ImageTruth) -> np.ndarray:
     """Scale normalised boxes, float32 [N, 4], to pixels of the image they lie in; ymin, xmin, ymax, xmax."""

@@ -1,4 +1,4 @@
-"""Pascal VOC's box metrics under the Object Detection API's names."""
+"""Box metrics of Pascal VOC and of Open Images under the Object Detection API's names."""
 
 from __future__ import annotations
 
@@ -8,29 +8,40 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from detection_core.evaluation.results import EvaluatedImage, iou_px, to_px
+from detection_core.structures import ImageTruth
+
+WHOLE_CURVE = (0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocOptions:
-    """What Pascal's metrics depend on.
+    """What the metrics of this family depend on.
 
     Attributes:
+        prefix: beginning of the metrics' names.
         iou_threshold: overlap from which a detection may be a hit.
         weighted: weigh classes by their objects: all classes' detections are ranked in one list.
+        recall_bounds: lowest and highest recall of the part of the curve that counts.
+        difficult: objects marked difficult need not be found and do no harm when they are.
+        groups: objects marked as a group count as one each, found by whatever lies in them, with this weight:
+            0 leaves them out, and what lies in them does no harm. None: a group is an object like any other.
+        only_labelled: detections of classes that nobody looked for in an image do no harm.
     """
 
+    prefix: str = "PascalBoxes"
     iou_threshold: float = 0.5
     weighted: bool = False
-
-    @property
-    def prefix(self) -> str:
-        """Beginning of the metrics' names."""
-        return "WeightedPascalBoxes" if self.weighted else "PascalBoxes"
+    recall_bounds: tuple[float, float] = WHOLE_CURVE
+    difficult: bool = True
+    groups: int | None = None
+    only_labelled: bool = False
 
     @property
     def map_name(self) -> str:
         """Name of the metric over all classes."""
-        return f"{self.prefix}_Precision/mAP@{self.iou_threshold}IOU"
+        low, high = self.recall_bounds
+        part = "" if self.recall_bounds == WHOLE_CURVE else f"@[{low:.1f},{high:.1f}]Recall"
+        return f"{self.prefix}_Precision/mAP@{self.iou_threshold}IOU{part}"
 
     def category_name(self, name: str) -> str:
         """Name of a class's own metric."""
@@ -39,7 +50,7 @@ class VocOptions:
 
 @dataclasses.dataclass(frozen=True)
 class _Ranked:
-    """Scores [N] and hits bool [N] of detections that count, and how many objects there were to find."""
+    """Scores [N] and hits bool [N] of what counts, and how many objects there were to find."""
 
     scores: np.ndarray
     hits: np.ndarray
@@ -52,22 +63,19 @@ def evaluate_voc(
     """Return the mean average precision and each class's own, NaN where there is no object.
 
     Everingham et al., The Pascal Visual Object Classes Challenge, 2010; the area under the whole curve, as
-    from 2010 on. Objects marked difficult need not be found and do no harm when they are.
+    from 2010 on. Groups and image labels as in Kuznetsova et al., The Open Images Dataset V4, 2020.
 
     Args:
         images: every image once.
         class_names: class in [0, C) to name.
-        options: thresholds and weighting.
+        options: thresholds, weighting, and what does not count.
     """
-    ranked = {c: _rank(images, c, options.iou_threshold) for c in sorted(class_names)}
-    own = {c: average_precision(r.scores, r.hits, r.objects) for c, r in ranked.items()}
+    bounds = options.recall_bounds
+    ranked = {c: _concatenated([_rank(image, c, options) for image in images]) for c in sorted(class_names)}
+    own = {c: average_precision(r.scores, r.hits, r.objects, bounds) for c, r in ranked.items()}
     if options.weighted:
-        everything = [r for r in ranked.values() if r.objects]
-        overall = average_precision(
-            np.concatenate([r.scores for r in everything] or [np.zeros(0)]),
-            np.concatenate([r.hits for r in everything] or [np.zeros(0, bool)]),
-            sum(r.objects for r in everything),
-        )
+        everything = _concatenated([r for r in ranked.values() if r.objects])
+        overall = average_precision(everything.scores, everything.hits, everything.objects, bounds)
     else:
         known = [value for value in own.values() if not np.isnan(value)]
         overall = float(np.mean(known)) if known else float("nan")
@@ -76,44 +84,63 @@ def evaluate_voc(
     }
 
 
-def average_precision(scores: np.ndarray, hits: np.ndarray, objects: int) -> float:
+def average_precision(
+    scores: np.ndarray, hits: np.ndarray, objects: int, recall_bounds: tuple[float, float] = WHOLE_CURVE
+) -> float:
     """Return the area below the precision-recall curve, made to fall monotonously.
 
     Args:
         scores: [N].
         hits: bool [N].
         objects: how many there were to find; with none the result is NaN.
+        recall_bounds: points of the curve outside count as if nothing had been found there.
     """
     if not objects:
         return float("nan")
-    hits = hits[np.argsort(-scores, kind="stable")]
-    found = np.cumsum(hits)
-    precision = found / np.arange(1, len(hits) + 1)
-    envelope = np.maximum.accumulate(precision[::-1])[::-1]
-    # Recall rises by 1 / objects at each hit and nowhere else.
-    return float(envelope[hits].sum() / objects)
+    found = np.cumsum(hits[np.argsort(-scores, kind="stable")])
+    recall, precision = found / objects, found / np.arange(1, len(found) + 1)
+    inside = (recall >= recall_bounds[0]) & (recall <= recall_bounds[1])
+    steps = np.diff(np.concatenate([[0.0], recall[inside]]))
+    envelope = np.maximum.accumulate(precision[inside][::-1])[::-1]
+    return float((steps * envelope).sum())
 
 
-def _rank(images: Sequence[EvaluatedImage], label: int, iou_threshold: float) -> _Ranked:
-    scores, hits, objects = [], [], 0
-    for image in images:
-        truth, found = image.truth, image.detections
-        mine, theirs = truth.classes == label, found.classes == label
-        objects += int((mine & ~truth.difficult).sum())
-        counts, hit = _match(
-            iou_px(
-                to_px(found.boxes[theirs], truth),
-                to_px(truth.boxes[mine], truth),
-                np.zeros(int(mine.sum()), bool),
-            ),
-            truth.difficult[mine],
-            iou_threshold,
-        )
-        scores.append(found.scores[theirs][counts])
-        hits.append(hit[counts])
+def _concatenated(parts: Sequence[_Ranked]) -> _Ranked:
     return _Ranked(
-        np.concatenate(scores or [np.zeros(0)]), np.concatenate(hits or [np.zeros(0, bool)]), objects
+        np.concatenate([p.scores for p in parts] or [np.zeros(0)]),
+        np.concatenate([p.hits for p in parts] or [np.zeros(0, bool)]),
+        sum(p.objects for p in parts),
     )
+
+
+def _rank(image: EvaluatedImage, label: int, options: VocOptions) -> _Ranked:
+    """Find the hits of one class in one image."""
+    truth, found = image.truth, image.detections
+    if options.only_labelled and label not in image.labelled_classes:
+        return _concatenated([])
+    theirs, mine = found.classes == label, truth.classes == label
+    grouped = truth.group_of & (options.groups is not None)
+    difficult = truth.difficult & options.difficult
+    scores = found.scores[theirs]
+    single, groups = mine & ~grouped, mine & grouped
+    counts, hits = _match(
+        _overlaps(found.boxes[theirs], truth, single, share=False), difficult[single], options.iou_threshold
+    )
+    in_groups = _overlaps(found.boxes[theirs], truth, groups, share=True)
+    in_group, group_scores = _absorb(in_groups, scores, counts & ~hits, options.iou_threshold)
+    counts &= ~in_group
+    objects = int((single & ~difficult).sum())
+    if options.groups:
+        objects += options.groups * int(groups.sum())
+        scores = np.concatenate([scores[counts], group_scores])
+        return _Ranked(scores, np.concatenate([hits[counts], np.ones(len(group_scores), bool)]), objects)
+    return _Ranked(scores[counts], hits[counts], objects)
+
+
+def _overlaps(found: np.ndarray, truth: ImageTruth, chosen: np.ndarray, *, share: bool) -> np.ndarray:
+    """Return float64 [D, G]: IoU, or the share of the detection that lies in the object."""
+    alone = np.full(int(chosen.sum()), share)
+    return iou_px(to_px(found, truth), to_px(truth.boxes[chosen], truth), alone)
 
 
 def _match(overlaps: np.ndarray, difficult: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
@@ -139,3 +166,22 @@ def _match(overlaps: np.ndarray, difficult: np.ndarray, threshold: float) -> tup
         elif not taken[best[d]]:
             taken[best[d]] = hits[d] = True
     return counts, hits
+
+
+def _absorb(
+    shares: np.ndarray, scores: np.ndarray, free: np.ndarray, threshold: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which detections lie in a group, bool [D], and the best score in each group that was found.
+
+    Args:
+        shares: [D, G], how much of a detection lies in a group.
+        scores: [D].
+        free: bool [D], detections that found no single object.
+        threshold: share from which a detection lies in a group.
+    """
+    inside: np.ndarray = np.zeros(len(shares), bool)
+    best: np.ndarray = np.zeros(shares.shape[1], scores.dtype)
+    if shares.size:
+        inside = free & (shares.max(axis=1) >= threshold)
+        np.maximum.at(best, shares.argmax(axis=1)[inside], scores[inside])
+    return inside, best[best > 0]

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,14 +21,15 @@ from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.eval_report import EvalReport, format_report, reasons_of
 from detection_core.evaluation.matching import best_score_threshold, match_image
 from detection_core.evaluation.measure import class_names, measure
-from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics, known_metrics
+from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
 from detection_core.evaluation.pictures import PicturePlan, spread_evenly, write_pictures
-from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.results import EvaluatedImage, only_labelled
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.thresholds import judge, parse_thresholds
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import ImageTruth
+from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,25 +37,6 @@ TruthSource = Callable[[], Iterable[tuple[np.ndarray, ImageTruth]]]
 """Gives the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
 
 _MODEL, _BASELINE = "model", "baseline"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluateOptions:
-    """What is measured, demanded and drawn.
-
-    Attributes:
-        split: name of the split.
-        thresholds: metric to {"lower_bound", "upper_bound", "min_change"}.
-        pictures: how many images to draw whole, and how many mistakes of each kind to crop.
-        metrics: what to report.
-        images: how many images there are, for the progress lines; 0 where that is not known.
-    """
-
-    split: str = "eval"
-    thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    pictures: int = 12
-    metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
-    images: int = 0
 
 
 def evaluate(
@@ -92,7 +73,10 @@ def evaluate(
     runners = {name: load_runner(path) for name, path in paths.items()}
     measured = measure(runners, truth(), label_map, total=options.images)
 
-    coco = {name: evaluate_coco(m.images, names) for name, m in measured.items()}
+    counted = {name: m.images for name, m in measured.items()}
+    if options.metrics.only_labelled:
+        counted = {name: tuple(map(only_labelled, images)) for name, images in counted.items()}
+    coco = {name: evaluate_coco(images, names) for name, images in counted.items()}
     wanted = [t.metric for t in thresholds]
     metrics = {
         name: compute_metrics(m.images, coco[name], names, options.metrics, wanted)
@@ -110,7 +94,7 @@ def evaluate(
         seconds_per_image=measured[_MODEL].seconds_per_image,
     )
     with files.atomic_dir(evaluation_dir) as folder:
-        _write_details(folder, measured[_MODEL].images, coco[_MODEL], names, truth, options.pictures)
+        _write_details(folder, counted[_MODEL], coco[_MODEL], names, truth, options)
         files.write_text(files.join(folder, "metrics.json"), format_report(report))
     _LOG.info("evaluate | %s: %s", "blessed" if report.blessed else "not blessed", "; ".join(report.reasons))
     return report
@@ -131,7 +115,8 @@ def evaluate_examples(
         examples_dir: what ExampleGen wrote.
         evaluation_dir: as in `evaluate`.
         baseline_path: as in `evaluate`.
-        options: the split, thresholds and pictures; what is reported comes from the config.
+        options: the split and thresholds, and the number of pictures where it is not `AS_CONFIGURED`; what
+            else is reported and drawn comes from the config.
 
     Raises:
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
@@ -139,20 +124,14 @@ def evaluate_examples(
     options = options or EvaluateOptions()
     config = point_at_examples(_own_config(model_path), examples_dir, eval_split=options.split)
     label_map = load_label_map(config.eval_input_reader[0].label_map_path)
-    metrics = MetricOptions(
-        sets=tuple(config.eval_config.metrics_set),
-        per_category=config.eval_config.include_metrics_per_category,
-        all_per_category=config.eval_config.all_metrics_per_category,
-    )
+    options = with_eval_config(options, config.eval_config)
     return evaluate(
         model_path=model_path,
         truth=lambda: iterate_truth(config, label_map=label_map),
         label_map=label_map,
         evaluation_dir=evaluation_dir,
         baseline_path=baseline_path,
-        options=dataclasses.replace(
-            options, metrics=metrics, images=count_images(examples_dir, options.split)
-        ),
+        options=dataclasses.replace(options, images=count_images(examples_dir, options.split)),
     )
 
 
@@ -196,11 +175,12 @@ def _write_details(
     coco: CocoResult,
     names: Mapping[int, str],
     truth: TruthSource,
-    pictures: int,
+    options: EvaluateOptions,
 ) -> None:
     matches = [match_image(image) for image in images]
-    threshold = best_score_threshold(images, matches)
-    curves = make_curves(images, matches, coco, threshold)
+    best, pictures = best_score_threshold(images, matches), options.pictures
+    threshold = best if options.min_score is None else options.min_score
+    curves = make_curves(images, matches, coco, best)
     files.write_text(files.join(folder, "curves.json"), json.dumps(curves, allow_nan=False) + "\n")
     plan = PicturePlan(
         side_by_side=spread_evenly(len(images), pictures),
@@ -210,4 +190,4 @@ def _write_details(
         ),
         score_threshold=threshold,
     )
-    write_pictures(plan, truth(), images, names, files.join(folder, "pictures"))
+    write_pictures(plan, truth(), images, names, files.join(folder, "pictures"), options.drawing)

@@ -9,10 +9,8 @@ from detection_core.config.support.entry import Support
 _QUEUE = "input is a tf.data pipeline, not a queue"
 _THREADS = "tf.data spreads the work over threads by itself"
 _KEYPOINTS = "keypoints are not read; remove it"
-_PICTURES = "pictures of an evaluation have a look of their own"
 _TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation follows each training here"
 _CONTEXT = "context features are not used by any model here"
-_RECALL = "only precision_at_recall_detection_metrics reads it, which is not measured here"
 
 _TRAIN = Support(
     ("tasks.train_options", "builders.inputs", "tasks.train"),
@@ -36,10 +34,9 @@ _TRAIN = Support(
 )
 
 _EVAL = Support(
-    ("tasks.evaluate", "tasks.train"),
+    ("tasks.evaluate_options", "config.check_evaluation", "tasks.train"),
     without_effect={
         "batch_size": "images are measured one at a time, as the exported detector sees them",
-        "num_visualizations": "`detflow evaluate` draws twelve images and the worst mistakes",
         "num_examples": "every image of the split is measured",
         "eval_interval_secs": _TF1_LOOP,
         "max_evals": _TF1_LOOP,
@@ -47,28 +44,17 @@ _EVAL = Support(
         "eval_master": _TF1_LOOP,
         "visualization_export_dir": "pictures are written into the evaluation's own folder",
         "export_path": "metrics are written into the evaluation's own folder",
-        "min_score_threshold": "pictures show detections from the score with the best F1",
-        "max_num_boxes_to_visualize": _PICTURES,
-        "skip_scores": _PICTURES,
-        "skip_labels": _PICTURES,
-        "visualize_groundtruth_boxes": "pictures always show ground truth beside detections",
-        "groundtruth_box_visualization_color": _PICTURES,
         "keep_image_id_for_visualization_export": "pictures/index.json names the image of each picture",
         "retain_original_images": "images are measured as they were recorded",
-        "keypoint_edge": _PICTURES,
-        "recall_lower_bound": _RECALL,
-        "recall_upper_bound": _RECALL,
+        "keypoint_edge": "keypoints are not detected, so no lines are drawn between them",
         "use_dummy_loss_in_eval": "an evaluation computes no loss",
     },
     refused={
         "parameterized_metric": "keypoints are not measured; remove it",
         "ignore_groundtruth": "measuring needs ground truth; run `detflow predict` to detect only",
-        "eval_instance_masks": "one-stage detectors here find boxes only; remove it",
-        "super_categories": "metrics of groups of classes are not measured; set "
-        "include_metrics_per_category: true",
+        "eval_instance_masks": "detectors here find boxes only; remove it",
         "retain_original_image_additional_channels": "images have three channels; remove it",
-        "force_no_resize": "images are resized as in training; remove it",
-        "skip_predictions_for_unlabeled_class": "every class is taken as labelled in every image; remove it",
+        "force_no_resize": "the exported detector that is measured resizes images itself; remove it",
     },
 )
 

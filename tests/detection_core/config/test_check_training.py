@@ -12,7 +12,6 @@ QUANTIZATION = "graph_rewriter.quantization"
 WRONG = [
     (PYRAMID, {"batch_size": 0}, {f"{TRAIN}.batch_size"}),
     (PYRAMID, {f"{TRAIN}.fine_tune_checkpoint_type": "detections"}, {f"{TRAIN}.fine_tune_checkpoint_type"}),
-    (PYRAMID, {"eval_config.metrics_set": "coco_detection_metric"}, {"eval_config.metrics_set[0]"}),
     (PYRAMID, {f"{TRAIN}.data_augmentation_options[0]": {}}, {f"{TRAIN}.data_augmentation_options[0]"}),
     (PYRAMID, {f"{TRAIN}.optimizer": {}}, {f"{TRAIN}.optimizer"}),
     (
@@ -44,7 +43,6 @@ def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected
 
 
 FINE = [
-    (PYRAMID, {"eval_config.metrics_set": ["pascal_voc_detection_metrics", "coco_mask_metrics"]}),
     # A plateau may last to the end.
     (PYRAMID, {f"{COSINE}.hold_base_rate_steps": 1400}),
     (PYRAMID, {f"{COSINE}.warmup_steps": 0, f"{COSINE}.warmup_learning_rate": 5}),

@@ -108,7 +108,7 @@ def test_a_reader_that_does_not_read_is_noticed():
 
 REFUSED = [
     ({"train_config.use_multiclass_scores": True}, "train_config.use_multiclass_scores"),
-    ({"eval_config.super_categories[animal]": "cat"}, "eval_config.super_categories"),
+    ({"eval_config.eval_instance_masks": True}, "eval_config.eval_instance_masks"),
     ({"eval_config.force_no_resize": True}, "eval_config.force_no_resize"),
     ({"train_input_reader.num_keypoints": 17}, "train_input_reader.num_keypoints"),
     ({"eval_input_reader[0].input_type": "TF_SEQUENCE_EXAMPLE"}, "eval_input_reader[0].input_type"),

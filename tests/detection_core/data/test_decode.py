@@ -34,8 +34,9 @@ def _decoded(name: str):
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_golden(name: str) -> None:
-    expected, (sample, difficult) = CASES[name].outputs, _decoded(name)
-    truth, count = sample.truth, len(expected["groundtruth_boxes"])
+    expected, decoded = CASES[name].outputs, _decoded(name)
+    sample, count = decoded.sample, len(expected["groundtruth_boxes"])
+    truth = sample.truth
     np.testing.assert_array_equal(sample.image, expected["image"])
     assert sample.source_id == CASES[name].params["decoded_strings"]["source_id"]
     np.testing.assert_allclose(truth.boxes, expected["groundtruth_boxes"], atol=1e-6)
@@ -45,7 +46,7 @@ def test_golden(name: str) -> None:
         stored = expected[key] if len(expected[key]) else np.zeros(count)
         np.testing.assert_allclose(np.float32(getattr(truth, field)), np.float32(stored), err_msg=field)
     stored = expected["groundtruth_difficult"]
-    np.testing.assert_array_equal(difficult, stored > 0 if len(stored) else np.zeros(count, bool))
+    np.testing.assert_array_equal(decoded.difficult, stored > 0 if len(stored) else np.zeros(count, bool))
     assert {len(field) for field in truth} == {count}
 
 
@@ -76,15 +77,18 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped() -> None:
             "image/encoded": [image_bytes(4, 5, kind="JPEG")],
             "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
             "image/object/difficult": [0, 1, 0, 1],
+            "image/object/group_of": [1, 0, 1, 0],
+            "image/class/text": [b"dog", b"unicorn", b"bird"],
             **sides,
         }
     )
-    sample, difficult = drop_unusable_objects(
-        decode_example(tf.constant(record), table=class_text_table(ITEMS))
-    )
+    decoded = drop_unusable_objects(decode_example(tf.constant(record), table=class_text_table(ITEMS)))
+    sample = decoded.sample
     assert sample.image.shape == (4, 5, 3)
     assert sample.truth.classes.numpy().tolist() == [0, 4]
-    assert difficult.numpy().tolist() == [False, True]
+    assert decoded.difficult.numpy().tolist() == [False, True]
+    assert decoded.group_of.numpy().tolist() == [True, False]
+    assert decoded.labelled.numpy().tolist() == [1, 4]
     assert sample.truth.masks.shape == (2, 0, 0)
 
 

@@ -19,6 +19,8 @@ def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, 
         is_crowd=np.zeros(count, bool) if crowd is None else np.asarray(crowd, bool),
         area=np.zeros(count, np.float32) if area is None else np.asarray(area, np.float32),
         difficult=np.zeros(count, bool),
+        group_of=np.zeros(count, bool),
+        labelled=np.zeros(0, np.int32),
     )
 
 

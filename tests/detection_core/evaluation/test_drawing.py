@@ -10,6 +10,7 @@ from detection_core.evaluation.drawing import (
     class_colour,
     draw_boxes,
     fit,
+    named_colour,
     readable_on,
     side_by_side,
 )
@@ -65,3 +66,10 @@ def test_sizes():
     assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
     sheet = side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
     assert sheet.size == (85, 64)
+
+
+def test_colours_have_names():
+    assert named_colour("black") == (0, 0, 0)
+    assert named_colour("AliceBlue") == (240, 248, 255)
+    with pytest.raises(ValueError, match="unknown color"):
+        named_colour("blak")

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_metrics import COCO_METRICS, category_metric, evaluate_coco
 from detection_core.evaluation.metric_sets import (
     COCO_SET,
@@ -45,10 +46,24 @@ def test_all_metrics_of_each_class(measured):
     assert len(found) == 12 + 5 * 13
 
 
-def test_a_set_that_is_not_measured_is_told(caplog, measured):
-    options = MetricOptions(sets=("coco_mask_metrics",))
-    assert "metrics_set 'coco_mask_metrics' is not measured" in caplog.text
-    assert list(compute_metrics(*measured, NAMES, options)) == list(COCO_METRICS)
+def test_a_set_that_is_not_measured_is_refused():
+    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
+        MetricOptions(sets=("coco_mask_metrics",))
+
+
+def test_the_mean_of_a_group_leaves_classes_without_objects_out(measured):
+    options = MetricOptions(groups={"pets": ("cat", "dog", "newt"), "water": ("newt",)}, per_category=True)
+    found = compute_metrics(*measured, NAMES, options)
+    own = [found[category_metric(name)] for name in ("cat", "dog")]
+    assert found["DetectionBoxes_PerformanceBySuperCategory/pets"] == pytest.approx(sum(own) / 2)
+    assert found["DetectionBoxes_PerformanceBySuperCategory/water"] == -1.0
+    assert set(found) <= set(known_metrics(options, NAMES))
+
+
+def test_a_group_of_unknown_classes_is_refused():
+    options = MetricOptions(groups={"pets": ("cat", "hamster")})
+    with pytest.raises(ConfigError, match=r"super_categories\[pets\]: .*'hamster'"):
+        known_metrics(options, NAMES)
 
 
 def test_class_without_object(measured):

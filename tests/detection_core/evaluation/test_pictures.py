@@ -13,8 +13,10 @@ from detection_core.evaluation.mistakes import FALSE_POSITIVE, MISS, Mistake, wo
 from detection_core.evaluation.pictures import (
     PictureOptions,
     PicturePlan,
+    detection_boxes,
     draw_mistake,
     spread_evenly,
+    truth_boxes,
     write_pictures,
 )
 from detection_core.evaluation.results import EvaluatedImage
@@ -57,6 +59,34 @@ def test_files_and_index(tmp_path):
         picture = Image.open(io.BytesIO((tmp_path / entry["file"]).read_bytes()))
         assert picture.format == "JPEG"
         assert max(picture.size) >= 190
+
+
+def test_how_boxes_are_labelled_and_how_many_are_drawn():
+    found = make_detections([[0, 0, 0.3, 0.3]] * 3, [0.9, 0.8, 0.3], [1, 0, 1])
+    assert [b.text for b in detection_boxes(found, NAMES, 0.5)] == ["green 0.90", "red 0.80"]
+    for options, texts in (
+        (PictureOptions(most_boxes=1), ["green 0.90"]),
+        (PictureOptions(most_boxes=0), []),
+        (PictureOptions(names=False), ["0.90", "0.80"]),
+        (PictureOptions(scores=False), ["green", "red"]),
+        (PictureOptions(names=False, scores=False), ["", ""]),
+    ):
+        assert [b.text for b in detection_boxes(found, NAMES, 0.5, options)] == texts
+    (box,) = truth_boxes(make_truth([[0, 0, 1, 1]], [1]), NAMES, names=False, colour=(1, 2, 3))
+    assert (box.text, box.drawn_colour) == ("", (1, 2, 3))
+
+
+@pytest.mark.parametrize(("colour", "left"), [(None, False), ((255, 0, 255), True)])
+def test_ground_truth_is_drawn_onto_the_detections_where_asked(tmp_path, colour, left):
+    grey = np.full((400, 400, 3), 128, np.uint8)
+    truth = make_truth([[0.2, 0.2, 0.8, 0.8]], [0], height=400, width=400)
+    images = [EvaluatedImage(truth=truth, detections=make_detections([], [], []))]
+    plan = PicturePlan(side_by_side=(0,), mistakes=(), score_threshold=0.5)
+    options = PictureOptions(truth_colour=colour)
+    (entry,) = write_pictures(plan, [(grey, truth)], images, NAMES, str(tmp_path), options)
+    pixels = np.asarray(Image.open(tmp_path / entry["file"]), np.int32)[30:, :390]
+    magenta = (np.abs(pixels - (255, 0, 255)).sum(-1) < 90).any()
+    assert magenta == left
 
 
 @pytest.mark.parametrize(

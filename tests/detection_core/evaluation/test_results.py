@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import numpy as np
 
-from detection_core.evaluation.results import box_areas, iou_px, to_px
-from tests.detection_core.evaluation.images import make_truth
+from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px, only_labelled, to_px
+from tests.detection_core.evaluation.images import make_detections, make_truth
 
 
 def test_pixels_and_areas():
@@ -22,3 +25,25 @@ def test_overlaps_by_hand():
     crowd = iou_px(found, true, np.array([True, True]))
     np.testing.assert_allclose(crowd, [[0.5, 1.0], [0, 0]])
     assert iou_px(np.zeros((0, 4)), true, np.array([False, False])).shape == (0, 2)
+
+
+def test_overlaps_of_the_object_detection_api():
+    arrays = np.load(Path(__file__).parent / "data" / "evaluation_fixture.npz")
+    first, second = arrays["np_box_ops/boxes1"], arrays["np_box_ops/boxes2"]
+    no_crowd = np.zeros(len(second), bool)
+    np.testing.assert_allclose(iou_px(first, second, no_crowd), arrays["np_box_ops/iou"], atol=1e-6)
+    # Its "ioa" divides by the area of the second box; ours, for crowds, by the detection's.
+    shares = iou_px(second, first, np.ones(len(first), bool)).T
+    np.testing.assert_allclose(shares, arrays["np_box_ops/ioa"], atol=1e-6)
+
+
+def test_only_labelled_classes_count_where_an_image_has_labels():
+    truth = make_truth([[0, 0, 1, 1]], [0])
+    found = make_detections([[0, 0, 1, 1]] * 3, [0.9, 0.8, 0.7], [0, 1, 2])
+    image = EvaluatedImage(truth=truth, detections=found)
+    assert only_labelled(image) is image
+    labelled = dataclasses.replace(truth, labelled=np.array([2], np.int32))
+    assert only_labelled(EvaluatedImage(truth=labelled, detections=found)).detections.classes.tolist() == [
+        0,
+        2,
+    ]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from tests.detection_core.evaluation.images import make_detections, make_truth
@@ -15,35 +16,97 @@ from tests.detection_core.evaluation.test_coco_metrics import DATA, golden_image
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
 
 
-def with_difficult(images):
+def with_flags(images, names):
+    """The images with the fixture's flags of these names."""
     arrays = np.load(DATA / "evaluation_fixture.npz")
+    verified = arrays["verified_image_labels"]
+
+    def flags(i):
+        own = arrays["gt_image"] == i
+        found = {name: arrays[f"gt_{name}"][own] for name in names if name != "labelled"}
+        if "labelled" in names:
+            found["labelled"] = verified[verified[:, 0] == i, 1] - 1
+        return found
+
     return [
-        dataclasses.replace(
-            image,
-            truth=dataclasses.replace(image.truth, difficult=arrays["gt_difficult"][arrays["gt_image"] == i]),
-        )
+        dataclasses.replace(image, truth=dataclasses.replace(image.truth, **flags(i)))
         for i, image in enumerate(images)
     ]
 
 
+def of_set(name, **changes):
+    return dataclasses.replace(VOC_SETS[name](MetricOptions(recall_bounds=(0.2, 0.8))), **changes)
+
+
+PASCAL, WEIGHTED = "pascal_voc_detection_metrics", "weighted_pascal_voc_detection_metrics"
+AT_RECALL = "precision_at_recall_detection_metrics"
+OPEN_IMAGES, CHALLENGE = "oid_V2_detection_metrics", "oid_challenge_detection_metrics"
+
+
 @pytest.mark.parametrize(
-    ("case", "options", "difficult"),
+    ("case", "options", "flags"),
     [
-        ("pascal_voc_0p5", VocOptions(), True),
-        ("pascal_voc_0p75", VocOptions(iou_threshold=0.75), True),
-        ("pascal_voc_no_difficult", VocOptions(), False),
-        ("weighted_pascal_voc", VocOptions(weighted=True), True),
+        ("pascal_voc_0p5", of_set(PASCAL), ["difficult"]),
+        ("pascal_voc_0p75", of_set(PASCAL, iou_threshold=0.75), ["difficult"]),
+        ("pascal_voc_no_difficult", of_set(PASCAL), []),
+        ("weighted_pascal_voc", of_set(WEIGHTED), ["difficult"]),
+        ("precision_at_recall", of_set(AT_RECALL), ["difficult"]),
+        # A set looks at the flags that are its own: the others change nothing.
+        ("pascal_voc_0p5", of_set(PASCAL), ["difficult", "group_of", "labelled"]),
+        ("open_images_v2", of_set(OPEN_IMAGES), ["difficult", "group_of", "labelled"]),
+        ("open_images_v2_no_group_of", of_set(OPEN_IMAGES), ["difficult"]),
+        ("open_images_challenge", of_set(CHALLENGE), ["difficult", "group_of", "labelled"]),
+        # What the Object Detection API gives when it is asked for localisation: precision at full recall.
+        (
+            "open_images_challenge_corloc",
+            of_set(CHALLENGE, recall_bounds=(1.0, 1.0)),
+            ["group_of", "labelled"],
+        ),
     ],
 )
-def test_numbers_of_the_object_detection_api(case, options, difficult):
+def test_numbers_of_the_object_detection_api(case, options, flags):
     expected = json.loads((DATA / "evaluation_metrics.json").read_text())[case]
-    images = golden_images(crowd=False, area=False)
-    metrics = evaluate_voc(with_difficult(images) if difficult else images, NAMES, options)
+    images = with_flags(golden_images(crowd=False, area=False), flags)
+    metrics = evaluate_voc(images, NAMES, options)
     assert metrics.keys() == expected.keys()
     for name, value in expected.items():
         assert metrics[name] == pytest.approx(math.nan if value is None else value, abs=1e-6, nan_ok=True), (
             name
         )
+
+
+def test_area_below_the_curve_as_the_object_detection_api_takes_it():
+    arrays = np.load(DATA / "evaluation_fixture.npz")
+    scores, labels = arrays["precision_recall/scores"], arrays["precision_recall/labels"]
+    expected = arrays["precision_recall/average_precision"]
+    assert average_precision(scores, labels > 0, 5) == pytest.approx(float(expected), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    # Counted or left out, the group makes no false alarm of what lies in it.
+    [(None, (1 + 2 / 3) / 3), (0, (1 + 1) / 2), (1, (1 + 1 + 1) / 3)],
+)
+def test_what_lies_in_a_group_is_no_false_alarm_and_finds_the_group_once(groups, expected):
+    alone, other, group = [0, 0, 0.2, 0.2], [0.3, 0, 0.5, 0.2], [0, 0.5, 1, 1]
+    truth = make_truth([alone, other, group], [0, 0, 0], height=100, width=100)
+    image = EvaluatedImage(
+        truth=dataclasses.replace(truth, group_of=np.array([False, False, True])),
+        detections=make_detections([alone, [0.1, 0.6, 0.2, 0.7], other], [0.9, 0.8, 0.7], [0, 0, 0]),
+    )
+    options = VocOptions(groups=groups)
+    assert evaluate_voc([image], {0: "cat"}, options)[options.map_name] == pytest.approx(expected)
+
+
+def test_a_class_that_nobody_looked_for_is_no_false_alarm():
+    box, labelled = [0, 0, 0.5, 0.5], np.array([1], np.int32)
+    empty = EvaluatedImage(truth=make_truth([], []), detections=make_detections([box], [0.9], [0]))
+    seen = EvaluatedImage(truth=make_truth([box], [0]), detections=make_detections([box], [0.8], [0]))
+    name = "PascalBoxes_PerformanceByCategory/AP@0.5IOU/cat"
+    assert evaluate_voc([empty, seen], NAMES, VocOptions())[name] == pytest.approx(0.5)
+    assert evaluate_voc([empty, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(1.0)
+    looked_for = dataclasses.replace(empty, truth=dataclasses.replace(empty.truth, labelled=labelled - 1))
+    assert evaluate_voc([looked_for, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(0.5)
 
 
 def test_second_detection_of_an_object_is_a_false_positive():

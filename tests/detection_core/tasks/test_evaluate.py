@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_metrics import MAP
 from detection_core.evaluation.metric_sets import MetricOptions
-from detection_core.tasks.evaluate import EvaluateOptions, count_images, evaluate
+from detection_core.tasks.evaluate import count_images, evaluate
+from detection_core.tasks.evaluate_options import EvaluateOptions
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
 
 LABELS = label_map_from_names(["red", "green"])
@@ -67,6 +70,28 @@ def test_pascal_s_metrics_can_carry_a_threshold(model, tmp_path):
     assert report.blessed
     with pytest.raises(ConfigError, match="unknown metric 'PascalBoxes"):
         run(model, tmp_path, thresholds={name: {"lower_bound": 0.9}})
+
+
+def test_detections_of_classes_that_nobody_looked_for_are_left_out_where_asked(model, tmp_path):
+    """The detector finds red and green squares; the images' labels say that only red ones were looked for."""
+    images = [(image, truth) for image, truth in scenes(8) if len(truth.classes)]
+
+    def only_red():
+        for image, truth in images:
+            red = truth.classes == 0
+            fields = {name: getattr(truth, name)[red] for name in ("boxes", "classes", "is_crowd", "area")}
+            flags = {name: getattr(truth, name)[red] for name in ("difficult", "group_of")}
+            labelled = np.array([0], np.int32)
+            yield image, dataclasses.replace(truth, **fields, **flags, labelled=labelled)
+
+    curves = {}
+    for only_labelled in (False, True):
+        run(model, tmp_path, only_red, pictures=0, metrics=MetricOptions(only_labelled=only_labelled))
+        curves[only_labelled] = json.loads((tmp_path / "evaluation/curves.json").read_text())["classes"]
+    red, green = 0, 1
+    assert curves[False][green]["false_positives"] > 0
+    assert curves[True][green]["false_positives"] == 0
+    assert curves[True][red]["found"] == curves[False][red]["found"] > 0
 
 
 def test_a_split_without_objects_is_never_blessed(model, tmp_path):
