@@ -2,10 +2,10 @@
 
 from importlib import metadata
 
-from pipeline.commands import config, standalone, workflow
+from pipeline.commands import compile, config, standalone, workflow
 from pipeline.commands.base import Verb
 
-VERBS: tuple[Verb, ...] = (*workflow.VERBS, *standalone.VERBS, *config.VERBS)
+VERBS: tuple[Verb, ...] = (*workflow.VERBS, *compile.VERBS, *standalone.VERBS, *config.VERBS)
 
 
 def version() -> str:

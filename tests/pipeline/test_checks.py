@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from components._runtime.destination import PushDestination, Version
-from detection_core import files
 from components.run_checker.run import code_version
+from detection_core import files
 from pipeline.checks import CHECKS, run_checks
 from pipeline.settings_file import load_settings
 

@@ -1,0 +1,122 @@
+"""Job dataclass to Kubeflow Pipelines component; `yaml/` holds what it writes.
+
+`python -m component_specs.kfp_yaml` writes the files anew, with `--check` it only compares. The one module
+here that knows KFP.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler, dsl
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from component_specs.interface import format_interface
+from component_specs.kfp_outputs import KFP_OUTPUTS
+
+FOLDER = Path(__file__).parent / "yaml"
+IMAGE = "detflow:latest"
+
+_ARTIFACTS = {
+    "system.Artifact": dsl.Artifact,
+    "system.Dataset": dsl.Dataset,
+    "system.Model": dsl.Model,
+    "system.Metrics": dsl.Metrics,
+    "system.ClassificationMetrics": dsl.ClassificationMetrics,
+    "system.HTML": dsl.HTML,
+    "system.Markdown": dsl.Markdown,
+}
+
+
+def kfp_component(component: str, image: str = IMAGE, name: str = "") -> Any:
+    """Return the component as KFP's pipelines take it.
+
+    Args:
+        component: one of `JOBS`.
+        image: container image.
+        name: what it is called; the component's name without one. A pipeline gives each step its own.
+    """
+
+    def container(*_: Any) -> Any:
+        return dsl.ContainerSpec(
+            image=image,
+            command=["python", "-m", f"components.{component}"],
+            args=["--executor_input", "{{$}}", "--interface", format_interface(component)],
+        )
+
+    parameters = _signature(component)
+    container.__name__ = name or component
+    container.__doc__ = _documentation(component)
+    container.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    container.__annotations__ = {p.name: p.annotation for p in parameters}
+    return dsl.container_component(container)
+
+
+def _signature(component: str) -> list[inspect.Parameter]:
+    fields, given = job_fields(JOBS[component]), KFP_OUTPUTS[component]
+    required = inspect.Parameter.empty
+
+    def parameter(name: str, annotation: Any, default: Any = required) -> inspect.Parameter:
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+    return [
+        *(
+            parameter(name, dsl.Input[_ARTIFACTS[i.type.kfp]], None if i.optional else required)
+            for name, i in fields.inputs.items()
+        ),
+        *(
+            parameter(name, kind, fields.defaults.get(name, required))
+            for name, kind in fields.parameters.items()
+        ),
+        *(parameter(name, dsl.Output[_ARTIFACTS[o.type.kfp]]) for name, o in fields.outputs.items()),
+        *(parameter(name, dsl.Output[_ARTIFACTS[view.kfp]]) for name, view in given.views.items()),
+        *(parameter(name, dsl.OutputPath(kind)) for name, kind in given.results.items()),
+    ]
+
+
+def _documentation(component: str) -> str:
+    """Return the Job's docstring as KFP reads a component's: its attributes are the arguments."""
+    text = inspect.cleandoc(JOBS[component].__doc__ or "").replace("Attributes:", "Args:")
+    views = KFP_OUTPUTS[component].views
+    # KFP keeps line breaks inside a description; they are our line length, not the reader's.
+    text = re.sub(r"\n {8}(?=\S)", " ", text)
+    return text + "".join(f"\n    {name}: {view.description}." for name, view in views.items())
+
+
+def render(component: str) -> str:
+    """Return the component's YAML."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "component.yaml"
+        compiler.Compiler().compile(kfp_component(component), str(path))
+        return path.read_text(encoding="utf-8")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write or compare the files in `yaml/`; return 1 where one is out of date."""
+    parser = argparse.ArgumentParser(description="Write the components' YAML files.")
+    parser.add_argument("--check", action="store_true", help="only tell whether they are up to date")
+    check = parser.parse_args(argv).check
+    wanted = {FOLDER / f"{component}.yaml": render(component) for component in JOBS}
+    found = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
+    stale = sorted(p.name for p in {*wanted, *found} if wanted.get(p) != found.get(p))
+    if check:
+        if stale:
+            sys.stderr.write(f"out of date: {', '.join(stale)}; run `make specs`\n")
+        return 1 if stale else 0
+    FOLDER.mkdir(exist_ok=True)
+    for path in found.keys() - wanted.keys():
+        path.unlink()
+    for path, text in wanted.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

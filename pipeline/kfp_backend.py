@@ -1,0 +1,270 @@
+"""The DAG as a Kubeflow Pipelines pipeline, compiled to YAML; one of the two modules here that know KFP."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from detection_core.errors import ConfigError
+from pipeline.checks import check_step
+from pipeline.dag import FromCheck, Step, build_dag
+from pipeline.kubeflow_settings import TaskSettings
+from pipeline.settings import PipelineSettings
+
+CHECKER = "run_checker"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunParameter:
+    """A parameter of the pipeline: what a user may change from run to run.
+
+    Attributes:
+        name: its name.
+        description: what it is, for the user interface.
+        targets: (step id, parameter field) each that gets its value; a step that the workflow lacks is left
+            out.
+    """
+
+    name: str
+    description: str
+    targets: tuple[tuple[str, str], ...]
+
+
+RUN_PARAMETERS = (
+    RunParameter(
+        "data_path",
+        "Folder of the data set, as the pods see it; it may hold a span pattern such as {SPAN}.",
+        ((CHECKER, "data_path"), ("example_gen", "data_path")),
+    ),
+    RunParameter(
+        "span",
+        "Newest span of the data to read: latest, a number or a date; without a span pattern of no effect.",
+        ((CHECKER, "span"),),
+    ),
+    RunParameter(
+        "train_steps",
+        "How many steps Trainer trains; 0: as many as the pipeline.config says.",
+        ((CHECKER, "train_steps"), ("trainer", "train_steps")),
+    ),
+    RunParameter(
+        "learning_rate",
+        "Peak of Trainer's learning rate; 0: what the pipeline.config says.",
+        ((CHECKER, "learning_rate"), ("trainer", "learning_rate")),
+    ),
+    RunParameter(
+        "thresholds",
+        "What Evaluator demands: JSON object, metric name to lower_bound, upper_bound and min_change.",
+        ((CHECKER, "thresholds"), ("evaluator", "thresholds")),
+    ),
+    RunParameter(
+        "push_destination",
+        "Where blessed versions are published and the baseline is found, as the pods see it.",
+        tuple((step, "push_destination") for step in (CHECKER, "baseline_resolver", "pusher")),
+    ),
+    RunParameter(
+        "work_dir",
+        "Durable folder for the checkpoints of unfinished training, as the pods see it.",
+        (("trainer", "work_dir"), ("quantization_rewriter", "work_dir")),
+    ),
+)
+
+
+def compile_pipeline(settings: PipelineSettings, path: str) -> None:
+    """Write the workflow as a Kubeflow Pipelines package.
+
+    Settings and pipeline.config are part of it, and so is the image: KFP takes an image from a parameter, but
+    its local runner does not, and what was compiled and tested is then what runs.
+
+    Args:
+        settings: of the workflow.
+        path: file to write, YAML of one or two documents.
+
+    Raises:
+        ConfigError: for settings that cannot be used, or where kfp is not installed.
+    """
+    text = render_pipeline(settings)
+    folder = os.path.dirname(path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def render_pipeline(settings: PipelineSettings) -> str:
+    """Return what `compile_pipeline` writes.
+
+    Raises:
+        ConfigError: as `compile_pipeline`.
+    """
+    compiler = _kfp_compiler()
+    from pipeline.kfp_rules import check_package
+
+    steps = _cluster_steps(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pipeline.yaml"
+        compiler.Compiler().compile(_pipeline_function(settings, steps), str(path))
+        text = path.read_text(encoding="utf-8")
+    check_package(text)
+    return text
+
+
+def _kfp_compiler() -> Any:
+    try:
+        from kfp import compiler, kubernetes  # noqa: F401
+    except ImportError as e:
+        raise ConfigError(
+            f"expected the packages kfp and kfp-kubernetes, found {e}; install them with"
+            " `pip install 'detflow[cluster]'`"
+        ) from e
+    return compiler
+
+
+def _cluster_steps(settings: PipelineSettings) -> list[Step]:
+    """Return the steps of the DAG, the checks first, with what differs on a cluster."""
+    steps = [check_step(settings), *build_dag(settings).steps]
+    work_dir = settings.kubeflow.work_dir
+    if not work_dir:
+        return steps
+    return [
+        dataclasses.replace(s, parameters={**s.parameters, "work_dir": work_dir})
+        if "work_dir" in s.parameters
+        else s
+        for s in steps
+    ]
+
+
+def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any:
+    """Return the pipeline as KFP's compiler takes it: a function whose signature has the run's parameters."""
+    from kfp import dsl
+
+    by_id = {step.id: step for step in steps}
+    offered = [p for p in RUN_PARAMETERS if any(step in by_id for step, _ in p.targets)]
+
+    # KFP calls with one positional argument for each parameter of the signature.
+    def workflow(*channels: Any) -> None:
+        values: dict[str, dict[str, Any]] = {}
+        for parameter, channel in zip(offered, channels, strict=True):
+            for step, field in parameter.targets:
+                values.setdefault(step, {})[field] = channel
+        _add_tasks(settings, steps, values)
+
+    parameters = [_signature_parameter(p, by_id) for p in offered]
+    workflow.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    workflow.__annotations__ = {p.name: p.annotation for p in parameters}
+    arguments = "\n".join(f"    {p.name}: {p.description}" for p in offered)
+    workflow.__doc__ = f"Object detection, from images to a published detector.\n\nArgs:\n{arguments}\n"
+    return dsl.pipeline(
+        name=pipeline_name(settings.name), pipeline_root=settings.kubeflow.pipeline_root or None
+    )(workflow)
+
+
+def pipeline_name(name: str) -> str:
+    """Return a workflow's name as Kubeflow Pipelines allows it: small letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _signature_parameter(parameter: RunParameter, steps: Mapping[str, Step]) -> inspect.Parameter:
+    step, field = next((steps[s], f) for s, f in parameter.targets if s in steps)
+    fields = job_fields(JOBS[step.component])
+    default = step.parameters.get(field, fields.defaults.get(field))
+    return inspect.Parameter(
+        parameter.name, inspect.Parameter.KEYWORD_ONLY, annotation=fields.parameters[field], default=default
+    )
+
+
+def _add_tasks(
+    settings: PipelineSettings, steps: Sequence[Step], overrides: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Add a task a step; called by KFP while it traces the pipeline.
+
+    Args:
+        settings: of the workflow.
+        steps: in an order in which every producer comes before its consumers.
+        overrides: step id to parameter field to the pipeline parameter that it takes.
+    """
+    from component_specs.kfp_yaml import kfp_component
+
+    tasks: dict[str, Any] = {}
+    for step in steps:
+        # RunChecker's values are parameters of other steps. BaselineResolver and Pusher may therefore be
+        # cached: their keys change when another version is deployed, or the publication is gone.
+        values: dict[str, Any] = {
+            name: tasks[CHECKER].outputs[value.name] if isinstance(value, FromCheck) else value
+            for name, value in step.parameters.items()
+        }
+        for name, source in step.inputs.items():
+            values[name] = tasks[source.step].outputs[source.output]
+        # A step has its own name, so that the same component used twice is told apart.
+        component = kfp_component(step.component, settings.kubeflow.image, step.id)
+        tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
+        _configure(tasks[step.id], step.id, settings)
+
+
+def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
+    """Ask for what the step's pod is to get."""
+    from kfp import kubernetes
+
+    kubeflow = settings.kubeflow
+    wanted = TaskSettings(**kubeflow.task(step))
+    task.set_caching_options(wanted.caching and step != CHECKER)
+    _set_resources(task, wanted)
+    _mount(task, wanted)
+    for name, value in wanted.env.items():
+        task.set_env_variable(name, value)
+    for label, value in wanted.node_selector.items():
+        kubernetes.add_node_selector(task, label_key=label, label_value=value)
+    for toleration in wanted.tolerations:
+        kubernetes.add_toleration(task, **toleration)
+    if wanted.retries:
+        task.set_retry(
+            wanted.retries, backoff_duration=wanted.retry_delay, backoff_factor=wanted.retry_factor
+        )
+    if wanted.timeout:
+        kubernetes.set_timeout(task, seconds=wanted.timeout)
+    if kubeflow.image_pull_policy:
+        kubernetes.set_image_pull_policy(task, kubeflow.image_pull_policy)
+    if kubeflow.image_pull_secrets:
+        kubernetes.set_image_pull_secrets(task, kubeflow.image_pull_secrets)
+
+
+def _set_resources(task: Any, wanted: TaskSettings) -> None:
+    if wanted.cpu:
+        task.set_cpu_request(wanted.cpu)
+    if wanted.cpu_limit:
+        task.set_cpu_limit(wanted.cpu_limit)
+    if wanted.memory:
+        task.set_memory_request(wanted.memory)
+    if wanted.memory_limit:
+        task.set_memory_limit(wanted.memory_limit)
+    if wanted.gpu:
+        task.set_accelerator_type(wanted.gpu_type).set_accelerator_limit(wanted.gpu)
+
+
+def _mount(task: Any, wanted: TaskSettings) -> None:
+    from kfp import kubernetes
+
+    for claim, folder in wanted.pvcs.items():
+        kubernetes.mount_pvc(task, pvc_name=claim, mount_path=folder)
+    for secret, variables in wanted.secret_env.items():
+        kubernetes.use_secret_as_env(task, secret_name=secret, secret_key_to_env=variables)
+    for secret, folder in wanted.secret_volumes.items():
+        kubernetes.use_secret_as_volume(task, secret_name=secret, mount_path=folder)
+    for config_map, variables in wanted.config_map_env.items():
+        kubernetes.use_config_map_as_env(task, config_map_name=config_map, config_map_key_to_env=variables)
+    for config_map, folder in wanted.config_map_volumes.items():
+        kubernetes.use_config_map_as_volume(task, config_map_name=config_map, mount_path=folder)
+    if wanted.shared_memory:
+        kubernetes.empty_dir_mount(
+            task,
+            volume_name="shared-memory",
+            mount_path="/dev/shm",
+            medium="Memory",
+            size_limit=wanted.shared_memory,
+        )
