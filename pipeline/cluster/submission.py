@@ -42,14 +42,14 @@ class RunRequest:
 
     Attributes:
         name: shown in the user interface.
-        experiment: name of the experiment, made where it is missing.
+        experiment_id: of the experiment.
         parameters: checked values.
         service_account: Kubernetes service account of the steps; empty: the server's default.
         pipeline_root: where artifacts go; empty: the server's default.
     """
 
     name: str
-    experiment: str
+    experiment_id: str
     parameters: Mapping[str, Any]
     service_account: str = ""
     pipeline_root: str = ""
@@ -98,7 +98,7 @@ def start_run(connection: Connection, version: Version, request: RunRequest) -> 
     made = connection.call(
         f"starting the run {request.name}",
         connection.client.run_pipeline,
-        experiment_id=experiment_id(connection, request.experiment),
+        experiment_id=request.experiment_id,
         job_name=request.name,
         pipeline_id=version.pipeline_id,
         version_id=version.version_id,
@@ -109,7 +109,7 @@ def start_run(connection: Connection, version: Version, request: RunRequest) -> 
     return str(made.run_id)
 
 
-def experiment_id(connection: Connection, name: str) -> str:
+def ensure_experiment(connection: Connection, name: str) -> str:
     """Return the id of an experiment, which is made where it is missing."""
 
     def find() -> str | None:

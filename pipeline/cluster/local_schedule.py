@@ -1,0 +1,133 @@
+"""A schedule on one machine: a process that waits for the next slot and runs the workflow in another one.
+
+One run at a time. A slot that comes while a run is under way, or while nothing was there to see it, is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+from detection_core.errors import ConfigError
+from pipeline.cluster.trigger import Trigger
+from pipeline.workspace import Workspace
+
+_log = logging.getLogger(__name__)
+
+# A clock that is set, or a machine that slept, is noticed within this time.
+_NAP_SECONDS = 30.0
+
+
+class LocalSchedule:
+    """Runs a command whenever a trigger fires, until it is told to stop.
+
+    SIGTERM and SIGINT stop it. A run under way is interrupted as by Ctrl-C: it records that it was stopped, and
+    the next one goes on from its checkpoint. A second signal kills the run.
+    """
+
+    def __init__(
+        self,
+        trigger: Trigger,
+        command: Sequence[str],
+        workspace: Workspace,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
+        self._trigger = trigger
+        self._command = list(command)
+        self._workspace = workspace
+        self._now = now
+        self._stopped = threading.Event()
+        self._run: subprocess.Popen | None = None
+
+    def serve(self, max_runs: int = 0) -> int:
+        """Wait and run until stopped, until the trigger's end, or for a number of runs.
+
+        Args:
+            max_runs: how many runs to make; 0: no limit.
+
+        Returns:
+            How many runs were made.
+
+        Raises:
+            ConfigError: when another scheduler works in the workspace.
+        """
+        made = 0
+        with self._alone(), self._signals():
+            while not self._stopped.is_set() and not (max_runs and made >= max_runs):
+                slot = self._trigger.next_after(self._now())
+                if slot is None:
+                    _log.info("schedule | its end is reached")
+                    break
+                _log.info("schedule | next run %s", slot.isoformat(timespec="seconds"))
+                if not self._sleep_until(slot):
+                    break
+                made += self._start(slot)
+        return made
+
+    def _sleep_until(self, slot: datetime.datetime) -> bool:
+        """Wait for a slot; False: told to stop."""
+        while True:
+            left = (slot - self._now()).total_seconds()
+            if left <= 0:
+                return not self._stopped.is_set()
+            if self._stopped.wait(min(left, _NAP_SECONDS)):
+                return False
+
+    def _start(self, slot: datetime.datetime) -> int:
+        """Run once; return 0 where somebody else's run is under way."""
+        if self._workspace.is_locked():
+            _log.warning("schedule | slot %s left out: a run is under way", slot.isoformat())
+            return 0
+        begun = time.monotonic()
+        # A session of its own, so that Ctrl-C at the terminal reaches the run through us alone, once.
+        self._run = subprocess.Popen(self._command, start_new_session=True)
+        if self._stopped.is_set():
+            self._run.send_signal(signal.SIGINT)
+        code = self._run.wait()
+        self._run = None
+        took = time.monotonic() - begun
+        if code == 0:
+            _log.info("schedule | run done in %.0f s", took)
+        elif self._stopped.is_set():
+            _log.info("schedule | run stopped after %.0f s", took)
+        else:
+            _log.error("schedule | run failed with exit code %d; the next slot tries again", code)
+        return 1
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        run = self._run
+        if run is not None:
+            run.send_signal(signal.SIGKILL if self._stopped.is_set() else signal.SIGINT)
+        self._stopped.set()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        before = {s: signal.signal(s, self._stop) for s in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep a second scheduler out of the workspace; a killed one lets go by itself."""
+        os.makedirs(self._workspace.root, exist_ok=True)
+        with open(os.path.join(self._workspace.root, ".schedule.lock"), "w", encoding="utf-8") as f:
+            try:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as e:
+                raise ConfigError(
+                    "expected no other scheduler here, found one; stop it, or give this one another workspace",
+                    where=self._workspace.root,
+                ) from e
+            yield
