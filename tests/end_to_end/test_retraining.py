@@ -1,0 +1,160 @@
+"""Four weeks of a schedule: every week a span of data arrives and the same settings run again."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from components._runtime.destination import PushDestination
+from detection_core.errors import DataError
+from pipeline.local_run import run_locally
+from pipeline.run_summary import summarise
+from pipeline.settings_file import load_settings
+from pipeline.workspace import Workspace
+from tests.detection_core.tasks.tiny_training import CONFIG
+
+pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
+
+SETTINGS = """
+name: weekly
+workspace: workspace
+data:
+  path: weekly/span-{SPAN:2}
+  splits: {train: train.json, eval: eval.json}
+  window: 2
+  span_ready_file: _SUCCESS
+model:
+  config: pipeline.config
+  overrides: {train_config.batch_size: 8}
+train: {warm_start: deployed}
+evaluate:
+  thresholds: {DetectionBoxes_Precision/mAP: {lower_bound: 0.05, min_change: 0.0}}
+  pictures: 1
+export: {formats: [float32], max_map_drop: 1.0}
+"""
+METRIC = "DetectionBoxes_Precision/mAP"
+STEPS = 60
+CONFIG_TEXT = (
+    CONFIG.replace("STEPS", str(STEPS))
+    .replace("learning_rate_base: 0.05", "learning_rate_base: 0.1")
+    .replace("warmup_steps: 0", "warmup_steps: 6 warmup_learning_rate: 0.01")
+)
+
+
+class Schedule:
+    """The folder where the spans arrive, and the runs that a clock would start."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        (folder / "settings.yaml").write_text(SETTINGS)
+        (folder / "pipeline.config").write_text(CONFIG_TEXT)
+        self.destination = PushDestination(str(folder / "workspace" / "pushed"))
+
+    def span(self, number: int) -> Path:
+        return self.folder / "weekly" / f"span-{number:02}"
+
+    def arrives(self, number: int, *, train: int = 56, swapped: bool = False, ready: bool = True) -> None:
+        """Write grey scenes with a dark or bright square each; `swapped` names them wrongly for training."""
+        folder, rng = self.span(number), np.random.default_rng(number)
+        (folder / "images").mkdir(parents=True)
+        for split, count in (("train", train), ("eval", 24)):
+            wrong = swapped and split == "train"
+            scenes = [_scene(rng, folder / "images", split, n, wrong) for n in range(count)]
+            content = {"images": [s[0] for s in scenes], "annotations": [s[1] for s in scenes]}
+            categories = [{"id": 1, "name": "dark"}, {"id": 2, "name": "bright"}]
+            (folder / f"{split}.json").write_text(json.dumps({**content, "categories": categories}))
+        if ready:
+            (folder / "_SUCCESS").touch()
+
+    def fires(self):
+        """Run once; returns record and summary."""
+        record = run_locally(load_settings(str(self.folder / "settings.yaml")))
+        return record, summarise(record).data
+
+    def evaluation(self, record) -> dict:
+        [folder] = [s.outputs["evaluation"] for s in record.steps if s.id == "evaluator"]
+        return json.loads((Path(folder) / "metrics.json").read_text())
+
+
+def _scene(rng, folder: Path, split: str, number: int, wrong: bool):
+    pixels = rng.integers(100, 150, (64, 64, 3), dtype=np.uint8)
+    side, bright = int(rng.integers(24, 33)), number % 2
+    x, y = (int(corner) for corner in rng.integers(0, 64 - side, 2))
+    pixels[y : y + side, x : x + side] = 230 if bright else 20
+    name = f"{split}-{number}.png"
+    Image.fromarray(pixels).save(folder / name)
+    image = {"id": number + 1, "file_name": name, "width": 64, "height": 64}
+    category = (1 - bright if wrong else bright) + 1
+    fields = {"id": number + 1, "image_id": number + 1, "category_id": category, "iscrowd": 0}
+    return image, {**fields, "bbox": [x, y, side, side], "area": side * side}
+
+
+def _states(summary) -> dict[str, str]:
+    return {step["id"]: step["state"] for step in summary["steps"]}
+
+
+def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tmp_path):
+    weekly = Schedule(tmp_path)
+
+    weekly.arrives(1)
+    record, first = weekly.fires()
+    assert first["pushed"]["pushed"], first["pushed"]
+    assert first["spans"] == {"train": ["1"], "evaluate": ["1"]}
+    assert weekly.evaluation(record)["baseline"] is None
+    assert _started_from(record) == "random weights"
+
+    weekly.arrives(2)
+    record, second = weekly.fires()
+    assert second["pushed"]["pushed"], second["pushed"]
+    assert second["spans"] == {"train": ["1", "2"], "evaluate": ["2"]}
+    assert "weights of" in _started_from(record)
+    # Both were measured on the new week's scenes, so the old model's number is not the published one.
+    measured, versions = weekly.evaluation(record), weekly.destination.versions()
+    assert measured["images"] == 24
+    assert measured["metrics"][METRIC] > measured["baseline"][METRIC] != versions[0].metrics[METRIC]
+    assert [v.number for v in versions] == [first["pushed"]["version"], second["pushed"]["version"]]
+    assert versions[1].baseline_version == str(versions[0].number)
+    page = Path(second["places"]["report"]).read_text(encoding="utf-8")
+    assert "train from 1, 2" in page and "eval from 2" in page
+
+    # The third week is still being written: nothing has changed, and nothing is done.
+    weekly.arrives(3, ready=False)
+    began = time.monotonic()
+    record, same = weekly.fires()
+    assert set(_states(same).values()) == {"cached"}
+    assert time.monotonic() - began < 20
+    assert record.checks["data_spans"] == json.dumps(second["spans"])
+
+    # It arrives damaged.
+    for path in (weekly.span(3) / "images").iterdir():
+        path.write_bytes(path.read_bytes()[:60])
+    (weekly.span(3) / "_SUCCESS").touch()
+    with pytest.raises(DataError, match="in quarantine"):
+        weekly.fires()
+    failed = Workspace(str(tmp_path / "workspace")).record()
+    assert failed.status == "failed"
+    assert {s.id: s.state for s in failed.steps}["trainer"] == "not run"
+    assert json.loads(failed.checks["data_spans"])["evaluate"] == ["3"]
+    assert weekly.destination.current() == versions[1]
+
+    # Someone takes it away; the fourth week was labelled wrongly for training.
+    weekly.span(3).rename(tmp_path / "damaged")
+    weekly.arrives(4, train=160, swapped=True)
+    record, worse = weekly.fires()
+    assert worse["status"] == "succeeded" and not worse["pushed"]["pushed"]
+    assert worse["spans"] == {"train": ["2", "4"], "evaluate": ["4"]}
+    assert worse["pushed"]["reasons"][0].startswith(f"evaluator: {METRIC} is ")
+    assert "the baseline's" in worse["pushed"]["reasons"][0]
+    measured = weekly.evaluation(record)
+    assert measured["metrics"][METRIC] < measured["baseline"][METRIC]
+    assert weekly.destination.current() == versions[1]
+
+
+def _started_from(record) -> str:
+    [folder] = [s.outputs["model_run"] for s in record.steps if s.id == "trainer"]
+    return json.loads((Path(folder) / "train_report.json").read_text())["started_from"]
