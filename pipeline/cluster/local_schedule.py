@@ -1,6 +1,7 @@
 """A schedule on one machine: a process that waits for the next slot and runs the workflow in another one.
 
-One run at a time. A slot that comes while a run is under way, or while nothing was there to see it, is left out.
+One run at a time. A slot that comes while a run is under way, or while nobody was there to see it, is left
+out.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _NAP_SECONDS = 30.0
 class LocalSchedule:
     """Runs a command whenever a trigger fires, until it is told to stop.
 
-    SIGTERM and SIGINT stop it. A run under way is interrupted as by Ctrl-C: it records that it was stopped, and
-    the next one goes on from its checkpoint. A second signal kills the run.
+    SIGTERM and SIGINT stop it. A run under way is interrupted as by Ctrl-C: it records that it was stopped,
+    and the next one goes on from its checkpoint. A second signal kills the run.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class LocalSchedule:
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as e:
                 raise ConfigError(
-                    "expected no other scheduler here, found one; stop it, or give this one another workspace",
+                    "expected no other scheduler here, found one; stop it, or take another workspace",
                     where=self._workspace.root,
                 ) from e
             yield

@@ -107,7 +107,7 @@ def five_fields(cron: Cron) -> str:
     days = (cron.day, cron.weekday)
     if any(d.starred and not d.full for d in days) and not any(d.full and d.starred for d in days):
         raise ConfigError(
-            f"a crontab cannot ask for both days of {cron.text!r} at once; narrow one of them, or {_RUN_LOCAL}",
+            f"a crontab cannot ask for both days of {cron.text!r} at once; narrow one, or {_RUN_LOCAL}",
             where="schedule.cron",
         )
     fields = (cron.minute, cron.hour, cron.day, cron.month, cron.weekday)
@@ -127,8 +127,8 @@ def _interval_fields(seconds: int) -> str:
     if not rest and 24 % hours == 0:
         return f"0 */{hours} * * *" if hours < 24 else "0 0 * * *"
     raise ConfigError(
-        f"a crontab cannot repeat every {seconds} s: it wants a part of an hour or of a day; set schedule.cron, "
-        f"or {_RUN_LOCAL}",
+        f"a crontab cannot repeat every {seconds} s: it wants a part of an hour or of a day; set "
+        f"schedule.cron, or {_RUN_LOCAL}",
         where="schedule.interval",
     )
 
