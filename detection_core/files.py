@@ -1,12 +1,14 @@
 """Files and folders, local or on an object store; the only user of tf.io.gfile.
 
-Local paths never import TensorFlow, so that light steps stay light. A path with a scheme (`gs://...`) goes
-through tf.io.gfile. Whatever another process may read is written under a temporary name and renamed in.
+Local paths never import TensorFlow, so that light steps stay light. `s3://` goes through boto3, a path with
+another scheme (`gs://...`) through tf.io.gfile. Whatever another process may read is written under a
+temporary name and renamed in, or, as S3 has it, appears whole when its last byte is there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import glob as _glob
 import os
 import shutil
@@ -15,13 +17,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from detection_core import s3
+
 
 def is_remote(path: str) -> bool:
     """Tell whether the path names an object store or another scheme than the local file system."""
     return "://" in path and not path.startswith("file://")
 
 
-def _gfile() -> Any:
+def _gfile(path: str) -> Any:
+    """Return what serves a remote path: tf.io.gfile, or a module with the same functions."""
+    if s3.is_s3(path):
+        return s3
     import tensorflow as tf
 
     return tf.io.gfile
@@ -38,7 +45,7 @@ def open_file(path: str, mode: str = "r") -> IO[Any]:
         OSError: (or tf.errors.OpError for a remote path) when it cannot be opened.
     """
     if is_remote(path):
-        return _gfile().GFile(path, mode)
+        return _gfile(path).GFile(path, mode)
     return open(_local(path), mode, encoding=None if "b" in mode else "utf-8")
 
 
@@ -56,29 +63,29 @@ def read_bytes(path: str) -> bytes:
 
 def exists(path: str) -> bool:
     """Tell whether a file or folder is there."""
-    return bool(_gfile().exists(path)) if is_remote(path) else os.path.exists(_local(path))
+    return bool(_gfile(path).exists(path)) if is_remote(path) else os.path.exists(_local(path))
 
 
 def is_dir(path: str) -> bool:
     """Tell whether a folder is there."""
-    return bool(_gfile().isdir(path)) if is_remote(path) else os.path.isdir(_local(path))
+    return bool(_gfile(path).isdir(path)) if is_remote(path) else os.path.isdir(_local(path))
 
 
 def list_dir(path: str) -> list[str]:
     """Return the sorted names in a folder."""
-    names = _gfile().listdir(path) if is_remote(path) else os.listdir(_local(path))
+    names = _gfile(path).listdir(path) if is_remote(path) else os.listdir(_local(path))
     return sorted(name.rstrip("/") for name in names)
 
 
 def glob(pattern: str) -> list[str]:
     """Return the sorted paths that match a pattern."""
-    return sorted(_gfile().glob(pattern) if is_remote(pattern) else _glob.glob(_local(pattern)))
+    return sorted(_gfile(pattern).glob(pattern) if is_remote(pattern) else _glob.glob(_local(pattern)))
 
 
 def make_dirs(path: str) -> None:
     """Make a folder and its parents; one that exists is left as it is."""
     if is_remote(path):
-        _gfile().makedirs(path)
+        _gfile(path).makedirs(path)
     else:
         os.makedirs(_local(path), exist_ok=True)
 
@@ -88,7 +95,7 @@ def remove_tree(path: str) -> None:
     if not exists(path):
         return
     if is_remote(path):
-        _gfile().rmtree(path) if is_dir(path) else _gfile().remove(path)
+        _gfile(path).rmtree(path) if is_dir(path) else _gfile(path).remove(path)
     elif os.path.isdir(_local(path)):
         shutil.rmtree(_local(path))
     else:
@@ -98,7 +105,7 @@ def remove_tree(path: str) -> None:
 def rename(source: str, destination: str) -> None:
     """Rename a file or folder; atomic on a local file system."""
     if is_remote(source):
-        _gfile().rename(source, destination)
+        _gfile(source).rename(source, destination)
     else:
         os.rename(_local(source), _local(destination))
 
@@ -124,12 +131,16 @@ def _sync(path: str) -> None:
 
 def write_bytes(path: str, data: bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part."""
+    if s3.is_s3(path):
+        with open_file(path, "wb") as f:
+            f.write(data)
+        return
     temporary = _temporary_name(path)
     make_dirs(os.path.dirname(path) or ".")
     if is_remote(path):
-        with _gfile().GFile(temporary, "wb") as f:
+        with _gfile(temporary).GFile(temporary, "wb") as f:
             f.write(data)
-        _gfile().rename(temporary, path, overwrite=True)
+        _gfile(temporary).rename(temporary, path, overwrite=True)
         return
     temporary, path = _local(temporary), _local(path)
     with open(temporary, "wb") as f:
@@ -154,13 +165,17 @@ def atomic_file(path: str) -> Iterator[IO[bytes]]:
     Args:
         path: the file to make; its folder is made too, and an existing file is replaced.
     """
+    if s3.is_s3(path):
+        with open_file(path, "wb") as f:
+            yield f
+        return
     temporary = _temporary_name(path)
     make_dirs(os.path.dirname(path) or ".")
     try:
         with open_file(temporary, "wb") as f:
             yield f
         if is_remote(path):
-            _gfile().rename(temporary, path, overwrite=True)
+            _gfile(temporary).rename(temporary, path, overwrite=True)
         else:
             os.replace(_local(temporary), _local(path))
     except BaseException:
@@ -194,7 +209,8 @@ def atomic_dir(path: str) -> Iterator[str]:
 
 def copy_file(source: str, destination: str) -> None:
     """Copy one file, atomically at the destination."""
-    write_bytes(destination, read_bytes(source))
+    with open_file(source, "rb") as here, atomic_file(destination) as there:
+        shutil.copyfileobj(here, there, 1 << 20)
 
 
 def copy_tree(source: str, destination: str) -> None:
@@ -208,6 +224,34 @@ def copy_tree(source: str, destination: str) -> None:
             copy_file(here, there)
         else:
             shutil.copyfile(_local(here), _local(there))
+
+
+def states(path: str) -> list[str]:
+    """Return a line for each object at or below a remote path, which changes when the object does.
+
+    S3 tells sizes and checksums in its listing; of other stores only the names in the folder are known.
+    """
+    if s3.is_s3(path):
+        return [f"{e['Key']} {e['Size']} {e['ETag']}" for e in s3.objects(path)]
+    return list_dir(path)
+
+
+@contextlib.contextmanager
+def exclusive(path: str) -> Iterator[None]:
+    """Hold a lock file for one writer at a time, in a folder that exists; others wait.
+
+    A local lock goes when its holder dies; on S3 after a quarter of an hour. Other stores have none: what is
+    written there under a unique name has to do.
+    """
+    if s3.is_s3(path):
+        with s3.lock(path):
+            yield
+    elif is_remote(path):
+        yield
+    else:
+        with open(_local(path), "w", encoding="utf-8") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            yield
 
 
 def total_size(path: str) -> int:

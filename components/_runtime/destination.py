@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import time
@@ -197,11 +196,7 @@ class PushDestination:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Hold the destination for one writer; on an object store unique version numbers have to do."""
+        """Hold the destination for one writer; unique version numbers do where a store has no locks."""
         files.make_dirs(self.root)
-        if files.is_remote(self.root):
-            yield
-            return
-        with open(self._path(".lock"), "w", encoding="utf-8") as f:
-            fcntl.flock(f, fcntl.LOCK_EX)
+        with files.exclusive(self._path(".lock")):
             yield

@@ -20,8 +20,8 @@ def fingerprint(
 
     Of data with spans only those count that are read.
 
-    Local files count by name, size and time of change. On an object store the annotation files count by
-    content and the folders by their names alone.
+    Local files count by name, size and time of change, objects on S3 by name, size and ETag. On other stores
+    the annotation files count by content and the folders by their names alone.
 
     Args:
         data_path: folder of the data set.
@@ -53,8 +53,8 @@ def fingerprint(
 
 def _describe(path: str) -> Iterator[str]:
     if files.is_remote(path):
-        if files.is_dir(path):
-            yield from files.list_dir(path)
+        if files.is_dir(path) or path.startswith("s3://"):
+            yield from files.states(path)
         else:
             yield hashlib.sha256(files.read_bytes(path)).hexdigest()
     elif os.path.isdir(path):

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from components._runtime.destination import PushDestination, Version
 from detection_core import files
 from detection_core.errors import ContractError
+from tests.object_store import s3_server
 
 
 @pytest.fixture
@@ -173,3 +175,34 @@ def test_two_writers_at_once_both_end_well(destination, saved_model):
     numbers = [v.number for v in destination.versions()]
     assert len(numbers) == len(set(numbers)) == 10
     assert destination.current().number == numbers[-1] == _served(destination)
+
+
+def test_an_object_store_serves_as_destination(tmp_path):
+    source, tflite = tmp_path / "source", tmp_path / "tflite"
+    files.write_text(str(source / "saved_model.pb"), "graph")
+    files.write_text(str(source / "variables" / "variables.data"), "weights")
+    files.write_text(str(tflite / "model.tflite"), "flat")
+    with s3_server() as bucket:
+        destination = PushDestination(f"{bucket}/pushed")
+        assert destination.current() is None and destination.versions() == []
+        first, second, third = (
+            destination.publish(str(source), str(tflite), Version(number=0, run_key=key), 2) for key in "abc"
+        )
+        assert destination.current() == third and destination.versions() == [second, third]
+        assert files.list_dir(f"{bucket}/pushed") == ["current.json", "saved_model", "tflite", "versions"]
+        served = destination.saved_model_dir(third.number)
+        assert files.read_text(f"{served}/variables/variables.data") == "weights"
+        assert destination.rollback() == second and destination.rolled_back() == [third.number]
+        assert not files.exists(served)
+        assert destination.rollback(third.number) == third and files.exists(f"{served}/saved_model.pb")
+        assert first.number < second.number < third.number
+
+
+def test_two_writers_on_an_object_store_both_end_well(saved_model):
+    with s3_server() as bucket:
+        destination = PushDestination(f"{bucket}/pushed")
+        with ThreadPoolExecutor(2) as pool:
+            done = [pool.submit(destination.publish, saved_model, "", Version(number=0), 0) for _ in "ab"]
+        published = sorted(d.result().number for d in done)
+        assert [v.number for v in destination.versions()] == published
+        assert destination.current().number == published[1]

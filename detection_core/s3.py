@@ -1,0 +1,316 @@
+"""Files on S3 and on stores that speak its protocol, under the names that tf.io.gfile has for its own.
+
+TensorFlow opens no `s3://` path. Credentials, region and endpoint are taken as every AWS tool takes them:
+`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`. An object is written whole or
+not at all; a folder is only the beginning of its objects' names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import functools
+import io
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from typing import IO, Any
+
+from detection_core.errors import ConfigError, DataError
+
+SCHEME = "s3://"
+
+_log = logging.getLogger(__name__)
+_IN_MEMORY_BYTES = 64 << 20
+_MISSING = ("404", "NoSuchKey", "NotFound")
+_TAKEN = ("412", "PreconditionFailed", "ConditionalRequestConflict")
+# A holder that has not let go after this long was killed.
+_STALE_LOCK_SECONDS = 900
+
+
+def is_s3(path: str) -> bool:
+    """Tell whether a path names an object, or a folder of objects, of such a store."""
+    return path.startswith(SCHEME)
+
+
+def _client() -> Any:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    return _client_of(endpoint, os.environ.get("AWS_ACCESS_KEY_ID", ""))
+
+
+@functools.lru_cache(maxsize=4)
+def _client_of(endpoint: str, key_id: str) -> Any:
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError as e:
+        raise ConfigError("expected boto3 for s3:// paths, found none; install detflow[s3]") from e
+    retries = {"max_attempts": 4, "mode": "standard"}
+    try:
+        return boto3.client("s3", config=Config(retries=retries, connect_timeout=10, read_timeout=60))
+    except ValueError as e:
+        raise ConfigError(f"expected a URL, found {endpoint!r}", where="AWS_ENDPOINT_URL") from e
+
+
+@contextlib.contextmanager
+def _answering(path: str) -> Iterator[None]:
+    """Turn the client's errors into ours.
+
+    Raises:
+        FileNotFoundError: for an object that is not there.
+        FileExistsError: for one that should not have been.
+        DataError: for a store that cannot be reached or refuses.
+    """
+    _client()  # says so where boto3 is missing
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+    try:
+        yield
+    except ClientError as e:
+        code, message = e.response["Error"].get("Code", ""), e.response["Error"].get("Message", "")
+        if code in _MISSING:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from e
+        if code in _TAKEN:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from e
+        raise DataError(
+            f"expected access to the object store, found {code} ({message}); check the bucket's name, the "
+            "credentials (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) and their rights",
+            where=path,
+        ) from e
+    except (BotoCoreError, Boto3Error, HTTPClientError) as e:
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "AWS"
+        raise DataError(
+            f"expected an answer from the object store ({endpoint}), found none: {e}; check "
+            "AWS_ENDPOINT_URL, the network and the credentials, then run again: what is finished is kept",
+            where=path,
+        ) from e
+
+
+def _split(path: str) -> tuple[str, str]:
+    bucket, _, key = path.removeprefix(SCHEME).partition("/")
+    return bucket, key.rstrip("/")
+
+
+def _place(path: str) -> dict[str, str]:
+    bucket, key = _split(path)
+    return {"Bucket": bucket, "Key": key}
+
+
+def _below(path: str, **options: Any) -> Iterator[dict[str, Any]]:
+    """Yield the pages of the listing of what begins with `path/`."""
+    bucket, key = _split(path)
+    yield from (
+        _client()
+        .get_paginator("list_objects_v2")
+        .paginate(Bucket=bucket, Prefix=f"{key}/" if key else "", **options)
+    )
+
+
+def objects(path: str) -> list[dict[str, Any]]:
+    """Return Key, Size, ETag and LastModified of a path's own object, or of all below it, sorted by Key."""
+    with _answering(path):
+        found = [entry for page in _below(path) for entry in page.get("Contents", [])]
+        if not found and _split(path)[1]:
+            with contextlib.suppress(FileNotFoundError), _answering(path):
+                head = _client().head_object(**_place(path))
+                own = {"Key": _split(path)[1], "Size": head["ContentLength"], "ETag": head["ETag"]}
+                found = [{**own, "LastModified": head["LastModified"]}]
+    return sorted((e for e in found if not e["Key"].endswith("/")), key=lambda e: e["Key"])
+
+
+class _Upload(tempfile.SpooledTemporaryFile):
+    """What is written to it becomes an object when it is closed, and nothing when its block fails."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(max_size=_IN_MEMORY_BYTES)
+        self._path: str | None = path
+
+    def close(self) -> None:
+        path, self._path = self._path, None
+        if path is not None:
+            self.seek(0)
+            with _answering(path):
+                _client().upload_fileobj(self, **_place(path))
+        super().close()
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self._path = None
+        self.close()
+
+    def __del__(self) -> None:
+        # Left open: whoever wrote did not come to the end.
+        self._path = None
+        super().__del__()
+
+
+def GFile(path: str, mode: str = "r") -> IO[Any]:
+    """Open an object for reading or writing.
+
+    Raises:
+        FileNotFoundError: when there is none to read.
+        DataError: when the store does not answer.
+        ValueError: for a mode other than reading or writing; an object cannot be changed.
+    """
+    if mode in ("w", "wb"):
+        raw: Any = _Upload(path)
+    elif mode in ("r", "rb"):
+        raw = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
+        with _answering(path):
+            body = _client().get_object(**_place(path))["Body"]
+            shutil.copyfileobj(body, raw, 1 << 20)
+        raw.seek(0)
+    else:
+        raise ValueError(f"{path}: an object is read or written, not opened with mode {mode!r}")
+    return raw if "b" in mode else _Text(raw, encoding="utf-8")
+
+
+class _Text(io.TextIOWrapper):
+    def __exit__(self, *error: Any) -> None:
+        self.flush()
+        self.buffer.__exit__(*error)
+
+
+def exists(path: str) -> bool:
+    """Tell whether there is such an object, or objects below such a folder."""
+    try:
+        if _split(path)[1]:
+            with _answering(path):
+                _client().head_object(**_place(path))
+            return True
+    except FileNotFoundError:
+        pass
+    return isdir(path)
+
+
+def isdir(path: str) -> bool:
+    """Tell whether there are objects below such a folder."""
+    with _answering(path):
+        page = next(iter(_below(path, PaginationConfig={"MaxItems": 1})))
+    return bool(page.get("Contents"))
+
+
+def listdir(path: str) -> list[str]:
+    """Return the names in a folder.
+
+    Raises:
+        FileNotFoundError: when there is nothing below it.
+    """
+    names: list[str] = []
+    skip = len(_split(path)[1]) + 1 if _split(path)[1] else 0
+    with _answering(path):
+        for page in _below(path, Delimiter="/"):
+            names += [entry["Key"][skip:] for entry in page.get("Contents", [])]
+            names += [entry["Prefix"][skip:].rstrip("/") for entry in page.get("CommonPrefixes", [])]
+    if not names:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return [name for name in names if name]
+
+
+def glob(pattern: str) -> list[str]:
+    """Return the objects that match a pattern, part by part as in a file system."""
+    bucket, key = _split(pattern)
+    plain = re.split(r"[*?\[]", key)[0].rpartition("/")[0]
+    parts = key.split("/")
+    found = []
+    for entry in objects(f"{SCHEME}{bucket}/{plain}"):
+        names = entry["Key"].split("/")
+        if len(names) == len(parts) and all(map(fnmatch.fnmatchcase, names, parts)):
+            found.append(f"{SCHEME}{bucket}/{entry['Key']}")
+    return found
+
+
+def makedirs(path: str) -> None:
+    """Do nothing: a folder is there as soon as something is in it."""
+
+
+def remove(path: str) -> None:
+    """Remove an object; one that is missing is no error."""
+    with _answering(path):
+        _client().delete_object(**_place(path))
+
+
+def rmtree(path: str) -> None:
+    """Remove all objects below a folder."""
+    keys = [{"Key": entry["Key"]} for entry in objects(path)]
+    for start in range(0, len(keys), 1000):
+        with _answering(path):
+            _client().delete_objects(
+                Bucket=_split(path)[0], Delete={"Objects": keys[start : start + 1000], "Quiet": True}
+            )
+
+
+def rename(source: str, destination: str, overwrite: bool = False) -> None:
+    """Copy an object or a folder's objects, then remove the source.
+
+    What lies deepest is copied first and what lies at the top last, so that a manifest at the top, or a
+    SavedModel's saved_model.pb, tells that everything below it is there.
+
+    Raises:
+        FileNotFoundError: when there is no source.
+    """
+    del overwrite  # a store knows nothing else
+    bucket, key = _split(source)
+    found = objects(source)
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+    target_bucket, target = _split(destination)
+    with _answering(destination):
+        for entry in sorted(found, key=lambda e: -e["Key"].count("/")):
+            _client().copy(
+                {"Bucket": bucket, "Key": entry["Key"]}, target_bucket, target + entry["Key"][len(key) :]
+            )
+    rmtree(source)
+
+
+def create(path: str, data: bytes) -> bool:
+    """Write an object only where there is none; tell whether it was written."""
+    try:
+        with _answering(path):
+            _client().put_object(**_place(path), Body=data, IfNoneMatch="*")
+    except FileExistsError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def lock(path: str, *, wait_seconds: float = 1.0) -> Iterator[None]:
+    """Hold an object as a lock; whoever finds one that is a quarter of an hour old takes it over.
+
+    Args:
+        path: the object, which exists while somebody holds the lock.
+        wait_seconds: time between two attempts.
+    """
+    owner = uuid.uuid4().hex.encode()
+    while not create(path, owner):
+        if _age(path) > _STALE_LOCK_SECONDS:
+            _log.warning("%s: its holder is gone; taking the lock over", path)
+            remove(path)
+        else:
+            time.sleep(wait_seconds)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError), GFile(path, "rb") as f:
+            if f.read() == owner:
+                remove(path)
+
+
+def _age(path: str) -> float:
+    """Return the seconds since an object was written, by the store's own clock; 0 for one that is gone."""
+    try:
+        with _answering(path):
+            head = _client().head_object(**_place(path))
+    except FileNotFoundError:
+        return 0.0
+    date = head["ResponseMetadata"]["HTTPHeaders"].get("date")
+    now = parsedate_to_datetime(date).timestamp() if date else time.time()
+    return float(now - head["LastModified"].timestamp())

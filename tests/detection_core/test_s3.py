@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from detection_core import files, s3
+from detection_core.errors import ConfigError, DataError
+from tests.object_store import dead_server, s3_server
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_server() as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def root(server, request):
+    return f"{server}/{request.node.name}"
+
+
+def test_what_is_written_is_read_back_as_text_and_as_bytes(root):
+    files.write_text(f"{root}/a/text", "grün\n")
+    files.write_bytes(f"{root}/a/bytes", b"\0\1")
+    assert files.read_text(f"{root}/a/text") == "grün\n"
+    assert files.read_bytes(f"{root}/a/bytes") == b"\0\1"
+    with files.open_file(f"{root}/a/written", "w") as f:
+        f.write("line")
+    assert files.read_text(f"{root}/a/written") == "line"
+
+
+def test_folders_are_what_the_names_make_of_them(root):
+    for name in ("a/1.json", "a/2.json", "a/b/3.json", "c"):
+        files.write_text(f"{root}/{name}", name)
+    assert files.list_dir(root) == ["a", "c"] and files.list_dir(f"{root}/a/") == ["1.json", "2.json", "b"]
+    assert (
+        files.is_dir(f"{root}/a") and not files.is_dir(f"{root}/a/1.json") and not files.is_dir(f"{root}/x")
+    )
+    assert files.exists(f"{root}/a") and files.exists(f"{root}/c") and not files.exists(f"{root}/a/1")
+    assert files.glob(f"{root}/*/?.json") == [f"{root}/a/1.json", f"{root}/a/2.json"]
+    assert files.glob(f"{root}/x*") == [] and files.glob(f"{root}/c") == [f"{root}/c"]
+    with pytest.raises(FileNotFoundError):
+        files.list_dir(f"{root}/x")
+    with pytest.raises(FileNotFoundError):
+        files.read_bytes(f"{root}/a/4.json")
+    files.remove_tree(f"{root}/a")
+    files.remove_tree(f"{root}/a")
+    assert files.list_dir(root) == ["c"]
+
+
+def test_a_state_changes_with_the_object(root):
+    files.write_text(f"{root}/a", "1")
+    files.write_text(f"{root}/b/c", "2")
+    before = files.states(root)
+    assert len(before) == 2 and files.states(f"{root}/a") == before[:1]
+    files.write_text(f"{root}/b/c", "3")
+    assert files.states(root) != before
+
+
+def test_a_folder_is_renamed_with_its_top_last_and_a_missing_one_is_an_error(root, monkeypatch):
+    for name in ("saved_model.pb", "variables/data", "assets/x/y"):
+        files.write_text(f"{root}/from/{name}", name)
+    copied = []
+    client = s3._client()
+    copy = client.copy
+    monkeypatch.setattr(client, "copy", lambda *a: (copied.append(a[2].rpartition("/to/")[2]), copy(*a)))
+    files.rename(f"{root}/from", f"{root}/to")
+    assert copied == ["assets/x/y", "variables/data", "saved_model.pb"]
+    assert files.list_dir(root) == ["to"] and files.read_text(f"{root}/to/assets/x/y") == "assets/x/y"
+    with pytest.raises(FileNotFoundError):
+        files.rename(f"{root}/from", f"{root}/to")
+
+
+def test_a_writer_that_fails_leaves_nothing(root):
+    with pytest.raises(ZeroDivisionError), files.atomic_file(f"{root}/a") as f:
+        f.write(b"half")
+        raise ZeroDivisionError
+    assert not files.exists(f"{root}/a")
+    with pytest.raises(ZeroDivisionError), files.atomic_dir(f"{root}/folder") as folder:
+        files.write_text(f"{folder}/a", "half")
+        raise ZeroDivisionError
+    assert not files.exists(root)
+    left_open = files.open_file(f"{root}/b", "wb")
+    left_open.write(b"half")
+    del left_open
+    assert not files.exists(f"{root}/b")
+    with pytest.raises(ValueError, match="mode 'a'"):
+        files.open_file(f"{root}/a", "a")
+
+
+def test_trees_travel_both_ways_and_a_large_file_in_parts(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(s3, "_IN_MEMORY_BYTES", 1000)
+    (tmp_path / "here" / "sub").mkdir(parents=True)
+    (tmp_path / "here" / "sub" / "large").write_bytes(bytes(range(256)) * 40_000)  # over boto3's 8 MB a part
+    (tmp_path / "here" / "small").write_text("x")
+    files.copy_tree(str(tmp_path / "here"), f"{root}/there")
+    files.copy_tree(f"{root}/there", str(tmp_path / "back"))
+    assert (tmp_path / "back" / "sub" / "large").read_bytes() == bytes(range(256)) * 40_000
+    assert (tmp_path / "back" / "small").read_text() == "x"
+
+
+def test_one_creates_and_one_at_a_time_holds_the_lock(root):
+    assert s3.create(f"{root}/once", b"1") and not s3.create(f"{root}/once", b"2")
+    held, most = [], []
+
+    def work():
+        with s3.lock(f"{root}/.lock", wait_seconds=0.02):
+            held.append(1)
+            most.append(len(held))
+            time.sleep(0.05)
+            held.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert most == [1, 1, 1, 1] and not files.exists(f"{root}/.lock")
+
+
+def test_a_lock_whose_holder_was_killed_is_taken_over(root, monkeypatch):
+    files.write_bytes(f"{root}/.lock", b"somebody")
+    monkeypatch.setattr(s3, "_STALE_LOCK_SECONDS", -1)
+    with s3.lock(f"{root}/.lock", wait_seconds=0.02):
+        assert files.read_bytes(f"{root}/.lock") != b"somebody"
+    assert not files.exists(f"{root}/.lock")
+
+
+def test_a_bucket_that_is_not_there_and_an_address_that_is_none_are_named(server, monkeypatch):
+    with pytest.raises(DataError, match="NoSuchBucket"):
+        files.read_text("s3://nowhere/a")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "not a url")
+    with pytest.raises(ConfigError, match="expected a URL, found 'not a url'"):
+        files.exists(f"{server}/a")
+
+
+def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
+    began = time.monotonic()
+    with dead_server() as bucket:
+        for operation in (files.read_bytes, files.exists, files.list_dir):
+            with pytest.raises(
+                DataError, match=r"expected an answer from the object store \(http://127"
+            ) as e:
+                operation(f"{bucket}/a")
+            assert "AWS_ENDPOINT_URL" in str(e.value) and e.value.where == f"{bucket}/a"
+        with pytest.raises(DataError, match="expected an answer"):
+            files.write_text(f"{bucket}/a", "x")
+    assert time.monotonic() - began < 60

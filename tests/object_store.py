@@ -1,0 +1,45 @@
+"""An S3 server on a socket of its own, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from unittest import mock
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+BUCKET = "bucket"
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[str]:
+    """Run a server with one empty bucket, and point the environment at it; yields `s3://bucket`."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        with _environment(f"http://127.0.0.1:{port}"):
+            boto3.client("s3").create_bucket(Bucket=BUCKET)
+            yield f"s3://{BUCKET}"
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def dead_server() -> Iterator[str]:
+    """Point the environment at a port where nobody listens."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        with _environment(f"http://127.0.0.1:{s.getsockname()[1]}"):
+            yield f"s3://{BUCKET}"
+
+
+@contextlib.contextmanager
+def _environment(endpoint: str) -> Iterator[None]:
+    names = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+    values = {**names, "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": endpoint}
+    with mock.patch.dict(os.environ, values):
+        yield
