@@ -1,4 +1,7 @@
-"""Command-line arguments or TFX dictionaries to a filled Job; nothing else reads either."""
+"""Command-line arguments or TFX dictionaries to a filled Job; nothing else reads either.
+
+What Kubeflow Pipelines gives a container is read in `kfp_call`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
         )
     values = vars(parser.parse_args(argv))
     for name, role in fields.inputs.items():
-        values[name] = _present(name, role, values[name])
+        values[name] = present(name, role, values[name])
     return job_type(**values)
 
 
@@ -76,14 +79,23 @@ def bind_artifacts(
     values: dict[str, Any] = {n: parameters[n] for n in fields.parameters if parameters.get(n) is not None}
     for name, role in fields.inputs.items():
         artifacts = inputs.get(name) or ()
-        values[name] = _present(name, role, artifacts[0].uri if artifacts else "")
+        values[name] = present(name, role, artifacts[0].uri if artifacts else "")
     for name in fields.outputs:
         values[name] = outputs[name][0].uri
     return job_type(**values)
 
 
-def _present(name: str, role: Input, path: str) -> str:
-    """Return the path of an input that is there, "" for an absent optional one."""
+def present(name: str, role: Input, path: str) -> str:
+    """Return the path of an input that is there, "" for an absent optional one.
+
+    Args:
+        name: of the field.
+        role: of the field.
+        path: folder of the artifact; "" where nothing was given.
+
+    Raises:
+        ContractError: when it has to be there and is not, or is no folder.
+    """
     if path and os.path.exists(os.path.join(path, ABSENT)):
         path = ""
     if not path and not role.optional:

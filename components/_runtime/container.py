@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from component_specs import JOBS
+from component_specs.kfp_outputs import KFP_OUTPUTS
 from components._runtime.bind import bind_arguments
+from components._runtime.kfp_call import bind_call, is_kfp_call, prepare
+from components._runtime.kfp_output import write_output
 from detection_core.errors import DetectionError
 
 Job = TypeVar("Job")
@@ -16,13 +21,31 @@ EXIT_DONE, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 
 
 def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | None = None) -> None:
-    """Run one step and leave the process: 0 done, 2 an error the user can mend, 1 a crash with traceback."""
+    """Run one step and leave the process: 0 done, 2 an error the user can mend, 1 a crash with traceback.
+
+    Arguments are either a Job's fields, as in `--field value`, or those of Kubeflow Pipelines. Called with
+    fields, what would be an output parameter there is written to standard output, as JSON.
+    """
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", stream=sys.stderr
     )
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    component = next(name for name, known in JOBS.items() if known is job_type)
     try:
-        run(bind_arguments(job_type, sys.argv[1:] if argv is None else argv))
+        _run(component, job_type, run, arguments)
     except DetectionError as e:
         logging.getLogger(__name__).error("%s: %s", type(e).__name__, e)
         sys.exit(EXIT_USER_ERROR)
     sys.exit(EXIT_DONE)
+
+
+def _run(component: str, job_type: type[Job], run: Callable[[Job], Any], arguments: Sequence[str]) -> None:
+    if is_kfp_call(arguments):
+        call = bind_call(component, arguments)
+        prepare(call)
+        write_output(call, run(call.job))
+        return
+    report = run(bind_arguments(job_type, arguments))
+    results = KFP_OUTPUTS[component].results
+    if results:
+        sys.stdout.write(json.dumps({name: report[name] for name in results}) + "\n")

@@ -7,6 +7,7 @@ from typing import Any
 from component_specs import TrainerJob
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.overrides import apply_overrides
 from detection_core.tasks.train import train
 from detection_core.training.warm_start import check_same_classes
 
@@ -21,7 +22,11 @@ def run(job: TrainerJob) -> dict[str, Any]:
         ModelError: when the deployed model, which training goes on from, knows other classes than the data.
         DetectionError: as `detection_core.tasks.train.train`.
     """
-    config = point_at_examples(parse_pipeline_config(job.pipeline_config, "pipeline_config"), job.examples)
+    wanted = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
+    config = apply_overrides(
+        parse_pipeline_config(job.pipeline_config, "pipeline_config"), {n: v for n, v in wanted.items() if v}
+    )
+    config = point_at_examples(config, job.examples)
     if job.warm_start:
         # What a schedule trains on without anybody looking; a path of one's own may lead to other classes.
         check_same_classes(job.warm_start, config.train_input_reader.label_map_path)

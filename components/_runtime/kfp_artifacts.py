@@ -1,0 +1,98 @@
+"""Kubeflow Pipelines' artifacts as a container sees them: where they lie, and what their metadata say.
+
+An input's metadata have been through the metadata store, which knows numbers, texts and structures only: a
+bool comes back as 1.0 or 0.0, an int as a float, a list as {"list": [...]} and a map as {"struct": {...}},
+once for each step that it passed through. A text comes back unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+# What tells an artifact's type among ours, and its properties, exact, as one JSON text.
+TYPE, PROPERTIES = "artifact_type", "properties"
+# Set where the artifact stands for "there is none"; see `bind.ABSENT`.
+IS_ABSENT = "absent"
+
+_FOLDERS = {"gs": "gcs", "s3": "s3", "minio": "minio"}
+_WORKSPACE = "_kfp_workspace"
+_ADDED_BY_KFP = ("display_name", "store_session_info")
+
+Artifact = Mapping[str, Any]
+
+
+def local_path(artifact: Artifact, root: str = "/") -> str:
+    """Return where an artifact lies in the container.
+
+    Args:
+        artifact: as in KFP's executor input.
+        root: folder below which object stores appear; another than `/` is for tests.
+    """
+    if artifact.get("customPath"):
+        return str(artifact["customPath"])
+    uri = str(artifact.get("uri", ""))
+    scheme, separator, rest = uri.partition("://")
+    if scheme in _FOLDERS and separator:
+        path = os.path.join(_FOLDERS[scheme], rest)
+    elif scheme == "oci" and separator:
+        path = os.path.join("oci", rest.replace("/", "_"), "models")
+    else:
+        return uri  # KFP's local runner gives paths
+    if plain_metadata(artifact).get(_WORKSPACE):
+        path = os.path.join("kfp-workspace", ".artifacts", path)
+    return os.path.join(root, path)
+
+
+def plain_metadata(artifact: Artifact) -> dict[str, Any]:
+    """Return an input artifact's metadata as they were before the metadata store, as far as can be told."""
+    metadata = artifact.get("metadata") or {}
+    return {name: _plain(value) for name, value in metadata.items() if name not in _ADDED_BY_KFP}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if value.keys() in ({"list"}, {"struct"}):
+            return _plain(next(iter(value.values())))
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def read_properties(artifact: Artifact) -> dict[str, Any]:
+    """Return an input artifact's properties: exact where one of our steps made it, else what can be told."""
+    metadata = plain_metadata(artifact)
+    try:
+        return dict(json.loads(metadata[PROPERTIES]))
+    except (KeyError, TypeError, ValueError):
+        return {name: value for name, value in metadata.items() if name not in (TYPE, PROPERTIES)}
+
+
+def make_metadata(artifact_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an output: its type, its properties for the reader and for the next step.
+
+    Args:
+        artifact_type: our name of the type.
+        properties: of which what is a text, a bool or a finite number is kept.
+    """
+    kept = {name: value for name, value in properties.items() if _is_scalar(value)}
+    return {TYPE: artifact_type, **kept, PROPERTIES: json.dumps(kept, allow_nan=False)}
+
+
+def finite_numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the entries that are numbers, bools and what is not finite left out."""
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value))

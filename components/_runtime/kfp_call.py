@@ -1,0 +1,170 @@
+"""A step as Kubeflow Pipelines calls it: the executor input as a Job and the places of its outputs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from component_specs import JOBS
+from component_specs.annotations import Input, job_fields
+from component_specs.interface import find_mismatch
+from component_specs.kfp_outputs import KFP_OUTPUTS
+from components._runtime.bind import present
+from components._runtime.kfp_artifacts import (
+    IS_ABSENT,
+    TYPE,
+    Artifact,
+    local_path,
+    plain_metadata,
+    read_properties,
+)
+from detection_core.errors import ContractError
+
+_log = logging.getLogger(__name__)
+
+EXECUTOR_INPUT = "--executor_input"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KfpCall:
+    """What a step was called with.
+
+    Attributes:
+        component: key of `JOBS`.
+        job: the filled Job.
+        artifacts: output or view name to the artifact as KFP gave it; only what both sides know.
+        paths: likewise to its local path.
+        result_files: output parameter to the file that takes it.
+        output_file: file that takes the executor output.
+    """
+
+    component: str
+    job: Any
+    artifacts: Mapping[str, Artifact]
+    paths: Mapping[str, str]
+    result_files: Mapping[str, str]
+    output_file: str
+
+
+def is_kfp_call(argv: Sequence[str]) -> bool:
+    """Tell whether the arguments are those of KFP."""
+    return any(a.split("=")[0] == EXECUTOR_INPUT for a in argv)
+
+
+def bind_call(component: str, argv: Sequence[str]) -> KfpCall:
+    """Read the arguments with which KFP starts a step.
+
+    Args:
+        component: key of `JOBS`.
+        argv: arguments without the program's name.
+
+    Raises:
+        ContractError: when the component YAML does not fit this image, or inputs are missing or wrong.
+        SystemExit: from argparse, for an unknown argument.
+    """
+    parser = argparse.ArgumentParser(description="A step of a Kubeflow pipeline.")
+    parser.add_argument(EXECUTOR_INPUT, required=True, help="KFP's executor input, JSON")
+    parser.add_argument("--interface", required=True, help="the component's interface, JSON")
+    parser.add_argument("--root", default="/", help="folder below which object stores appear, for tests")
+    arguments = parser.parse_args(argv)
+    mismatch = find_mismatch(_parse(arguments.interface, "--interface"), component)
+    if mismatch:
+        raise ContractError(
+            f"expected a component YAML that fits this image, found that {mismatch}; use the YAML and the"
+            " image of one version",
+            where=component,
+        )
+    return _bind(component, _parse(arguments.executor_input, EXECUTOR_INPUT), arguments.root)
+
+
+def _parse(text: str, where: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except (TypeError, ValueError) as e:
+        raise ContractError(f"expected a JSON object, found {text[:80]!r} ({e})", where=where) from e
+
+
+def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCall:
+    job_type = JOBS[component]
+    fields, inputs, outputs = (
+        job_fields(job_type),
+        executor_input.get("inputs", {}),
+        executor_input["outputs"],
+    )
+    values = _parameters(fields.parameters, inputs.get("parameterValues", {}))
+    missing = [name for name in fields.parameters if name not in values and name not in fields.defaults]
+    given = {name: entry["artifacts"][0] for name, entry in outputs.get("artifacts", {}).items()}
+    missing += [name for name in fields.outputs if name not in given]
+    if missing:
+        raise ContractError(
+            f"expected {', '.join(missing)} in KFP's executor input, found nothing", where=component
+        )
+    for name, role in fields.inputs.items():
+        found = inputs.get("artifacts", {}).get(name, {}).get("artifacts", [])
+        values[name] = _input(name, role, found, root)
+    # Others that KFP adds, such as the step's log, are not ours to write.
+    ours = {n: a for n, a in given.items() if n in fields.outputs or n in KFP_OUTPUTS[component].views}
+    paths = {name: local_path(artifact, root) for name, artifact in ours.items()}
+    values.update({name: paths[name] for name in fields.outputs})
+    results = outputs.get("parameters", {})
+    return KfpCall(
+        component=component,
+        job=job_type(**values),
+        artifacts=ours,
+        paths=paths,
+        result_files={n: results[n]["outputFile"] for n in KFP_OUTPUTS[component].results if n in results},
+        output_file=outputs["outputFile"],
+    )
+
+
+def _parameters(kinds: Mapping[str, type], given: Mapping[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        value = given.get(name)
+        if value is None:
+            continue
+        if kind is int and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not kind:
+            raise ContractError(f"expected a value of the type {kind.__name__}, found {value!r}", where=name)
+        values[name] = value
+    return values
+
+
+def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:
+    """Return the path of an input, "" for an optional one that is not there."""
+    if not found:
+        return present(name, role, "")
+    artifact, metadata = found[0], plain_metadata(found[0])
+    kind = metadata.get(TYPE, role.type.name)  # what others made and imported has no type
+    if kind != role.type.name:
+        raise ContractError(
+            f"expected the input {name} to be an artifact of the type {role.type.name}, found one of the type"
+            f" {kind}; wire the output that has it",
+            where=str(artifact.get("uri", "")),
+        )
+    path = "" if metadata.get(IS_ABSENT) else local_path(artifact, root)
+    _log.info("input | %s | %s | %s", name, path or "absent", read_properties(artifact))
+    return present(name, role, path)
+
+
+def prepare(call: KfpCall) -> None:
+    """Make the places of the outputs empty, as the local runner may use them again, and HOME writable."""
+    for name, path in call.paths.items():
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.exists(path):
+            os.remove(path)
+        is_folder = name not in KFP_OUTPUTS[call.component].views
+        os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+    if not os.access(os.path.expanduser("~"), os.W_OK):
+        os.environ["HOME"] = tempfile.gettempdir()

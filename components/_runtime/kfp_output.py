@@ -1,0 +1,75 @@
+"""What a step tells Kubeflow Pipelines when it is done: the executor output and the output parameters."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from component_specs.kfp_outputs import KFP_OUTPUTS
+from components._runtime.bind import ABSENT
+from components._runtime.kfp_artifacts import IS_ABSENT, make_metadata
+from components._runtime.kfp_call import KfpCall
+from components._runtime.kfp_views import draw_view
+from detection_core import files
+
+_log = logging.getLogger(__name__)
+
+
+def write_output(call: KfpCall, report: Mapping[str, Any] | None) -> None:
+    """Write views, output parameters and, last and in one piece, the executor output.
+
+    Args:
+        call: of the step, whose Job has run.
+        report: what `run` returned.
+    """
+    report = report or {}
+    metadata = {**_describe_outputs(call, report), **_draw_views(call, report)}
+    # The uri stays as KFP gave it: by another one the launcher would not find what to upload. Every output is
+    # listed, as the local runner knows only what is listed.
+    artifacts = {
+        name: {"artifacts": [{**_identity(artifact), "metadata": metadata[name]}]}
+        for name, artifact in call.artifacts.items()
+    }
+    for name, path in call.result_files.items():
+        files.write_text(path, _result_text(report[name]))
+    files.write_text(call.output_file, json.dumps({"artifacts": artifacts}, allow_nan=False))
+
+
+def _identity(artifact: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: artifact[key] for key in ("name", "uri") if key in artifact}
+
+
+def _result_text(value: Any) -> str:
+    """Return a value as KFP reads output parameters: texts as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, allow_nan=False)
+
+
+def _describe_outputs(call: KfpCall, report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the metadata of each artifact; what `run` returned belongs to the first one."""
+    described, properties = {}, dict(report)
+    for name, role in job_fields(JOBS[call.component]).outputs.items():
+        is_absent = os.path.exists(os.path.join(call.paths[name], ABSENT))
+        described[name] = make_metadata(role.type.name, {IS_ABSENT: 1} if is_absent else properties)
+        properties = {}
+    return described
+
+
+def _draw_views(call: KfpCall, report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    metadata: dict[str, Mapping[str, Any]] = {}
+    for name in KFP_OUTPUTS[call.component].views:
+        if name not in call.paths:
+            continue
+        metadata[name] = {}
+        try:
+            view = draw_view(call.component, name, call.job, report)
+            files.write_text(call.paths[name], view.content)
+            metadata[name] = view.metadata
+        except Exception:
+            # A picture of the work must not cost the work itself.
+            _log.exception("view | %s could not be drawn", name)
+    return metadata

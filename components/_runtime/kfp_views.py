@@ -1,0 +1,145 @@
+"""What Kubeflow Pipelines' user interface shows of a step, drawn from the files of its artifacts."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from components._runtime.kfp_artifacts import finite_numbers
+from components._runtime.kfp_pages import dataset_page, decision_text, evaluation_page
+from detection_core import files
+
+# A structure in an artifact's metadata is no place for a matrix of a thousand classes.
+MATRIX_LABELS = 100
+PICTURES, PICTURE_BYTES = 12, 400_000
+# COCO's value of a metric that has nothing to measure.
+NOTHING = -1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A view.
+
+    Attributes:
+        metadata: what the user interface reads from the artifact's metadata.
+        content: of the artifact's one file.
+    """
+
+    metadata: Mapping[str, Any]
+    content: str
+
+
+def draw_view(component: str, view: str, job: Any, report: Mapping[str, Any]) -> Drawn:
+    """Draw a view of a finished step.
+
+    Args:
+        component: key of `component_specs.JOBS`.
+        view: one of its views.
+        job: the Job, whose outputs are filled.
+        report: what `run` returned.
+    """
+    return _VIEWS[component, view](job, report)
+
+
+def _metrics(values: Mapping[str, Any]) -> Drawn:
+    """Every entry of such an artifact's metadata is shown as a metric; so finite numbers and nothing else."""
+    numbers = finite_numbers(values)
+    return Drawn(metadata=numbers, content=json.dumps(numbers, indent=1) + "\n")
+
+
+def _report_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
+    return _metrics(report)
+
+
+def _evaluation_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
+    metrics = _read(job.evaluation, "metrics.json")["metrics"]
+    return _metrics({name: value for name, value in metrics.items() if value != NOTHING})
+
+
+def _evaluation_curves(job: Any, report: Mapping[str, Any]) -> Drawn:
+    curves = _read(job.evaluation, "curves.json")
+    labels, matrix = curves["confusion"]["labels"], curves["confusion"]["matrix"]
+    metadata: dict[str, Any] = {"confidenceMetrics": _mean_curve(curves["classes"])}
+    if len(labels) <= MATRIX_LABELS:
+        metadata["confusionMatrix"] = {
+            "annotationSpecs": [{"displayName": label} for label in labels],
+            "rows": [{"row": row} for row in matrix],
+        }
+    return Drawn(metadata=metadata, content=json.dumps(curves, allow_nan=False) + "\n")
+
+
+def _mean_curve(classes: list[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Return the classes' mean precision at each recall, in the form of a ROC curve.
+
+    Detection has no true negatives and so no false positive rate; 1 - precision, the part of the findings
+    that is wrong, stands in its place.
+    """
+    measured = [c for c in classes if c["recall"]]
+    return [
+        {
+            "confidenceThreshold": sum(c["scores"][i] for c in measured) / len(measured),
+            "falsePositiveRate": 1 - sum(c["precision"][i] for c in measured) / len(measured),
+            "recall": recall,
+        }
+        for i, recall in enumerate(measured[0]["recall"] if measured else [])
+    ]
+
+
+def _evaluation_report(job: Any, report: Mapping[str, Any]) -> Drawn:
+    page = evaluation_page(
+        _read(job.evaluation, "metrics.json"), _read(job.evaluation, "curves.json"), _pictures(job.evaluation)
+    )
+    return Drawn(metadata={}, content=page)
+
+
+def _pictures(folder: str) -> list[tuple[str, str]]:
+    """Return (caption, data URI) of some of the pictures; the page is one file."""
+    path = os.path.join(folder, "pictures", "index.json")
+    found = []
+    for entry in json.loads(files.read_text(path)) if files.exists(path) else []:
+        data = files.read_bytes(os.path.join(folder, "pictures", entry["file"]))
+        if entry["kind"] == "side_by_side" and len(data) <= PICTURE_BYTES and len(found) < PICTURES:
+            found.append((entry["caption"], "data:image/jpeg;base64," + base64.b64encode(data).decode()))
+    return found
+
+
+def _parity_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
+    parity = _read(job.parity, "parity.json")
+    values: dict[str, Any] = {}
+    for file in parity["files"]:
+        values[f"{file['format']} drop of mAP@.50"] = file["drop"]
+        values[f"{file['format']} bytes"] = file["size_bytes"]
+        for threads, milliseconds in file["latency_ms"].items():
+            values[f"{file['format']} ms with {threads} threads"] = milliseconds
+        for name, value in file["metrics"].items():
+            if value != NOTHING:
+                values[f"{file['format']} {name}"] = value
+    return _metrics(values)
+
+
+def _dataset_card(job: Any, report: Mapping[str, Any]) -> Drawn:
+    return Drawn(metadata={}, content=dataset_page(_read(job.examples, "dataset_card.json")))
+
+
+def _decision(job: Any, report: Mapping[str, Any]) -> Drawn:
+    return Drawn(metadata={}, content=decision_text(_read(job.pushed_model, "pushed.json")))
+
+
+def _read(folder: str, name: str) -> Any:
+    return json.loads(files.read_text(os.path.join(folder, name)))
+
+
+_VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
+    ("example_gen", "card"): _dataset_card,
+    ("trainer", "metrics"): _report_metrics,
+    ("evaluator", "metrics"): _evaluation_metrics,
+    ("evaluator", "curves"): _evaluation_curves,
+    ("evaluator", "report"): _evaluation_report,
+    ("quantization_rewriter", "metrics"): _report_metrics,
+    ("tflite_exporter", "metrics"): _parity_metrics,
+    ("pusher", "decision"): _decision,
+}

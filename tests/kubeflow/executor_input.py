@@ -1,0 +1,179 @@
+"""A step as Kubeflow Pipelines' driver and launcher run it: what they hand over and what they read back.
+
+`run_step` takes the command and arguments from the component's YAML. Without a container it runs them with
+this Python, object stores redirected below a folder; `prefix` puts `docker run ... IMAGE` in front, where the
+folder's `minio` is mounted as `/minio` and `tmp` as the container's `/tmp`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from component_specs.kfp_yaml import FOLDER
+
+BUCKET = "minio://mlpipeline/v2/artifacts/digits/run-1"
+
+
+def through_metadata_store(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What an artifact's metadata look like to the next step: KFP's conversion to ML Metadata and back."""
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            raise ValueError("the metadata store takes no null")
+        if isinstance(value, bool | int | float):
+            return float(value)
+        if isinstance(value, str):
+            return value
+        return {"list": value} if isinstance(value, list) else {"struct": value}
+
+    added = {"display_name": "made", "store_session_info": '{"Provider":"minio"}'}
+    return {**{name: convert(value) for name, value in metadata.items()}, **added}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A step that has run.
+
+    Attributes:
+        code: exit code.
+        log: standard error.
+        artifacts: output name to the artifact in the executor output; empty where none was written.
+        parameters: output parameter to the text in its file.
+        folder: output name to where it lies on this machine.
+    """
+
+    code: int
+    log: str
+    artifacts: Mapping[str, Mapping[str, Any]]
+    parameters: Mapping[str, str]
+    folder: Mapping[str, Path]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The places of a pretended cluster.
+
+    Attributes:
+        root: folder below which `minio` and `tmp` lie.
+        prefix: what runs the YAML's command; empty: this Python.
+        in_container: whether the prefix starts a container, which sees `minio` and `tmp` at their real places.
+    """
+
+    root: Path
+    prefix: Sequence[str] = ()
+    in_container: bool = False
+
+    def local(self, uri: str) -> Path:
+        """Return where an artifact lies on this machine."""
+        return self.root / uri.replace("://", "/")
+
+    def artifact(self, uri: str, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return an input artifact as the driver gives it: without a type, metadata through the store."""
+        return {
+            "name": "7",
+            "type": {"instanceSchema": ""},
+            "uri": uri,
+            "metadata": through_metadata_store(metadata or {}),
+        }
+
+    def run_step(
+        self,
+        component: str,
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, Mapping[str, Any]] | None = None,
+        task: str = "",
+    ) -> Finished:
+        """Run a component's YAML.
+
+        Args:
+            component: whose YAML in `component_specs/yaml` is run.
+            parameters: those that the caller sets.
+            inputs: input name to artifact, from `artifact`.
+            task: name of the task; the component's without one.
+        """
+        spec = _component_spec(component)
+        task = task or component
+        tmp = Path("/tmp") if self.in_container else self.root / "tmp"
+        call = executor_input(spec, parameters, inputs or {}, f"{BUCKET}/{task}", str(tmp / task))
+        for entry in call["outputs"]["artifacts"].values():
+            self.local(entry["artifacts"][0]["uri"]).parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            self._command(spec, call), capture_output=True, text=True, timeout=600, check=False
+        )
+        return self._finished(call, done, self.root / "tmp" / task)
+
+    def _command(self, spec: Mapping[str, Any], call: Mapping[str, Any]) -> list[str]:
+        container = spec["deploymentSpec"]["executors"][_only(spec["components"])["executorLabel"]]["container"]
+        command, arguments = list(container["command"]), list(container["args"])
+        if not self.in_container:
+            command[0] = sys.executable
+            arguments += ["--root", str(self.root)]
+        text = json.dumps(call, separators=(",", ":"))
+        return [*self.prefix, *command, *(a.replace("{{$}}", text) for a in arguments)]
+
+    def _finished(self, call: Mapping[str, Any], done: Any, tmp: Path) -> Finished:
+        outputs = call["outputs"]
+        written = tmp / "outputs" / "executor_output.json"
+        report = json.loads(written.read_text()) if written.exists() else {}
+        files = {name: tmp / "parameters" / name for name in outputs["parameters"]}
+        return Finished(
+            code=done.returncode,
+            log=done.stderr,
+            artifacts={n: entry["artifacts"][0] for n, entry in report.get("artifacts", {}).items()},
+            parameters={name: path.read_text() for name, path in files.items() if path.exists()},
+            folder={n: self.local(e["artifacts"][0]["uri"]) for n, e in outputs["artifacts"].items()},
+        )
+
+
+def executor_input(
+    spec: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Mapping[str, Any]],
+    uri: str,
+    tmp: str,
+) -> dict[str, Any]:
+    """Return the JSON that stands for `{{$}}`.
+
+    Args:
+        spec: a component's YAML.
+        parameters: that the caller sets; for others the driver puts the defaults in, whole numbers as floats.
+        inputs: input name to artifact.
+        uri: folder of the outputs, below the pipeline root.
+        tmp: folder of the output file and the output parameters; neither is made beforehand.
+    """
+    body = _only(spec["components"])
+    taken, given = body.get("inputDefinitions", {}), body.get("outputDefinitions", {})
+    defaults = {n: p["defaultValue"] for n, p in taken.get("parameters", {}).items() if "defaultValue" in p}
+    outputs = {
+        name: {"artifacts": [{"name": name, "type": a["artifactType"], "uri": f"{uri}/{name}", "metadata": {}}]}
+        for name, a in given.get("artifacts", {}).items()
+    }
+    log = {"name": "executor-logs", "type": {"schemaTitle": "system.Artifact"}, "uri": f"{uri}/executor-logs"}
+    return {
+        "inputs": {
+            "parameterValues": {**defaults, **parameters},
+            "artifacts": {name: {"artifacts": [artifact]} for name, artifact in inputs.items()},
+        },
+        "outputs": {
+            "artifacts": {**outputs, "executor-logs": {"artifacts": [log]}},
+            "parameters": {n: {"outputFile": f"{tmp}/parameters/{n}"} for n in given.get("parameters", {})},
+            "outputFile": f"{tmp}/outputs/executor_output.json",
+        },
+    }
+
+
+def _component_spec(component: str) -> Any:
+    return yaml.safe_load((FOLDER / f"{component}.yaml").read_text(encoding="utf-8"))
+
+
+def _only(mapping: Mapping[str, Any]) -> Any:
+    (value,) = mapping.values()
+    return value

@@ -1,0 +1,171 @@
+"""Each component as a Kubeflow Pipelines server calls it, without a server and without a container."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+
+import pytest
+
+from components._runtime.blessing import write_blessing
+from components._runtime.destination import PushDestination, Version
+from detection_core import files
+from detection_core.detector_layout import SERVING
+from tests.components.example_gen.datasets import Coco
+from tests.kubeflow.executor_input import BUCKET
+
+
+@pytest.fixture
+def data(tmp_path):
+    Coco(tmp_path / "data", images=6).write("annotations.json")
+    return str(tmp_path / "data")
+
+
+def _write_detector(folder):
+    files.write_text(f"{folder}/{SERVING}/saved_model.pb", "graph")
+    files.write_text(f"{folder}/{SERVING}/variables/variables.data-00000-of-00001", "weights")
+    return folder
+
+
+def _deploy(tmp_path):
+    destination = PushDestination(str(tmp_path / "pushed"))
+    source = _write_detector(tmp_path / "source")
+    return destination.publish(f"{source}/{SERVING}", "", Version(number=0), 0)
+
+
+def _made_by_a_step(cluster, name, write, artifact_type):
+    uri = f"{BUCKET}/made/{name}"
+    write(str(cluster.local(uri)))
+    return cluster.artifact(uri, {"artifact_type": artifact_type, "steps": 3, "properties": '{"steps": 3}'})
+
+
+def _check_artifacts(done):
+    """What the launcher demands of an executor output, and the user interface of metrics."""
+    assert done.code == 0, done.log
+    assert "executor-logs" not in done.artifacts
+    for name, artifact in done.artifacts.items():
+        assert artifact["uri"].startswith("minio://") and artifact["name"] == name
+        for value in artifact["metadata"].values():
+            assert value is not None
+            assert not isinstance(value, float) or math.isfinite(value)
+
+
+def test_run_checker(cluster, data, tmp_path):
+    parameters = {"data_path": data, "push_destination": str(tmp_path / "pushed"), "request": "r"}
+    first = cluster.run_step("run_checker", parameters)
+    _check_artifacts(first)
+    assert first.artifacts == {}
+    assert first.parameters["baseline_version"] == "" and len(first.parameters["push_token"]) == 32
+    version = _deploy(tmp_path)
+    second = cluster.run_step("run_checker", parameters, task="again")
+    assert second.parameters["baseline_version"] == str(version.number)
+    assert second.parameters["run_key"] == first.parameters["run_key"]
+
+
+def test_example_gen(cluster, data):
+    splits = '{"train": 0.5, "eval": 0.5}'
+    done = cluster.run_step("example_gen", {"data_path": data, "splits": splits})
+    _check_artifacts(done)
+    assert set(done.artifacts) == {"examples", "card"}
+    metadata = done.artifacts["examples"]["metadata"]
+    assert metadata["artifact_type"] == "Examples"
+    assert json.loads(metadata["properties"])["format"] == metadata["format"] == "coco"
+    assert (done.folder["examples"] / "label_map.pbtxt").is_file()
+    page = done.folder["card"].read_text()
+    assert "6 images" in page and "cat" in page
+
+
+def test_a_data_set_that_is_not_there_fails_with_one_message(cluster, tmp_path):
+    done = cluster.run_step("example_gen", {"data_path": str(tmp_path / "none")})
+    assert done.code == 2 and "Traceback" not in done.log
+    assert done.artifacts == {}
+
+
+def test_baseline_resolver_without_and_with_a_deployed_model(cluster, tmp_path):
+    parameters = {"push_destination": str(tmp_path / "pushed")}
+    first = cluster.run_step("baseline_resolver", parameters)
+    _check_artifacts(first)
+    assert first.artifacts["baseline"]["metadata"]["absent"] == 1
+    version = _deploy(tmp_path)
+    # The same place again, as the local runner does it: nothing of the first run may stay.
+    second = cluster.run_step("baseline_resolver", {**parameters, "baseline_version": str(version.number)})
+    _check_artifacts(second)
+    assert "absent" not in second.artifacts["baseline"]["metadata"]
+    assert os.listdir(second.folder["baseline"]) == [SERVING]
+
+
+def _pusher_inputs(cluster, blessed):
+    def bless(folder):
+        write_blessing(folder, blessed, ["mAP 0.5 is above 0.4_0"])
+
+    def write_metrics(folder):
+        files.write_text(f"{folder}/metrics.json", json.dumps({"metrics": {"mAP": 0.5}}))
+
+    return {
+        "model": _made_by_a_step(cluster, "model", _write_detector, "Model"),
+        "evaluation": _made_by_a_step(cluster, "evaluation", write_metrics, "ModelEvaluation"),
+        "blessing": _made_by_a_step(cluster, f"blessing-{blessed}", bless, "ModelBlessing"),
+    }
+
+
+@pytest.mark.parametrize("blessed", [True, False])
+def test_pusher(cluster, tmp_path, blessed):
+    parameters = {"push_destination": str(tmp_path / "pushed"), "push_token": "t"}
+    done = cluster.run_step("pusher", parameters, _pusher_inputs(cluster, blessed))
+    _check_artifacts(done)
+    assert done.parameters == {"pushed": str(blessed).lower()}
+    assert (PushDestination(str(tmp_path / "pushed")).current() is not None) == blessed
+    decision = done.folder["decision"].read_text()
+    assert decision.startswith("# Published as version" if blessed else "# Not published")
+    assert done.artifacts["pushed_model"]["metadata"]["artifact_type"] == "PushedModel"
+
+
+def test_an_absent_optional_input_and_a_wrong_type(cluster, tmp_path):
+    inputs = _pusher_inputs(cluster, True)
+    absent = cluster.artifact(f"{BUCKET}/made/nothing", {"absent": 1})
+    parameters = {"push_destination": str(tmp_path / "pushed")}
+    done = cluster.run_step("pusher", parameters, {**inputs, "quantized_blessing": absent})
+    _check_artifacts(done)
+    wrong = cluster.run_step("pusher", parameters, {**inputs, "blessing": inputs["evaluation"]})
+    assert wrong.code == 2
+    assert "expected the input blessing to be an artifact of the type ModelBlessing" in wrong.log
+
+
+def test_an_imported_artifact_has_no_type_and_is_taken(cluster, tmp_path):
+    inputs = _pusher_inputs(cluster, True)
+    imported = {name: cluster.artifact(artifact["uri"]) for name, artifact in inputs.items()}
+    _check_artifacts(cluster.run_step("pusher", {"push_destination": str(tmp_path / "pushed")}, imported))
+
+
+@pytest.mark.slow
+def test_evaluator(cluster, tmp_path):
+    from tests.components.evaluator.test_run import PER_CATEGORY, save_model, write_examples
+    from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+
+    examples = cluster.local(f"{BUCKET}/made/examples")
+    write_examples(examples, "test", scenes(4))
+    model = cluster.local(f"{BUCKET}/made/model")
+    save_model(BlobDetector(), model, config=PER_CATEGORY)
+    # What the launcher brings has no empty folders.
+    for folder in [p for p in model.rglob("*") if p.is_dir() and not any(p.iterdir())]:
+        folder.rmdir()
+    done = cluster.run_step(
+        "evaluator",
+        {"split": "test", "pictures": 2, "thresholds": '{"DetectionBoxes_Precision/mAP": {"lower_bound": 2}}'},
+        {
+            "examples": cluster.artifact(f"{BUCKET}/made/examples", {"artifact_type": "Examples"}),
+            "model": cluster.artifact(f"{BUCKET}/made/model", {"artifact_type": "Model"}),
+            "baseline": cluster.artifact(f"{BUCKET}/made/none", {"artifact_type": "Model", "absent": 1}),
+        },
+    )
+    _check_artifacts(done)
+    assert done.parameters == {"blessed": "false"}
+    metrics = done.artifacts["metrics"]["metadata"]
+    assert metrics["DetectionBoxes_Precision/mAP"] > 0.9
+    assert all(isinstance(value, float | int) for value in metrics.values())
+    curves = done.artifacts["curves"]["metadata"]
+    assert len(curves["confidenceMetrics"]) == 101
+    assert [a["displayName"] for a in curves["confusionMatrix"]["annotationSpecs"]][:2] == ["red", "green"]
+    page = done.folder["report"].read_text()
+    assert "not blessed" in page and "data:image/jpeg;base64," in page and "<polyline" in page
