@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import urllib.request
 from collections.abc import Iterator
 from unittest import mock
 
@@ -21,7 +22,10 @@ def s3_server() -> Iterator[str]:
     server.start()
     try:
         _, port = server.get_host_and_port()
-        with _environment(f"http://127.0.0.1:{port}"):
+        endpoint = f"http://127.0.0.1:{port}"
+        # Servers of one process share what they hold.
+        urllib.request.urlopen(urllib.request.Request(f"{endpoint}/moto-api/reset", method="POST")).close()
+        with _environment(endpoint):
             boto3.client("s3").create_bucket(Bucket=BUCKET)
             yield f"s3://{BUCKET}"
     finally:
