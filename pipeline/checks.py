@@ -16,6 +16,7 @@ from component_specs.kfp_outputs import KFP_OUTPUTS
 from detection_core import files
 from pipeline.dag import Scalar, Step
 from pipeline.kubeflow_settings import KubeflowSettings
+from pipeline.schedule_settings import ScheduleSettings
 from pipeline.settings import PipelineSettings
 from pipeline.settings_file import format_settings
 
@@ -60,7 +61,8 @@ def check_parameters(settings: PipelineSettings) -> dict[str, Scalar]:
 
 def request_fingerprint(settings: PipelineSettings) -> str:
     """Return a fingerprint of the settings and the pipeline.config that they name."""
-    # Name, workspace and cluster say where a run works, not what it makes.
-    asked = dataclasses.replace(settings, name="-", workspace="-", kubeflow=KubeflowSettings())
+    # Name, workspace, cluster and schedule say where and when a run works, not what it makes.
+    elsewhere = {"kubeflow": KubeflowSettings(), "schedule": ScheduleSettings()}
+    asked = dataclasses.replace(settings, name="-", workspace="-", **elsewhere)
     text = f"{format_settings(asked)}\0{files.read_text(settings.model.config)}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]

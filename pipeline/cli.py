@@ -15,6 +15,8 @@ from typing import Any
 
 from detection_core.errors import DetectionError
 from pipeline import commands
+from pipeline.commands.base import Verb
+from pipeline.commands.group import Group
 from pipeline.console import start_logging
 
 _log = logging.getLogger(__name__)
@@ -52,8 +54,21 @@ def _fail(as_json: bool, kind: str, message: str) -> int:
     return EXIT_USER_ERROR
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that may put a default word first: `detflow runs DIR` means `detflow runs list DIR`."""
+
+    group: Group | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        if self.group and self.group.default and args is not None:
+            known = [verb.name for verb in self.group.verbs]
+            if not args or args[0] not in (*known, "-h", "--help"):
+                args = [self.group.default, *args]
+        return super().parse_known_args(args, namespace)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="detflow",
         description="Object detection from images to the edge, as a workflow.",
         epilog="`detflow VERB --help` shows each verb with an example.",
@@ -61,18 +76,38 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"detflow {commands.version()}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in commands.VERBS:
-        sub = verbs.add_parser(
-            verb.name,
-            help=verb.summary,
-            description=verb.summary,
-            epilog=f"example:\n  {verb.example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        for argument in verb.arguments:
-            sub.add_argument(*argument.flags, **argument.options)
-        sub.add_argument("--json", action="store_true", help="print the result as JSON, for scripts")
-        sub.set_defaults(command=verb.command)
+        if isinstance(verb, Group):
+            _add_group(verbs, verb)
+        else:
+            _add_verb(verbs, verb)
     return parser
+
+
+def _add_group(verbs: Any, group: Group) -> None:
+    parser = verbs.add_parser(
+        group.name,
+        help=group.summary,
+        description=group.summary,
+        epilog=f"`detflow {group.name} VERB --help` shows each verb with an example.",
+    )
+    parser.group = group
+    inner = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in group.verbs:
+        _add_verb(inner, verb)
+
+
+def _add_verb(verbs: Any, verb: Verb) -> None:
+    sub = verbs.add_parser(
+        verb.name,
+        help=verb.summary,
+        description=verb.summary,
+        epilog=f"example:\n  {verb.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for argument in verb.arguments:
+        sub.add_argument(*argument.flags, **argument.options)
+    sub.add_argument("--json", action="store_true", help="print the result as JSON, for scripts")
+    sub.set_defaults(command=verb.command)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,33 @@ class TaskSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ConnectionSettings:
+    """How the server is reached, apart from its address. Secrets are named here by file or variable.
+
+    Attributes:
+        ui_host: address of the user interface, for links; empty: the host.
+        token_file: file with a bearer token, read anew for every request.
+        token_env: environment variable that holds a bearer token.
+        cookie_env: environment variable that holds a session cookie.
+        iap_client_id: OAuth client id of Google's Identity-Aware Proxy.
+        ca_file: certificates of the server's authority.
+        verify_tls: false accepts any certificate.
+        kube_context: context of the kubeconfig, where there is no host.
+        timeout: seconds that one request may take.
+    """
+
+    ui_host: str = ""
+    token_file: str = dataclasses.field(default="", metadata={"path": True})
+    token_env: str = ""
+    cookie_env: str = ""
+    iap_client_id: str = ""
+    ca_file: str = dataclasses.field(default="", metadata={"path": True})
+    verify_tls: bool = True
+    kube_context: str = ""
+    timeout: int = 30
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class KubeflowSettings:
     """How the workflow runs on Kubeflow Pipelines.
 
@@ -86,6 +113,9 @@ class KubeflowSettings:
             through `pvcs` or on an object store; empty: `work` in the workspace.
         namespace: namespace of the runs; empty: the server's default.
         host: address of the Kubeflow Pipelines API, for submitting.
+        connection: how the server is reached, apart from its address.
+        experiment: experiment of the runs; empty: the pipeline's name.
+        service_account: Kubernetes service account of the steps; empty: the server's default.
         defaults: what every step gets.
         steps: step id to the keys of `defaults` that differ for it; maps are merged, all else is replaced.
     """
@@ -97,6 +127,9 @@ class KubeflowSettings:
     work_dir: str = ""
     namespace: str = ""
     host: str = ""
+    connection: ConnectionSettings = ConnectionSettings()
+    experiment: str = ""
+    service_account: str = ""
     defaults: TaskSettings = TaskSettings()
     steps: dict[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from pipeline.kubeflow_settings import KubeflowSettings
+from pipeline.schedule_settings import ScheduleSettings
 
 DEPLOYED = "deployed"
 """What `train.warm_start` says to start from the model at the push destination."""
@@ -177,6 +178,7 @@ class PipelineSettings:
     push: PushSettings = PushSettings()
     beam: BeamSettings = BeamSettings()
     kubeflow: KubeflowSettings = dataclasses.field(default_factory=KubeflowSettings)
+    schedule: ScheduleSettings = dataclasses.field(default_factory=ScheduleSettings)
 
     @property
     def push_destination(self) -> str:

@@ -121,11 +121,13 @@ def _set(tree: dict[str, Any], key: str, value: str) -> None:
         # The text goes through as it is: the message's own descriptors know the type.
         _section(tree, "model").setdefault("overrides", {})[key] = value
         return
+    field = known.get(rest[0]) if rest else _fields(PipelineSettings).get(section)
     try:
-        parsed = yaml.safe_load(value) if value else ""
+        # A text is taken as it stands: `@daily` and `* * * * * *` are not YAML.
+        as_text = not value or (field is not None and field.metadata.get("text"))
+        parsed = value if as_text else yaml.safe_load(value)
     except yaml.YAMLError as e:
         raise ConfigError(f"{value!r} is not valid YAML", where=f"--set {key}") from e
-    field = known.get(rest[0]) if rest else _fields(PipelineSettings).get(section)
     if field is not None and _is_path(field, parsed):
         parsed = _absolute(parsed, os.getcwd())
     node, path = tree, _split_path(section, rest)
@@ -242,6 +244,8 @@ def _check_values(settings: PipelineSettings, where: str) -> None:
                 value = getattr(value, part)
             raise ConfigError(f"{key}: {expected}, found {value!r}", where=where)
     _check_kubeflow(settings, where)
+    if settings.schedule.cron or settings.schedule.interval:
+        settings.schedule.trigger(where)
 
 
 def _check_kubeflow(settings: PipelineSettings, where: str) -> None:

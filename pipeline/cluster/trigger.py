@@ -98,12 +98,20 @@ def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: s
     )
     if trigger.start and trigger.end and trigger.end <= trigger.start:
         raise ConfigError(f"expected an end after the start, found {start} to {end}", where=where)
+    return trigger
+
+
+def require_future(trigger: Trigger, where: str) -> None:
+    """Refuse a trigger that will not fire any more.
+
+    Raises:
+        ConfigError: when its end is past, or comes before its first time.
+    """
     if trigger.next_after(datetime.datetime.now(datetime.UTC)) is None:
         raise ConfigError(
             "the schedule would never fire: its end is past, or before its first time; correct schedule.end",
             where=where,
         )
-    return trigger
 
 
 def parse_interval(text: str, where: str) -> int:

@@ -2,10 +2,18 @@
 
 from importlib import metadata
 
-from pipeline.commands import compile, config, standalone, workflow
+from pipeline.commands import cluster, compile, config, schedule, standalone, workflow
 from pipeline.commands.base import Verb
+from pipeline.commands.group import Group
 
-VERBS: tuple[Verb, ...] = (*workflow.VERBS, *compile.VERBS, *standalone.VERBS, *config.VERBS)
+VERBS: tuple[Verb | Group, ...] = (
+    *workflow.VERBS,
+    *compile.VERBS,
+    *cluster.VERBS,
+    schedule.GROUP,
+    *standalone.VERBS,
+    *config.VERBS,
+)
 
 
 def version() -> str:

@@ -1,4 +1,4 @@
-"""Verbs on a workflow and its runs: run, validate, runs, report, rollback."""
+"""Verbs on a workflow and its runs here: run, validate, report, rollback; `runs` is in `cluster`."""
 
 from __future__ import annotations
 
@@ -147,13 +147,6 @@ VERBS = (
         example="detflow validate examples/digits/settings.yaml",
         arguments=(argument("file", help="settings file (.yaml) or pipeline.config"), SET, OVERRIDE_FILE),
         command=validate,
-    ),
-    Verb(
-        name="runs",
-        summary="List the runs of a workspace.",
-        example="detflow runs examples/digits/settings.yaml",
-        arguments=(_WORKSPACE,),
-        command=runs,
     ),
     Verb(
         name="report",

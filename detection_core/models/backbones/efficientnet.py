@@ -1,0 +1,179 @@
+"""EfficientNet-B0 to B7, https://arxiv.org/abs/1905.11946, as the body of a detector."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.models.backbones.mobilenet_v2 import round_channels
+from detection_core.models.hyperparams import BatchNormOptions, InitializerOptions, LayerHyperparams, Penalty
+from detection_core.models.network_layers import NetworkLayers
+
+# (kernel size, expansion factor, channels, number of blocks, stride of the first block) of B0, table 1
+STAGES = (
+    (3, 1, 16, 1, 1),
+    (3, 6, 24, 2, 2),
+    (5, 6, 40, 2, 2),
+    (3, 6, 80, 3, 2),
+    (5, 6, 112, 3, 1),
+    (5, 6, 192, 4, 2),
+    (3, 6, 320, 1, 1),
+)
+STEM_CHANNELS = 32
+# Version -> factors of the channel counts and of the numbers of blocks.
+SCALES = {
+    0: (1.0, 1.0),
+    1: (1.0, 1.1),
+    2: (1.1, 1.2),
+    3: (1.2, 1.4),
+    4: (1.4, 1.8),
+    5: (1.6, 2.2),
+    6: (1.8, 2.6),
+    7: (2.0, 3.1),
+}
+# (stage, block) -> level that it gives. Detectors of the field take these blocks in every version, so that
+# deeper versions have blocks of the same stride behind them, and do without the last ones altogether.
+LEVEL_ENDS = {(0, 0): 1, (1, 1): 2, (2, 1): 3, (4, 2): 4, (6, 0): 5}
+MAX_LEVEL = 5
+# Channels of the squeezed features, as a share of a block's input channels.
+SQUEEZE_RATIO = 0.25
+# Probability of dropping the last block in training; it grows linearly from 0 at the first.
+DROP_RATE = 0.2
+
+# What the backbone is made with where the config does not override it.
+DEFAULT_HYPERPARAMS = LayerHyperparams(
+    initializer=InitializerOptions(
+        class_name="VarianceScaling",
+        arguments={"scale": 2.0, "mode": "fan_out", "distribution": "truncated_normal"},
+    ),
+    penalty=Penalty(kind="l2", weight=0.00001),
+    batch_norm=BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True),
+    activation="swish",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EfficientNetOptions:
+    """Shape of the backbone.
+
+    Attributes:
+        version: 0 to 7.
+        max_level: 1 to 5, the coarsest level that is needed; nothing is built behind it.
+    """
+
+    version: int
+    max_level: int = MAX_LEVEL
+
+    def channels(self, nominal: int) -> int:
+        """Channels of a layer that has `nominal` in B0."""
+        return round_channels(nominal * SCALES[self.version][0])
+
+    def repeats(self, nominal: int) -> int:
+        """Blocks of a stage that has `nominal` in B0."""
+        return math.ceil(nominal * SCALES[self.version][1])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Block:
+    """Shape of one inverted residual block."""
+
+    name: str
+    kernel_size: int
+    expansion: int
+    channels: int
+    stride: int
+    drop_rate: float
+
+
+def _blocks(options: EfficientNetOptions) -> dict[tuple[int, int], _Block]:
+    """List every block by stage and number, also those that no level needs, as they count for drop rates."""
+    total = sum(options.repeats(repeats) for *_, repeats, _ in STAGES)
+    found: dict[tuple[int, int], _Block] = {}
+    for stage, (kernel_size, expansion, channels, repeats, first_stride) in enumerate(STAGES):
+        for repeat in range(options.repeats(repeats)):
+            found[stage, repeat] = _Block(
+                name=f"backbone_block_{stage}_{repeat}",
+                kernel_size=kernel_size,
+                expansion=expansion,
+                channels=options.channels(channels),
+                stride=first_stride if repeat == 0 else 1,
+                drop_rate=DROP_RATE * len(found) / total,
+            )
+    return found
+
+
+class _Builder:
+    """Grows the chain of layers; every layer's name starts with "backbone_"."""
+
+    def __init__(self, layers: NetworkLayers) -> None:
+        self._layers = layers
+        self._without_penalty = layers.under(dataclasses.replace(layers.hyperparams, penalty=None))
+
+    def conv(self, features: tf.Tensor, name: str, channels: int, kernel_size: int, stride: int) -> tf.Tensor:
+        convolution = self._layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
+        return self._layers.norm_activation(convolution(features), name)
+
+    def block(self, features: tf.Tensor, block: _Block) -> tf.Tensor:
+        """One inverted residual block with squeeze and excitation."""
+        layers, name, shortcut = self._layers, block.name, features
+        before = features.shape[-1]
+        if block.expansion > 1:
+            features = self.conv(features, f"{name}_expand", before * block.expansion, 1, 1)
+        # Models of the field have no penalty on depthwise kernels, but one on the biases of the gates.
+        depthwise = self._without_penalty.depthwise(
+            f"{name}_depthwise", block.kernel_size, stride=block.stride
+        )
+        features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
+        features = self._excite(features, name, max(1, int(before * SQUEEZE_RATIO)))
+        features = layers.conv(f"{name}_project", block.channels, 1, use_bias=False)(features)
+        features = layers.norm(f"{name}_project_bn")(features)
+        if block.stride > 1 or before != block.channels:
+            return features
+        if block.drop_rate > 0:
+            # Stochastic depth, https://arxiv.org/abs/1603.09382: an image takes the whole branch or nothing.
+            drop = tf_keras.layers.Dropout(block.drop_rate, noise_shape=(None, 1, 1, 1), name=f"{name}_drop")
+            features = drop(features)
+        return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
+
+    def _excite(self, features: tf.Tensor, name: str, squeezed: int) -> tf.Tensor:
+        """Weigh the channels with a gate from their means, https://arxiv.org/abs/1709.01507."""
+        pool = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")
+        gate = self._biased(pool(features), f"{name}_gate_reduce", squeezed)
+        gate = self._layers.activation(f"{name}_gate_reduce_act")(gate)
+        gate = self._biased(gate, f"{name}_gate_expand", features.shape[-1])
+        gate = tf_keras.layers.Activation("sigmoid", name=f"{name}_gate")(gate)
+        return tf_keras.layers.Multiply(name=f"{name}_excite")([features, gate])
+
+    def _biased(self, features: tf.Tensor, name: str, channels: int) -> tf.Tensor:
+        if self._layers.hyperparams.penalty is not None:
+            self._layers.penalties[f"{name}/bias"] = self._layers.hyperparams.penalty
+        return self._layers.conv(name, channels, 1, use_bias=True)(features)
+
+
+def efficientnet(
+    inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions
+) -> dict[str, tf.Tensor]:
+    """Build the backbone on an input.
+
+    Args:
+        inputs: float32 [B, H, W, 3], standardised with ImageNet's means and deviations.
+        layers: maker of the layers.
+        options: shape of the backbone.
+
+    Returns:
+        `level_1` to `level_N`, N being `max_level`, at strides 2 to 2**N.
+    """
+    builder = _Builder(layers)
+    features = builder.conv(inputs, "backbone_stem", options.channels(STEM_CHANNELS), 3, 2)
+    ends: dict[str, tf.Tensor] = {}
+    for position, block in _blocks(options).items():
+        features = builder.block(features, block)
+        level = LEVEL_ENDS.get(position)
+        if level is not None:
+            ends[f"level_{level}"] = features
+        if level == options.max_level:
+            break
+    return ends

@@ -1,0 +1,70 @@
+"""What is submitted: a settings file, compiled on the spot, or a file that was compiled before."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from detection_core.errors import ConfigError
+from pipeline.cluster.package import Package, read_package
+from pipeline.settings import PipelineSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """A pipeline to submit.
+
+    Attributes:
+        path: the file that the user named.
+        package: the compiled pipeline.
+        settings: of the workflow; None for a file that was compiled before.
+    """
+
+    path: str
+    package: Package
+    settings: PipelineSettings | None
+
+
+@contextlib.contextmanager
+def open_source(path: str, overrides: Sequence[str]) -> Iterator[Source]:
+    """Read, and compile where needed; the compiled file is there until the block ends.
+
+    Args:
+        path: settings file or compiled pipeline.
+        overrides: `KEY=VALUE` for a settings file.
+
+    Raises:
+        ConfigError: for a file that is neither, or cannot be used.
+    """
+    if is_package(path):
+        if overrides:
+            raise ConfigError(
+                "expected no --set for a compiled pipeline, whose settings are fixed; give the settings "
+                "file, or --param for what the pipeline takes at run time",
+                where=path,
+            )
+        yield Source(path=path, package=read_package(path), settings=None)
+        return
+    from pipeline.kfp_backend import compile_pipeline
+    from pipeline.settings_file import load_settings
+
+    # The files that the settings name are those of the cluster.
+    settings = load_settings(path, overrides, check_files=False)
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = os.path.join(folder, "pipeline.yaml")
+        compile_pipeline(settings, compiled)
+        yield Source(path=path, package=read_package(compiled), settings=settings)
+
+
+def is_package(path: str) -> bool:
+    """Tell a compiled pipeline from a settings file, by its top-level keys."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"cannot read the file ({e}); check the path", where=path) from e
+    return re.search(r"^(pipelineInfo|deploymentSpec|schemaVersion):", text, re.MULTILINE) is not None

@@ -1,0 +1,246 @@
+"""Verbs on a Kubeflow Pipelines server: submit, and those on its runs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pipeline.commands import workflow
+from pipeline.commands.base import SET, Result, Verb, argument, table
+from pipeline.commands.group import Group
+from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+
+if TYPE_CHECKING:
+    from pipeline.cluster.connection import Connection
+    from pipeline.cluster.run_state import RunState
+    from pipeline.cluster.source import Source
+    from pipeline.cluster.submission import Version
+
+_log = logging.getLogger(__name__)
+
+EXIT_RUN_FAILED = 2
+
+_RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
+_WAIT = (
+    argument("--wait", action="store_true", help="wait for the end, showing the steps"),
+    argument("--poll", type=float, default=5.0, metavar="SECONDS", help="time between two looks"),
+    argument(
+        "--wait-limit", type=float, default=0.0, metavar="SECONDS", help="longest wait (default: no limit)"
+    ),
+)
+
+
+def submit(arguments: argparse.Namespace) -> Result:
+    """Start a run of a workflow on the server."""
+    from pipeline.cluster.package import check_parameters, parse_parameters
+    from pipeline.cluster.source import open_source
+    from pipeline.cluster.submission import (
+        RunRequest,
+        default_run_name,
+        ensure_experiment,
+        publish,
+        start_run,
+    )
+
+    with open_source(arguments.file, arguments.overrides) as source:
+        declared = source.package.parameters
+        given = parse_parameters(declared, arguments.parameters)
+        values = check_parameters(declared, given, source.path)
+        connection = open_connection(arguments, source.settings)
+        version = publish(connection, source.package)
+    _log.info("pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded")
+    request = RunRequest(
+        name=arguments.run_name or default_run_name(source.package.name),
+        experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
+        parameters=values,
+        service_account=service_account_of(arguments, source),
+    )
+    run_id = start_run(connection, version, request)
+    return follow(arguments, connection, run_id, version)
+
+
+def experiment_of(arguments: argparse.Namespace, source: Source) -> str:
+    """Return the experiment's name: the flag's, the settings', else the pipeline's."""
+    named = source.settings.kubeflow.experiment if source.settings else ""
+    return arguments.experiment or named or source.package.name
+
+
+def service_account_of(arguments: argparse.Namespace, source: Source) -> str:
+    """Return the service account's name: the flag's, else the settings'."""
+    named = source.settings.kubeflow.service_account if source.settings else ""
+    return arguments.service_account or named
+
+
+def follow(
+    arguments: argparse.Namespace, connection: Connection, run_id: str, version: Version | None = None
+) -> Result:
+    """Tell where a run is, and with `--wait` how it ends."""
+    from pipeline.cluster.runs import read_run, step_log, wait_for
+
+    link = connection.link(f"runs/details/{run_id}")
+    _log.info("run | %s %s", run_id, link)
+    if not arguments.wait:
+        state = read_run(connection, run_id)
+        return Result(text=f"run {run_id}\n{link}", data=_data(state, version))
+    try:
+        state = wait_for(connection, run_id, poll_seconds=arguments.poll, limit_seconds=arguments.wait_limit)
+    except KeyboardInterrupt:
+        _log.warning("run | %s goes on; `detflow runs cancel %s` stops it", run_id, run_id)
+        raise
+    if state.good:
+        return Result(text=f"run {run_id} {state.state}\n{link}", data=_data(state, version))
+    lines = [f"run {run_id} {state.state}: {state.failure()}", link]
+    for step in state.steps:
+        if step.state == "failed":
+            log = step_log(connection, run_id, step)
+            lines += ["", f"the end of the log of {step.name}:", log] if log else []
+    _log.error("run | %s", lines[0])
+    return Result(text="\n".join(lines), data=_data(state, version), exit_code=EXIT_RUN_FAILED)
+
+
+def list_runs(arguments: argparse.Namespace) -> Result:
+    """List the runs of a workspace, or of the server."""
+    if arguments.place:
+        return workflow.runs(arguments)
+    from pipeline.cluster.runs import list_runs as listed
+
+    states = listed(open_connection(arguments), arguments.limit)
+    rows = [("run", "name", "started", "state", "schedule")]
+    rows += [(s.run_id, s.name, s.started, s.state, s.schedule_id or "-") for s in states]
+    return Result(text=table(rows) if states else "no runs yet", data=[_data(s) for s in states])
+
+
+def show_run(arguments: argparse.Namespace) -> Result:
+    """Show a run of the server and its steps."""
+    from pipeline.cluster.runs import read_run
+
+    return _describe(read_run(open_connection(arguments), arguments.run_id))
+
+
+def cancel_run(arguments: argparse.Namespace) -> Result:
+    """Stop a run of the server."""
+    from pipeline.cluster.runs import cancel
+
+    return _describe(cancel(open_connection(arguments), arguments.run_id))
+
+
+def retry_run(arguments: argparse.Namespace) -> Result:
+    """Repeat what failed of a run of the server."""
+    from pipeline.cluster.runs import retry
+
+    connection = open_connection(arguments)
+    retry(connection, arguments.run_id)
+    return follow(arguments, connection, arguments.run_id)
+
+
+def show_log(arguments: argparse.Namespace) -> Result:
+    """Print the end of a step's log."""
+    from detection_core.errors import ConfigError
+    from pipeline.cluster.runs import read_run, step_log
+
+    connection = open_connection(arguments)
+    state = read_run(connection, arguments.run_id)
+    steps = {s.name: s for s in state.steps}
+    name = arguments.step or next((s.name for s in state.steps if s.state == "failed"), "")
+    if name not in steps:
+        known = f"the run has {', '.join(steps)}" if steps else "the server does not tell the run's steps"
+        raise ConfigError(f"expected a step with --step, found {name or 'none'}; {known}", where=state.run_id)
+    log = step_log(connection, state.run_id, steps[name])
+    text = log or f"the server keeps no log of {name}; see {state.link}"
+    return Result(text=text, data={"run": state.run_id, "step": name, "log": log})
+
+
+def _describe(state: RunState) -> Result:
+    lines = [f"{state.run_id}  {state.name}  {state.state}", state.link]
+    if state.failure():
+        lines.append(state.failure())
+    if state.steps:
+        rows = [("step", "state", "seconds")]
+        rows += [(s.name, s.state, "-" if s.seconds is None else f"{s.seconds:.0f}") for s in state.steps]
+        lines += ["", table(rows)]
+    return Result(text="\n".join(lines), data=_data(state))
+
+
+def _data(state: RunState, version: Version | None = None) -> dict[str, Any]:
+    data = dataclasses.asdict(state)
+    return data | ({"version": dataclasses.asdict(version)} if version else {})
+
+
+_OF_SERVER = (SETTINGS_OF_SERVER, *SERVER)
+
+VERBS: tuple[Verb | Group, ...] = (
+    Verb(
+        name="submit",
+        summary="Run a workflow on a Kubeflow Pipelines server.",
+        example="detflow submit examples/digits/settings.yaml --param train_steps=500 --wait",
+        arguments=(
+            argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline"),
+            SET,
+            PARAM,
+            argument("--run-name", default="", help="name of the run (default: the pipeline's and the time)"),
+            argument("--experiment", default="", help="experiment (default: kubeflow.experiment)"),
+            argument("--service-account", default="", help="Kubernetes service account of the steps"),
+            *_WAIT,
+            *SERVER,
+        ),
+        command=submit,
+    ),
+    Group(
+        name="runs",
+        summary="List the runs of a workspace; list, show, stop and repeat those on a server.",
+        default="list",
+        verbs=(
+            Verb(
+                name="list",
+                summary="List the runs of a workspace; without one, the newest on the server.",
+                example="detflow runs list examples/digits/settings.yaml",
+                arguments=(
+                    argument(
+                        "place",
+                        nargs="?",
+                        default="",
+                        metavar="SETTINGS_OR_WORKSPACE",
+                        help="settings file, or the workspace itself; without it: the server",
+                    ),
+                    argument("--limit", type=int, default=20, help="how many of the server (default: 20)"),
+                    *_OF_SERVER,
+                ),
+                command=list_runs,
+            ),
+            Verb(
+                name="show",
+                summary="Show a run on the server and the states of its steps.",
+                example="detflow runs show RUN_ID --host http://localhost:8080",
+                arguments=(_RUN, *_OF_SERVER),
+                command=show_run,
+            ),
+            Verb(
+                name="log",
+                summary="Print the end of a step's log, where the server keeps it.",
+                example="detflow runs log RUN_ID --step trainer --host http://localhost:8080",
+                arguments=(
+                    _RUN,
+                    argument("--step", default="", help="which step (default: the one that failed)"),
+                    *_OF_SERVER,
+                ),
+                command=show_log,
+            ),
+            Verb(
+                name="cancel",
+                summary="Stop a run on the server.",
+                example="detflow runs cancel RUN_ID --host http://localhost:8080",
+                arguments=(_RUN, *_OF_SERVER),
+                command=cancel_run,
+            ),
+            Verb(
+                name="retry",
+                summary="Repeat the steps of a run on the server that failed; the others are kept.",
+                example="detflow runs retry RUN_ID --wait --host http://localhost:8080",
+                arguments=(_RUN, *_WAIT, *_OF_SERVER),
+                command=retry_run,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,24 @@
+"""Verbs under one name, such as `detflow schedule create`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pipeline.commands.base import Verb
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """Verbs under one name.
+
+    Attributes:
+        name: what the user types first.
+        summary: one sentence.
+        verbs: what may follow; their examples begin with `detflow GROUP VERB`.
+        default: verb that is meant where the next word is none of them; empty: there is none.
+    """
+
+    name: str
+    summary: str
+    verbs: tuple[Verb, ...]
+    default: str = ""

@@ -1,0 +1,313 @@
+"""The verbs of `detflow schedule`: recurring runs on a server, and the same on one machine."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument, table
+from pipeline.commands.cluster import experiment_of, service_account_of
+from pipeline.commands.group import Group
+from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+
+if TYPE_CHECKING:
+    from pipeline.cluster.schedule_record import Schedule
+    from pipeline.cluster.source import Source
+    from pipeline.cluster.trigger import Trigger
+    from pipeline.schedule_settings import ScheduleSettings
+
+_log = logging.getLogger(__name__)
+
+_PREVIEW = 5
+
+_SOURCE = argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline")
+_NAME = argument("name", metavar="NAME", help="name or id of a schedule")
+_WHEN = (
+    argument("--cron", help="six fields, seconds first: '0 0 3 * * *'; also @daily, @weekly, ..."),
+    argument("--interval", help="time from one run to the next: 90m, 6h, 1d"),
+    argument("--start", metavar="TIME", help="RFC 3339; nothing runs before it"),
+    argument("--end", metavar="TIME", help="RFC 3339; nothing runs after it"),
+    argument("--time-zone", metavar="NAME", help="of the times shown; the cluster has its own"),
+)
+
+
+def create(arguments: argparse.Namespace) -> Result:
+    """Make the server have a schedule."""
+    from pipeline.cluster.package import check_parameters, parse_parameters
+    from pipeline.cluster.placeholders import check_placeholders
+    from pipeline.cluster.schedules import ScheduleSpec, apply
+    from pipeline.cluster.source import open_source
+    from pipeline.cluster.submission import ensure_experiment, publish
+    from pipeline.cluster.trigger import require_future
+
+    with open_source(arguments.file, arguments.overrides) as source:
+        wanted = _settings_of(arguments, source)
+        trigger = wanted.trigger(source.path)
+        require_future(trigger, source.path)
+        declared = source.package.parameters
+        values = {**wanted.parameters, **parse_parameters(declared, arguments.parameters)}
+        values = check_parameters(declared, values, source.path)
+        check_placeholders(values, source.path)
+        connection = open_connection(arguments, source.settings)
+        version = publish(connection, source.package)
+    applied = apply(
+        connection,
+        ScheduleSpec(
+            name=wanted.name or source.package.name,
+            trigger=trigger,
+            max_concurrency=wanted.max_concurrency,
+            catch_up=wanted.catch_up,
+            parameters=values,
+            version=version,
+            experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
+            service_account=service_account_of(arguments, source),
+            paused=wanted.paused,
+        ),
+    )
+    schedule = applied.schedule
+    head = f"schedule {schedule.name} {applied.action}{'' if schedule.enabled else '; it is paused'}"
+    lines = [head, *(f"  {change}" for change in applied.changes), schedule.link, "", *_preview(trigger)]
+    data = {"action": applied.action, "changes": list(applied.changes), **_data(schedule)}
+    return Result(text="\n".join(lines), data=data | {"next": _times(trigger)})
+
+
+def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSettings:
+    """Return the `schedule` section with the flags over it."""
+    from pipeline.schedule_settings import ScheduleSettings
+
+    given = {
+        f.name: value
+        for f in dataclasses.fields(ScheduleSettings)
+        if f.name != "parameters" and (value := getattr(arguments, f.name, None)) is not None
+    }
+    if "cron" in given:
+        given.setdefault("interval", "")
+    elif "interval" in given:
+        given.setdefault("cron", "")
+    section = source.settings.schedule if source.settings else ScheduleSettings()
+    return dataclasses.replace(section, **given)
+
+
+def list_all(arguments: argparse.Namespace) -> Result:
+    """List the schedules of the server."""
+    from pipeline.cluster.schedules import list_schedules
+
+    found = list_schedules(open_connection(arguments))
+    rows = [("name", "when", "state", "parameters", "id")]
+    rows += [(s.name, s.when, _state(s), _parameters(s), s.schedule_id) for s in found]
+    return Result(text=table(rows) if found else "no schedules yet", data=[_data(s) for s in found])
+
+
+def show(arguments: argparse.Namespace) -> Result:
+    """Show a schedule of the server."""
+    from pipeline.cluster.schedules import find_schedule
+
+    schedule = find_schedule(open_connection(arguments), arguments.name)
+    rows = [
+        ("name", schedule.name),
+        ("id", schedule.schedule_id),
+        ("when", schedule.when),
+        ("window", " to ".join(t.isoformat() if t else "open" for t in (schedule.start, schedule.end))),
+        ("state", _state(schedule)),
+        ("at the same time", str(schedule.max_concurrency)),
+        ("missed slots", "made up for" if schedule.catch_up else "left out"),
+        ("pipeline version", schedule.version_id or "the newest at each run"),
+        ("parameters", _parameters(schedule)),
+        ("page", schedule.link),
+    ]
+    return Result(text=table(rows), data=_data(schedule))
+
+
+def pause_one(arguments: argparse.Namespace) -> Result:
+    """Pause a schedule."""
+    from pipeline.cluster.schedules import find_schedule, pause
+
+    connection = open_connection(arguments)
+    return _told(pause(connection, find_schedule(connection, arguments.name)), "paused")
+
+
+def resume_one(arguments: argparse.Namespace) -> Result:
+    """Resume a schedule."""
+    from pipeline.cluster.schedules import find_schedule, resume
+
+    connection = open_connection(arguments)
+    return _told(resume(connection, find_schedule(connection, arguments.name)), "resumed")
+
+
+def delete_one(arguments: argparse.Namespace) -> Result:
+    """Delete a schedule."""
+    from pipeline.cluster.schedules import delete, find_schedule
+
+    connection = open_connection(arguments)
+    schedule = find_schedule(connection, arguments.name)
+    delete(connection, schedule)
+    return _told(schedule, "deleted; its runs stay")
+
+
+def run_now_once(arguments: argparse.Namespace) -> Result:
+    """Start one run of a schedule at once."""
+    from pipeline.cluster.schedules import find_schedule, run_now
+
+    connection = open_connection(arguments)
+    schedule = find_schedule(connection, arguments.name)
+    run_id = run_now(connection, schedule, arguments.parameters)
+    link = connection.link(f"runs/details/{run_id}")
+    return Result(text=f"run {run_id}\n{link}", data={"schedule": schedule.name, "run": run_id, "link": link})
+
+
+def preview(arguments: argparse.Namespace) -> Result:
+    """Tell when a schedule would fire; nothing is asked of a server."""
+    from pipeline.cluster.trigger import require_future
+    from pipeline.settings_file import load_settings
+
+    settings = load_settings(arguments.settings, arguments.overrides, check_files=False)
+    trigger = settings.schedule.trigger(arguments.settings)
+    require_future(trigger, arguments.settings)
+    return Result(
+        text="\n".join([trigger.describe(), *_preview(trigger)]),
+        data={"when": trigger.describe(), "next": _times(trigger)},
+    )
+
+
+def run_local(arguments: argparse.Namespace) -> Result:
+    """Run a workflow by its schedule on this machine."""
+    from pipeline.cluster.local_schedule import LocalSchedule
+    from pipeline.cluster.trigger import require_future
+    from pipeline.cluster.units import crontab_line, systemd_units
+    from pipeline.settings_file import load_settings
+    from pipeline.workspace import Workspace
+
+    settings = load_settings(arguments.settings, arguments.overrides)
+    trigger = settings.schedule.trigger(arguments.settings)
+    require_future(trigger, arguments.settings)
+    name = settings.schedule.name or settings.name
+    workflow = ["run", os.path.abspath(arguments.settings)]
+    workflow += [word for text in arguments.overrides for word in ("--set", text)]
+    if arguments.print_systemd:
+        units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
+        return Result(text=units, data={"units": units})
+    if arguments.print_crontab:
+        lock = os.path.join(settings.workspace, ".cron.lock")
+        line = crontab_line(trigger, [*_program(), *workflow], lock)
+        return Result(text=line, data={"crontab": line})
+    if settings.schedule.parameters:
+        _log.warning("schedule | schedule.parameters are for the cluster; here the settings themselves count")
+    _log.info("schedule | %s: %s", name, trigger.describe())
+    command = [sys.executable, "-m", "pipeline.cli", *workflow]
+    made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
+    return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
+
+
+def _program() -> list[str]:
+    """Return the command that is installed beside the interpreter, or the interpreter and the module."""
+    installed = os.path.join(os.path.dirname(sys.executable), "detflow")
+    return [installed] if os.path.exists(installed) else [sys.executable, "-m", "pipeline.cli"]
+
+
+def _told(schedule: Schedule, what: str) -> Result:
+    return Result(text=f"schedule {schedule.name} {what}", data=_data(schedule))
+
+
+def _state(schedule: Schedule) -> str:
+    return "on" if schedule.enabled else "paused"
+
+
+def _parameters(schedule: Schedule) -> str:
+    return ", ".join(f"{name}={value}" for name, value in schedule.parameters.items()) or "-"
+
+
+def _data(schedule: Schedule) -> dict[str, Any]:
+    data = dataclasses.asdict(schedule)
+    return data | {k: data[k].isoformat() if data[k] else "" for k in ("start", "end")}
+
+
+def _times(trigger: Trigger) -> list[str]:
+    times = trigger.preview(datetime.datetime.now(datetime.UTC), _PREVIEW)
+    return [time.isoformat(timespec="seconds") for time in times]
+
+
+def _preview(trigger: Trigger) -> list[str]:
+    return [f"next times, {trigger.zone}:", *(f"  {time}" for time in _times(trigger))]
+
+
+_OF_SERVER = (SETTINGS_OF_SERVER, *SERVER)
+
+
+def _on_one(name: str, summary: str, command: Any, *more: Any) -> Verb:
+    """Return a verb on one schedule of the server."""
+    example = f"detflow schedule {name} nightly --host http://localhost:8080"
+    return Verb(
+        name=name,
+        summary=summary,
+        example=example,
+        arguments=(_NAME, *more, *_OF_SERVER),
+        command=command,
+    )
+
+
+GROUP = Group(
+    name="schedule",
+    summary="Run a workflow by itself at given times, on a server or on this machine.",
+    verbs=(
+        Verb(
+            name="create",
+            summary="Create a schedule on the server, or replace the one of this name if it differs.",
+            example="detflow schedule create examples/digits/settings.yaml --cron '0 0 3 * * *'",
+            arguments=(
+                _SOURCE,
+                SET,
+                argument("--name", help="by which it is found again (default: the workflow's)"),
+                *_WHEN,
+                argument("--max-concurrency", type=int, metavar="N", help="runs at the same time, 1 to 10"),
+                argument(
+                    "--catch-up", action="store_const", const=True, help="make up for missed slots later"
+                ),
+                argument("--paused", action="store_const", const=True, help="create it paused"),
+                PARAM,
+                argument("--experiment", default="", help="experiment (default: kubeflow.experiment)"),
+                argument("--service-account", default="", help="Kubernetes service account of the steps"),
+                *SERVER,
+            ),
+            command=create,
+        ),
+        Verb(
+            name="list",
+            summary="List the schedules of the server.",
+            example="detflow schedule list --host http://localhost:8080",
+            arguments=_OF_SERVER,
+            command=list_all,
+        ),
+        _on_one("show", "Show a schedule of the server.", show),
+        _on_one("pause", "Pause a schedule of the server; runs under way go on.", pause_one),
+        _on_one("resume", "Resume a paused schedule of the server.", resume_one),
+        _on_one(
+            "run-now", "Start one run with the version and parameters of a schedule.", run_now_once, PARAM
+        ),
+        _on_one("delete", "Delete a schedule of the server; its runs stay.", delete_one),
+        Verb(
+            name="preview",
+            summary="Check the schedule of a settings file and print its next times.",
+            example="detflow schedule preview examples/digits/settings.yaml --set schedule.interval=6h",
+            arguments=(SETTINGS, SET),
+            command=preview,
+        ),
+        Verb(
+            name="run-local",
+            summary="Run a workflow by its schedule on this machine, until stopped.",
+            example="detflow schedule run-local examples/digits/settings.yaml --set schedule.cron=@daily",
+            arguments=(
+                SETTINGS,
+                SET,
+                argument("--max-runs", type=int, default=0, metavar="N", help="stop after N runs"),
+                argument("--print-systemd", action="store_true", help="print a service and a timer instead"),
+                argument("--print-crontab", action="store_true", help="print a line for a crontab instead"),
+            ),
+            command=run_local,
+        ),
+    ),
+)

@@ -1,0 +1,73 @@
+"""The arguments by which a verb finds the Kubeflow Pipelines server."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from pipeline.commands.base import Argument, argument
+
+if TYPE_CHECKING:
+    from pipeline.cluster.connection import Connection
+    from pipeline.settings import PipelineSettings
+
+# A flag that is not given is None, so that the environment and the settings count.
+SERVER: tuple[Argument, ...] = (
+    argument("--host", help="address of the server; also KF_PIPELINES_ENDPOINT, kubeflow.host"),
+    argument("--namespace", help="your namespace; also DETFLOW_NAMESPACE, kubeflow.namespace"),
+    argument("--token-file", metavar="FILE", help="file with a bearer token, read anew for each request"),
+    argument("--token-env", metavar="NAME", help="environment variable that holds a bearer token"),
+    argument("--cookie-env", metavar="NAME", help="environment variable that holds a session cookie"),
+    argument("--iap-client-id", metavar="ID", help="client id of Google's Identity-Aware Proxy"),
+    argument("--ca-file", metavar="FILE", help="certificates of the server's authority"),
+    argument(
+        "--no-verify-tls",
+        dest="verify_tls",
+        action="store_const",
+        const=False,
+        help="accept any certificate",
+    ),
+    argument("--kube-context", metavar="NAME", help="context of the kubeconfig, where there is no host"),
+    argument("--ui-host", metavar="URL", help="address of the user interface, for links"),
+    argument("--timeout", type=int, metavar="SECONDS", help="limit of one request (default: 30)"),
+)
+SETTINGS_OF_SERVER = argument(
+    "--settings", default="", metavar="FILE", help="settings file whose kubeflow section names the server"
+)
+PARAM = argument(
+    "--param",
+    action="append",
+    default=[],
+    metavar="NAME=VALUE",
+    dest="parameters",
+    help="value of a pipeline parameter; may be given several times",
+)
+
+
+def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | None = None) -> Connection:
+    """Connect to the server that flags, environment and settings name, in this order.
+
+    Args:
+        arguments: of a verb that takes `SERVER`.
+        settings: of the workflow; None: those of `--settings`, if the verb takes it and it is given.
+
+    Raises:
+        ConfigError: for options that cannot be used.
+        ClusterError: when the server cannot be reached or refuses.
+    """
+    from pipeline.cluster.connection import connect
+    from pipeline.cluster.options import ConnectionOptions, resolve_options
+
+    path = getattr(arguments, "settings", "")
+    if settings is None and path:
+        from pipeline.settings_file import load_settings
+
+        settings = load_settings(path, check_files=False)
+    named: dict[str, Any] = {}
+    if settings is not None:
+        kubeflow = settings.kubeflow
+        named = dataclasses.asdict(kubeflow.connection)
+        named |= {"host": kubeflow.host, "namespace": kubeflow.namespace}
+    flags = {f.name: getattr(arguments, f.name, None) for f in dataclasses.fields(ConnectionOptions)}
+    return connect(resolve_options(flags, named))
