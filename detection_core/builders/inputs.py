@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager
 import numpy as np
 import tensorflow as tf
 
-from detection_core.builders.augment import build_augmentations
+from detection_core.builders.augment import build_augmentations, check_augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
+from detection_core.builders.label_targets import build_label_targets, score_columns
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
 from detection_core.data.mixture import mixture
@@ -39,6 +40,8 @@ def build_train_dataset(
     start_step: int = 0,
     model_config: model_pb2.DetectionModel | None = None,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
+    shard: tuple[int, int] = (0, 1),
+    replicas: int = 1,
 ) -> tf.data.Dataset:
     """Build the dataset to train on, endless unless the reader's num_epochs says otherwise.
 
@@ -48,22 +51,27 @@ def build_train_dataset(
     Args:
         config: its train_input_reader names the records, its train_config the augmentations.
         label_map: class text to class id.
-        batch_size: B.
+        batch_size: images an update, over all replicas.
         seed: any whole number.
         start_step: batches to leave out; costs reading, but not decoding, of less than one epoch.
         model_config: model with the image resizer; None: the configuration's.
         cache_bytes: keep decoded images in memory if they need no more than this. The order differs between
             a cached and an uncached run.
+        shard: this worker's number and how many there are; together they see the images of one alone.
+        replicas: over all workers; each element is the batch of one replica.
 
     Returns:
-        `Batch`es of exactly `batch_size`.
+        `Batch`es of exactly `batch_size / replicas`.
 
     Raises:
         ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
-    reader = build_input_reader(config.train_input_reader, label_map, "train_input_reader")
-    augment = build_augmentations(config.train_config.data_augmentation_options)
+    reader = _train_reader(config, label_map)
+    steps = config.train_config.data_augmentation_options
+    augment = build_augmentations(steps)
+    check_augmentations(steps, reader.decoding)
+    targets = build_label_targets(config)
     resizer = model_image_resizer(model_config or config.model)
     max_boxes = config.train_config.max_number_of_boxes
     samples = _training_samples(reader, seed=seed, start=start_step * batch_size, cache_bytes=cache_bytes)
@@ -72,10 +80,17 @@ def build_train_dataset(
     def to_element(seeded: SeededElement) -> Batch:
         original_size = tf.shape(seeded.element.image)[:2]
         sample = augment(seeded.element, seeded.seed)
+        sample = sample._replace(truth=targets(sample.truth))
         return network_input(sample, resizer=resizer, max_boxes=max_boxes, original_size=original_size)
 
+    samples = samples.shard(shard[1], shard[0]) if shard[1] > 1 else samples
     elements = samples.map(to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return batched(elements, batch_size, drop_remainder=True).prefetch(reader.prefetched_batches)
+    return batched(elements, batch_size // replicas, drop_remainder=True).prefetch(reader.prefetched_batches)
+
+
+def _train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
+    scores = score_columns(config.model)
+    return build_input_reader(config.train_input_reader, label_map, "train_input_reader", scores=scores)
 
 
 def _training_samples(reader: Reader, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
@@ -115,7 +130,7 @@ def naming_bad_train_records(
         with naming_bad_train_records(config, label_map=label_map):
             for batch in build_train_dataset(...): ...
     """
-    reader = build_input_reader(config.train_input_reader, label_map, "train_input_reader")
+    reader = _train_reader(config, label_map)
     return naming_bad_records(reader.paths, reader.decode)
 
 

@@ -10,7 +10,8 @@ from detection_core.builders.optimizer import build_optimizer
 from detection_core.data.label_map import LabelMap
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars
+from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, TrainingAction
+from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.options import TrainOptions
 from detection_core.training.step import TrainableModel
@@ -47,6 +48,9 @@ def fit(
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
     """
+    worker = current_worker()
+    # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync if worker.count > 1 else 1
     with naming_bad_train_records(config, label_map=label_map):
         return run_training(
             model,
@@ -56,14 +60,20 @@ def fit(
                 batch_size=config.train_config.batch_size,
                 seed=SEED,
                 start_step=start,
+                shard=(worker.index, worker.count),
+                replicas=replicas,
             ),
             build_optimizer(config.train_config.optimizer),
             options,
             work_folder,
-            actions=[
-                HistoryFile(files.join(work_folder, "history.jsonl")),
-                TensorBoardScalars(files.join(work_folder, "logs", "train")),
-                ProgressLines(job, progress),
-            ],
+            actions=_actions(work_folder, job, progress) if worker.is_chief else [],
             step=step,
         )
+
+
+def _actions(work_folder: str, job: str, progress: Reporter | None) -> list[TrainingAction]:
+    return [
+        HistoryFile(files.join(work_folder, "history.jsonl")),
+        TensorBoardScalars(files.join(work_folder, "logs", "train")),
+        ProgressLines(job, progress),
+    ]

@@ -13,6 +13,7 @@ from typing import IO
 from detection_core import files
 from detection_core.config.load import format_pipeline_config
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.training.distribution import Worker
 
 _logger = logging.getLogger(__name__)
 
@@ -64,7 +65,9 @@ def _sampled_content(path: str) -> bytes:
 
 
 @contextlib.contextmanager
-def work_folder(root: str, fingerprint: str, *, keep_finished: int = 3) -> Iterator[str]:
+def work_folder(
+    root: str, fingerprint: str, *, keep_finished: int = 3, worker: Worker | None = None
+) -> Iterator[str]:
     """Hold the folder of a training for the length of a `with` block.
 
     A second process that wants the same training waits for the first, then finds it done. When the block ends
@@ -75,9 +78,13 @@ def work_folder(root: str, fingerprint: str, *, keep_finished: int = 3) -> Itera
         root: durable folder.
         fingerprint: from `training_fingerprint`.
         keep_finished: how many finished folders stay below `root`.
+        worker: of several workers the chief holds the folder for all.
     """
     folder = files.join(root, fingerprint)
     files.make_dirs(folder)
+    if worker is not None and not worker.is_chief:
+        yield folder
+        return
     with _locked(folder):
         yield folder
         files.write_text(files.join(folder, FINISHED), "")

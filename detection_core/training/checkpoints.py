@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
+import tempfile
 from typing import Any
 
 import tensorflow as tf
 
 from detection_core import files
 from detection_core.errors import ModelError
+from detection_core.training.distribution import current_worker
 
 _logger = logging.getLogger(__name__)
 
@@ -24,11 +26,19 @@ class TrainingCheckpoints:
     """
 
     def __init__(
-        self, parts: dict[str, Any], directory: str, *, keep: int = 3, keep_every_n_hours: float = 10000.0
+        self,
+        parts: dict[str, Any],
+        directory: str,
+        *,
+        keep: int = 3,
+        keep_every_n_hours: float = 10000.0,
     ) -> None:
         self.directory = directory
+        self._is_chief = current_worker().is_chief
         files.make_dirs(directory)
         self._checkpoint = tf.train.Checkpoint(**parts)
+        # Made here by every worker: made by the chief's first `save` alone, it would wait for the others.
+        _ = self._checkpoint.save_counter
         self._manager = tf.train.CheckpointManager(
             self._checkpoint,
             directory,
@@ -46,8 +56,14 @@ class TrainingCheckpoints:
         return files.join(self.directory, f"ckpt-{step}")
 
     def save(self, step: int) -> str:
-        """Write the checkpoint of a step and return its path."""
-        return str(self._manager.save(checkpoint_number=step))
+        """Write the checkpoint of a step and return its path; of several workers the chief's stays."""
+        if self._is_chief:
+            self._manager.save(checkpoint_number=step)
+        else:
+            # Reading a variable that every replica has a copy of is a reduction: all workers take part.
+            with tempfile.TemporaryDirectory(prefix="worker-") as scratch:
+                self._checkpoint.write(files.join(scratch, "ckpt"))
+        return self.path(step)
 
     def restore_latest(self) -> int:
         """Restore the newest sound checkpoint.

@@ -1,15 +1,104 @@
-"""How training spreads over the devices of this machine."""
+"""How training spreads over the devices of this machine, and over machines."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+
 import tensorflow as tf
 
+from detection_core.errors import ConfigError
 
-def choose_strategy() -> tf.distribute.Strategy:
-    """Return a mirrored strategy where there are several GPUs, TensorFlow's default on one device or none.
 
-    Build the model and the optimizer inside its `scope()`; the batch is shared out among the replicas.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Worker:
+    """The place of this process among those that train together.
+
+    Attributes:
+        index: 0 is the chief, which alone writes what stays.
+        count: 1 for a training on one machine.
     """
+
+    index: int = 0
+    count: int = 1
+
+    @property
+    def is_chief(self) -> bool:
+        """Tell whether this process writes what stays."""
+        return self.index == 0
+
+
+def this_worker() -> Worker:
+    """Read the place of this process from TF_CONFIG, as Kubeflow's training operator sets it.
+
+    Raises:
+        ConfigError: when TF_CONFIG is set and cannot be understood.
+    """
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return Worker()
+    try:
+        config = json.loads(text)
+        cluster, task = config["cluster"], config["task"]
+        chiefs, workers = len(cluster.get("chief", [])), len(cluster.get("worker", []))
+        index = int(task["index"]) + (chiefs if task["type"] == "worker" else 0)
+        if task["type"] not in ("chief", "worker") or not index < chiefs + workers:
+            raise ValueError(f"task {task} is not of the cluster")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            'expected {"cluster": {"worker": [addresses]}, "task": {"type": "worker", "index": number}},'
+            f" found {text!r} ({error}). Unset it to train on this machine alone.",
+            where="TF_CONFIG",
+        ) from error
+    return Worker(index=index, count=chiefs + workers)
+
+
+def choose_strategy(worker: Worker | None = None) -> tf.distribute.Strategy:
+    """Return the strategy to build model and optimizer in.
+
+    Several workers, each with its devices: MultiWorkerMirroredStrategy, which must be made before anything
+    else of TensorFlow runs. Several GPUs: a mirrored strategy. Else TensorFlow's default.
+
+    Args:
+        worker: place of this process; None: it trains alone.
+    """
+    if worker is not None and worker.count > 1:
+        return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
+
+
+def current_worker() -> Worker:
+    """Return the place of this process in the strategy whose scope this is called in."""
+    alone = tf.distribute.get_strategy().cluster_resolver is None
+    return Worker() if alone else this_worker()
+
+
+def distributed(
+    make_dataset: Callable[[int], tf.data.Dataset], start: int
+) -> tf.distribute.DistributedDataset:
+    """Spread a dataset over the replicas.
+
+    Args:
+        make_dataset: start step -> dataset; of whole batches on one machine, of this worker's share, in
+            batches for one replica, on several.
+        start: step to begin at.
+    """
+    strategy = tf.distribute.get_strategy()
+    if current_worker().count > 1:
+        return strategy.distribute_datasets_from_function(lambda context: make_dataset(start))
+    return strategy.experimental_distribute_dataset(make_dataset(start))
+
+
+@tf.function
+def _sum_over_replicas(value: tf.Tensor) -> tf.Tensor:
+    strategy = tf.distribute.get_strategy()
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(lambda: value), axis=None)
+
+
+def on_any_worker(flag: bool) -> bool:
+    """Tell whether any worker's flag is set; all of them have to ask at the same step."""
+    return bool(_sum_over_replicas(tf.constant(float(flag))) > 0)

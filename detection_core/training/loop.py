@@ -18,6 +18,7 @@ from detection_core.optimizers.optimization import Optimization
 from detection_core.progress import RateMeter
 from detection_core.training.actions import TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints
+from detection_core.training.distribution import current_worker, distributed, on_any_worker
 from detection_core.training.guard import FiniteGuard
 from detection_core.training.options import StepReport, TrainOptions
 from detection_core.training.step import StepOutputs, TrainableModel, TrainState, compile_steps
@@ -63,7 +64,8 @@ def run_training(
 
     Args:
         model: has `network`, `predict` and `losses`.
-        make_dataset: start step -> endless dataset of `Batch` from that step's batch on.
+        make_dataset: start step -> endless dataset of `Batch` from that step's batch on; of several workers
+            each gets its share, see `distribution.distributed`.
         optimization: optimizer, its learning rate, moving average.
         options: how long, how often.
         work_dir: durable folder; `checkpoints/` below it is read and written.
@@ -87,8 +89,8 @@ def run_training(
     with _following(actions, start), StopSignal() as stop:
         last = None
         if start < options.num_steps:
-            dataset = tf.distribute.get_strategy().experimental_distribute_dataset(make_dataset(start))
-            last = _Loop(state, options, checkpoints, actions, stop).run(iter(dataset), start)
+            batches = iter(distributed(make_dataset, start))
+            last = _Loop(state, options, checkpoints, actions, stop).run(batches, start)
     return TrainingResult(
         start_step=start,
         last_report=last,
@@ -125,6 +127,7 @@ class _Loop:
         self._checkpoints = checkpoints
         self._actions = actions
         self._stop = stop
+        self._alone = current_worker().count == 1
         self._guard = FiniteGuard(state.step)
         self._update = compile_steps(state, options, self._guard.watch)
         self._meter = RateMeter()
@@ -144,12 +147,19 @@ class _Loop:
                 _logger.info("the first step took %.1f s", time.monotonic() - began)
             if step % self._options.log_every == 0 or step == total:
                 report = self._report(outputs, step)
-            if step % self._options.checkpoint_every == 0 or step == total or self._stop.received:
+            stopping = self._is_stopping(step)
+            if step % self._options.checkpoint_every == 0 or step == total or stopping:
                 self._guard.check()
                 self._checkpoints.save(step)
-            if self._stop.received and step < total:
+            if stopping and step < total:
                 self._stop.leave()
         return report
+
+    def _is_stopping(self, step: int) -> bool:
+        """Tell whether to save and go; workers, who can only save together, agree at each report."""
+        if self._alone:
+            return bool(self._stop.received)
+        return step % self._options.log_every == 0 and on_any_worker(bool(self._stop.received))
 
     def _steps_until_due(self, step: int) -> int:
         """How many updates to make in one call: never past a report or a checkpoint."""

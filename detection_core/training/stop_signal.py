@@ -45,7 +45,7 @@ class StopSignal:
         _logger.warning("stopping after this step, with a checkpoint (%s)", signal.Signals(number).name)
 
     def leave(self) -> None:
-        """End the program as the signal would have.
+        """End the program as the signal would have, also when it was another worker that got it.
 
         Raises:
             KeyboardInterrupt: after Ctrl-C.
@@ -53,4 +53,4 @@ class StopSignal:
         """
         if self.received == signal.SIGINT:
             raise KeyboardInterrupt
-        raise SystemExit(128 + self.received)
+        raise SystemExit(128 + (self.received or signal.SIGTERM))

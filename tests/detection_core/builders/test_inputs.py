@@ -82,6 +82,21 @@ def test_resuming_gives_the_rest_of_the_uninterrupted_run(records: str, start: i
         tf.nest.map_structure(np.testing.assert_array_equal, expected, found)
 
 
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
+def test_workers_share_the_batch_of_one(records: str, cache_bytes: int) -> None:
+    config = _config(records, augmentation=AUGMENTATION)
+    whole = _train(config, 8, seed=3, start_step=2, cache_bytes=cache_bytes)
+    shares = [
+        _train(config, 8, seed=3, start_step=2, cache_bytes=cache_bytes, shard=(index, 2), replicas=2)
+        for index in range(2)
+    ]
+    for batch, *parts in zip(whole, *shares, strict=True):
+        # The images are dealt out one by one: even ones to the first worker.
+        for index, part in enumerate(parts):
+            np.testing.assert_array_equal(batch.images.pixels[index::2], part.images.pixels)
+            np.testing.assert_array_equal(batch.truth.boxes[index::2], part.truth.boxes)
+
+
 def test_the_seed_decides_order_and_augmentation(records: str) -> None:
     config = _config(records, augmentation=AUGMENTATION)
     first, again, other = (_train(config, 3, seed=seed) for seed in (1, 1, 2))

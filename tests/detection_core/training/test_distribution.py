@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -9,7 +10,8 @@ import textwrap
 import pytest
 import tensorflow as tf
 
-from detection_core.training.distribution import choose_strategy
+from detection_core.errors import ConfigError
+from detection_core.training.distribution import Worker, choose_strategy, this_worker
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
@@ -51,3 +53,29 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
         timeout=120,
     )
     assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind", "index", "worker"),
+    [
+        ({"worker": ["a:1", "b:1"]}, "worker", 1, Worker(index=1, count=2)),
+        ({"chief": ["c:1"], "worker": ["a:1", "b:1"]}, "worker", 0, Worker(index=1, count=3)),
+        ({"chief": ["c:1"], "worker": ["a:1", "b:1"]}, "chief", 0, Worker(index=0, count=3)),
+    ],
+)
+def test_the_place_among_workers_is_read(
+    monkeypatch: pytest.MonkeyPatch, cluster: object, kind: str, index: int, worker: Worker
+) -> None:
+    place = {"cluster": cluster, "task": {"type": kind, "index": index}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(place))
+    assert this_worker() == worker
+    assert worker.is_chief == (worker.index == 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}']
+)
+def test_a_broken_place_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ConfigError, match="TF_CONFIG"):
+        this_worker()

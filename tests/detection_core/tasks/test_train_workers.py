@@ -1,0 +1,95 @@
+"""The train task on two workers that are real processes: a shared batch, one result, a stop, a resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+STEPS = 12
+SCRIPT = """
+import sys
+from detection_core.config.inputs import point_at_examples
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.tasks.train import train
+
+root, name, text = sys.argv[1:]
+config = apply_overrides(parse_pipeline_config(text), {"train_config.num_steps": STEPS})
+report = train(
+    point_at_examples(config, f"{root}/examples"),
+    model_dir=f"{root}/{name}/model",
+    model_run_dir=f"{root}/{name}/run",
+    work_dir=f"{root}/work",
+    log_every=2,
+)
+print("started at", report.start_step, "loss", report.loss)
+""".replace("STEPS", str(STEPS))
+
+
+def start_workers(root: Path) -> list[subprocess.Popen[str]]:
+    """Start two workers; each is told another output folder, so that what it writes can be told apart."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    processes = []
+    for index in range(2):
+        place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        environment = {**os.environ, "TF_CONFIG": json.dumps(place), "TF_CPP_MIN_LOG_LEVEL": "2"}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-c", SCRIPT, str(root), f"worker{index}", config_text()],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    return processes
+
+
+def ends(processes: list[subprocess.Popen[str]]) -> tuple[list[int], list[str]]:
+    """Wait for both workers; return exit codes and what they printed."""
+    try:
+        printed = [p.communicate(timeout=240)[0] for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+    return [p.returncode for p in processes], printed
+
+
+@pytest.mark.slow
+def test_two_workers_stop_together_and_resume_to_one_result(tmp_path: Path) -> None:
+    write_examples(tmp_path / "examples")
+    workers = start_workers(tmp_path)
+    deadline = time.monotonic() + 200
+    while not list((tmp_path / "work").glob("*/history.jsonl")) or not any(
+        p.read_text() for p in (tmp_path / "work").glob("*/history.jsonl")
+    ):
+        assert time.monotonic() < deadline and workers[0].poll() is None, ends(workers)
+        time.sleep(0.05)
+    workers[1].send_signal(signal.SIGTERM)
+    codes, printed = ends(workers)
+    # The chief got no signal; it agreed to stop, as no worker can save or go on alone.
+    assert codes == [143, 143], printed
+    assert not (tmp_path / "worker0").exists()
+
+    codes, printed = ends(start_workers(tmp_path))
+    assert codes == [0, 0], printed
+    starts = {line for text in printed for line in text.splitlines() if line.startswith("started at")}
+    assert len(starts) == 1, "the workers saw different losses"
+    assert 0 < int(starts.pop().split()[2]) < STEPS
+    history = (tmp_path / "worker0" / "run" / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in history] == list(range(2, STEPS + 1, 2))
+    assert (tmp_path / "worker0" / "model" / "Format-Serving" / "saved_model.pb").exists()
+    assert not (tmp_path / "worker1").exists()
