@@ -3,10 +3,10 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo lint protos lock clean
+.PHONY: help setup demo test test-zoo test-containers image wheelhouse lint protos lock image-lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 setup: ## make .venv from requirements.lock (needs Python 3.11 and nothing else)
 	@PYTHON="$(PYTHON)" .ci/setup
@@ -20,6 +20,15 @@ test: setup ## the test suite
 
 test-zoo: setup ## every configuration of the model zoo at full size (10 GB of memory)
 	@.venv/bin/python -m pytest -m zoo $(PYTEST_ARGS)
+
+test-containers: setup ## the steps and the compiled pipeline in containers; makes Docker available where root can
+	@.ci/test-containers $(PYTEST_ARGS)
+
+image: setup ## the container image of the steps; OFFLINE=1: from the wheelhouse, VARIANT=gpu: with CUDA
+	@k8s/image/build
+
+wheelhouse: setup ## download the image's packages to build/wheels
+	@k8s/image/wheelhouse
 
 lint: setup ## ruff, mypy, import rules, generated files
 	@.venv/bin/ruff check .
