@@ -42,12 +42,12 @@ _DETECTOR = {
     "SsdFeatureExtractor": Support(
         ("builders.backbones", "builders.model"),
         refused={
-            "bifpn": "BiFPN is not built here; use fpn, with an extractor such as ssd_mobilenet_v2_fpn_keras",
             "replace_preprocessor_with_placeholder": "pixels are normalised inside the detector, so that "
             "every exported file takes the same images; remove it",
         },
     ),
     "FeaturePyramidNetworks": Support("builders.backbones"),
+    "BidirectionalFeaturePyramidNetworks": Support("builders.backbones"),
     "GraphRewriter": Support("tasks.quantize"),
     "Quantization": Support("tasks.quantize"),
 }

@@ -5,15 +5,18 @@ from __future__ import annotations
 from detection_core.models.checkpoint_keys.place import NetworkNames, Place, PlaceRule
 
 CLASSIFICATION_BACKBONE = "_feature_extractor/classification_backbone"
+# The part of an EfficientNet that a detector uses is a model of its own beside the whole.
+EFFICIENTNET = "_feature_extractor/_efficientnet"
 
 # Objects of a detector's checkpoint that a classifier's has under "feature_extractor".
-CLASSIFICATION_PREFIXES = (CLASSIFICATION_BACKBONE,)
+CLASSIFICATION_PREFIXES = (CLASSIFICATION_BACKBONE, EFFICIENTNET)
 
 
 def _backbone(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
     """A layer of the backbone's own model, which the checkpoint numbers in network order."""
     number = [other for other in names.weighted if other.startswith("backbone_")].index(name)
-    return Place(paths=(f"{CLASSIFICATION_BACKBONE}/layer_with_weights-{number}",))
+    folder = EFFICIENTNET if "backbone_block_0_0_excite" in names.all else CLASSIFICATION_BACKBONE
+    return Place(paths=(f"{folder}/layer_with_weights-{number}",))
 
 
 BACKBONE_RULES: dict[str, PlaceRule] = {r"backbone_\w+": _backbone}

@@ -6,7 +6,10 @@ from detection_core.models.checkpoint_keys.place import SEPARABLE_HALVES, Networ
 
 _FPN = "_feature_extractor/_fpn_features_generator"
 _COARSE = "_feature_extractor/_coarse_feature_layers"
+_BIFPN = "_feature_extractor/_bifpn_stage"
 _EXTRA = "_feature_extractor/feature_map_generator/convolutions"
+# The extractor of MobileNetV1 calls the same object otherwise.
+_EXTRA_OF_MOBILENET_V1 = "_feature_extractor/_feature_map_generator/convolutions"
 
 
 def _top_level(names: NetworkNames) -> int:
@@ -47,11 +50,31 @@ def _extra(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
     slot = _EXTRA_SLOTS[part]
     if part.startswith("halve"):
         slot += names.slot_after_padding(f"extra_{index}_halve")
-    return Place(paths=(f"{_EXTRA}/{index}/{slot}",))
+    folder = _EXTRA_OF_MOBILENET_V1 if "backbone_separable_1_pointwise" in names.all else _EXTRA
+    return Place(paths=(f"{folder}/{index}/{slot}",))
+
+
+def _bifpn_input(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
+    node, index, part = groups
+    return Place(paths=(f"{_BIFPN}/node_input_blocks/{node}/{index}/1/{int(part == 'bn')}",))
+
+
+def _bifpn_combine(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
+    return Place(paths=(f"{_BIFPN}/node_combine_op/{groups[0]}",))
+
+
+def _bifpn_block(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
+    """An activation, a separable convolution and its normalisation in a list."""
+    node, part = groups
+    path = f"{_BIFPN}/node_post_combine_block/{node}/{2 if part == 'bn' else 1}"
+    return Place(paths=(path,), leaves=SEPARABLE_HALVES.get(part, {}))
 
 
 NECK_RULES: dict[str, PlaceRule] = {
     r"fpn_lateral_(\d+)": _lateral,
     r"fpn_(smooth|coarse)_(\d+)(?:_(depthwise|pointwise|bn))?": _block,
     r"extra_(\d+)_(\w+)": _extra,
+    r"bifpn_(\d+)_input_(\d+)(?:_(bn))?": _bifpn_input,
+    r"bifpn_(\d+)_combine": _bifpn_combine,
+    r"bifpn_(\d+)_(depthwise|pointwise|bn)": _bifpn_block,
 }

@@ -49,14 +49,14 @@ class _Nodes:
     def from_above(self, same: Sequence[tf.Tensor], above: tf.Tensor) -> tf.Tensor:
         """A node of the way down: maps of its own level, and the map of the next coarser one."""
         name = self._next()
-        inputs = self._all_projected(same, name)
-        finer = upsample_like(above, inputs[0], f"{name}_input_{len(same)}")
-        return self._combined([*inputs, finer], name)
+        *inputs, coarser = self._all_projected([*same, above], name)
+        return self._combined([*inputs, upsample_like(coarser, inputs[0], name)], name)
 
     def from_below(self, same: Sequence[tf.Tensor], below: tf.Tensor) -> tf.Tensor:
         """A node of the way up: maps of its own level, and the map of the next finer one."""
         name = self._next()
-        return self._combined([*self._all_projected(same, name), self._halved(below)], name)
+        *inputs, finer = self._all_projected([*same, below], name)
+        return self._combined([*inputs, self._halved(finer)], name)
 
     def _next(self) -> str:
         self._made += 1

@@ -39,7 +39,7 @@ def _conv_block(
     return layers.norm_activation(features, name)
 
 
-def _upsample_like(features: tf.Tensor, finer: tf.Tensor, name: str) -> tf.Tensor:
+def upsample_like(features: tf.Tensor, finer: tf.Tensor, name: str) -> tf.Tensor:
     """Twice the rows and columns by repetition, cropped to the finer features where that is more."""
     features = tf_keras.layers.UpSampling2D(2, interpolation="nearest", name=f"{name}_up")(features)
     below, right = features.shape[1] - finer.shape[1], features.shape[2] - finer.shape[2]
@@ -72,7 +72,7 @@ def feature_pyramid(
     pyramid = {top: lateral(top)}
     for level in range(top - 1, options.min_level - 1, -1):
         residual = lateral(level)
-        above = _upsample_like(pyramid[level + 1], residual, f"fpn_top_down_{level}")
+        above = upsample_like(pyramid[level + 1], residual, f"fpn_top_down_{level}")
         total = tf_keras.layers.Add(name=f"fpn_add_{level}")([above, residual])
         pyramid[level] = _conv_block(total, f"fpn_smooth_{level}", layers, options, 1)
     for level in range(top + 1, options.max_level + 1):

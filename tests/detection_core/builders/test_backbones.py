@@ -67,6 +67,37 @@ def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden(ove
     assert weights["backbone_"] == ({7.0} if override else {0.00004})
 
 
+BIFPN = "type: 'ssd_efficientnet-b0_bifpn_keras'"
+SMALL = "min_level: 1 max_level: 2 num_iterations: 1 num_filters: 16"
+
+
+def test_bidirectional_pyramid_follows_the_message():
+    maps = _maps(
+        f"{BIFPN} min_depth: 24 bifpn {{ min_level: 2 max_level: 4 num_iterations: 1 num_filters: 8 }}"
+    )
+    assert [tuple(features.shape[1:]) for features in maps] == [(16, 24, 24), (8, 12, 24), (4, 6, 24)]
+
+
+def test_an_efficientnet_takes_only_the_penalty_of_overriding_hyperparameters():
+    layers = NetworkLayers(hyperparams=LayerHyperparams())
+    message = _message(
+        f"{BIFPN} bifpn {{ {SMALL} combine_method: 'sum' }}"
+        " conv_hyperparams { activation: RELU regularizer { l1_regularizer { weight: 7 } } }"
+        " override_base_feature_extractor_hyperparams: true"
+    )
+    inputs = tf_keras.Input((64, 96, 3))
+    network = tf_keras.Model(inputs, build_feature_maps(message, inputs, layers, "e"))
+    assert {(penalty.kind, penalty.weight) for penalty in layers.penalties.values()} == {("l1", 7.0)}
+    assert network.get_layer("backbone_stem_bn").momentum == 0.99
+    assert isinstance(network.get_layer("backbone_stem_act"), tf_keras.layers.Multiply)
+    assert isinstance(network.get_layer("bifpn_0_act"), tf_keras.layers.ReLU)
+
+
+def test_attention_that_adds_up_unweighted_is_told(caplog):
+    _maps(f"{BIFPN} bifpn {{ {SMALL} combine_method: 'attention' }}")
+    assert "e.bifpn.combine_method: attention adds inputs up unweighted" in caplog.text
+
+
 @pytest.mark.parametrize(
     "text, match",
     [
@@ -77,6 +108,22 @@ def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden(ove
         ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "expected 1 to 6 feature maps, found 7"),
         ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 6 }", "found 6 and 7"),
         ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 4 max_level: 3 }", "found 4 and 3"),
+        (f"{BIFPN} use_depthwise: true", "e.use_depthwise: expected False"),
+        (f"{BIFPN} use_explicit_padding: true", "e.use_explicit_padding: expected False"),
+        (f"{BIFPN} depth_multiplier: 0.5", "e.depth_multiplier: expected 1"),
+        (f"{BIFPN} bifpn {{ min_level: 3 max_level: 3 }}", "e.bifpn.min_level: .*found 3 and 3"),
+        (
+            f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 }}",
+            "e.bifpn.num_iterations: expected a positive number, found 0",
+        ),
+        (
+            f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 num_iterations: 1 }}",
+            "e.bifpn.num_filters: expected a positive number, found 0",
+        ),
+        (
+            f"{BIFPN} bifpn {{ {SMALL} combine_method: 'mean' }}",
+            "e.bifpn.combine_method: expected one of sum, .*found 'mean'",
+        ),
     ],
 )
 def test_contradictions_are_refused(text, match):

@@ -1,5 +1,6 @@
 import tf_keras
 
+from detection_core.models.backbones.efficientnet import EfficientNetOptions, efficientnet
 from detection_core.models.backbones.mobilenet_v2 import MobileNetV2Options, mobilenet_v2
 from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
 
@@ -9,3 +10,11 @@ def test_layers_of_a_backbone_are_numbered_in_network_order_without_gaps():
     ends = mobilenet_v2(inputs, maker(), MobileNetV2Options(depth_multiplier=0.35))
     prefix = "_feature_extractor/classification_backbone/layer_with_weights-"
     assert keys_of(inputs, ends["level_5"]) == {f"{prefix}{number}" for number in range(104)}
+
+
+def test_an_efficientnet_is_a_model_of_its_own_that_ends_at_the_last_level():
+    inputs = tf_keras.Input((32, 32, 3))
+    ends = efficientnet(inputs, maker(), EfficientNetOptions(version=0, max_level=2))
+    prefix = "_feature_extractor/_efficientnet/layer_with_weights-"
+    # Stem 2, a block without expansion 6, two with expansion 8 each.
+    assert keys_of(inputs, ends["level_2"]) == {f"{prefix}{number}" for number in range(24)}

@@ -1,12 +1,14 @@
 import pytest
 import tf_keras
 
+from detection_core.models.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.models.necks.extra_layers import ExtraLayersOptions, extra_layers
 from detection_core.models.necks.fpn import FpnOptions, feature_pyramid
 from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
 
 FPN = "_feature_extractor/_fpn_features_generator"
 COARSE = "_feature_extractor/_coarse_feature_layers"
+BIFPN = "_feature_extractor/_bifpn_stage"
 EXTRA = "_feature_extractor/feature_map_generator/convolutions"
 
 
@@ -38,3 +40,18 @@ def test_slots_of_extra_layers(explicit_padding, use_depthwise, slots):
     options = ExtraLayersOptions(num_layers=2, use_depthwise=use_depthwise)
     maps = extra_layers([inputs], maker(explicit_padding=explicit_padding), options)
     assert keys_of(inputs, maps[1:]) == {f"{EXTRA}/1/{slot}" for slot in slots}
+
+
+@pytest.mark.parametrize("combine_method", ["fast_attention", "sum"])
+def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(combine_method):
+    levels = {level: tf_keras.Input((64 >> level, 64 >> level, 8)) for level in (3, 4)}
+    options = BifpnOptions(
+        channels=6, iterations=1, max_level=5, backbone_max_level=4, combine_method=combine_method
+    )
+    maps = bidirectional_pyramid(levels, maker(), options)
+    combined = (1, 2, 3, 4)  # node 0 makes level 5 out of level 4
+    weights = {f"{BIFPN}/node_combine_op/{node}" for node in combined} if combine_method != "sum" else set()
+    assert keys_of(list(levels.values()), maps) == weights | {
+        *(f"{BIFPN}/node_post_combine_block/{node}/{slot}" for node in combined for slot in (1, 2)),
+        *(f"{BIFPN}/node_input_blocks/{node}/0/1/{slot}" for node in (0, 1, 2, 3) for slot in (0, 1)),
+    }

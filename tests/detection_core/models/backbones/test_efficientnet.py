@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.models.backbones.efficientnet import (
+    DEFAULT_HYPERPARAMS,
+    SCALES,
+    EfficientNetOptions,
+    _blocks,
+    efficientnet,
+)
+from detection_core.models.network_layers import NetworkLayers
+
+
+def _build(**options):
+    inputs = tf_keras.Input((64, 96, 3))
+    layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
+    ends = efficientnet(inputs, layers, EfficientNetOptions(**options))
+    return tf_keras.Model(inputs, list(ends.values())), ends, layers
+
+
+@pytest.fixture(scope="module")
+def b0():
+    return _build(version=0)
+
+
+def test_strides_and_channels_of_b0(b0):
+    shapes = {name: tuple(features.shape[1:]) for name, features in b0[1].items()}
+    assert shapes == {
+        "level_1": (32, 48, 16),
+        "level_2": (16, 24, 24),
+        "level_3": (8, 12, 40),
+        "level_4": (4, 6, 112),
+        "level_5": (2, 3, 320),
+    }
+
+
+@pytest.mark.parametrize(
+    "version, blocks, stem, last",
+    [(0, 16, 32, 320), (1, 23, 32, 320), (4, 32, 48, 448), (7, 55, 64, 640)],
+)
+def test_versions_grow_in_blocks_and_channels(version, blocks, stem, last):
+    options = EfficientNetOptions(version=version)
+    found = _blocks(options)
+    assert len(found) == blocks
+    assert options.channels(32) == stem
+    assert found[6, 0].channels == last
+
+
+def test_every_version_of_the_paper_is_there():
+    assert sorted(SCALES) == list(range(8))
+
+
+def test_branches_are_dropped_with_a_probability_that_grows_with_depth(b0):
+    rates = {layer.name: layer.rate for layer in b0[0].layers if isinstance(layer, tf_keras.layers.Dropout)}
+    assert len(rates) == 9
+    assert rates["backbone_block_1_1_drop"] == pytest.approx(0.2 * 2 / 16)
+    assert rates["backbone_block_5_3_drop"] == pytest.approx(0.2 * 14 / 16)
+
+
+def test_a_dropped_branch_is_dropped_for_the_whole_image(b0):
+    drop = b0[0].get_layer("backbone_block_5_3_drop")
+    tf_keras.utils.set_random_seed(0)
+    kept = drop(tf.ones([64, 2, 3, 4]), training=True).numpy().reshape(64, -1)
+    assert (kept == kept[:, :1]).all()
+    np.testing.assert_allclose(np.unique(kept), [0.0, 1 / 0.825], rtol=1e-6)
+
+
+def test_nothing_is_built_behind_the_coarsest_level():
+    network, ends, layers = _build(version=0, max_level=3)
+    assert list(ends) == ["level_1", "level_2", "level_3"]
+    names = {layer.name for layer in network.layers}
+    assert {key.split("/")[0] for key in layers.penalties} <= names
+
+
+def test_penalties_are_on_kernels_and_gates_but_not_on_depthwise_kernels(b0):
+    penalties = b0[2].penalties
+    assert penalties["backbone_block_1_0_gate_reduce/bias"] == DEFAULT_HYPERPARAMS.penalty
+    assert penalties["backbone_block_1_0_project/kernel"] == DEFAULT_HYPERPARAMS.penalty
+    assert not [key for key in penalties if "depthwise" in key]
+
+
+def test_a_gate_weighs_channels_by_their_means(b0):
+    network, name = b0[0], "backbone_block_0_0"
+    inner = tf_keras.Model(
+        network.inputs,
+        [network.get_layer(f"{name}_{part}").output for part in ("depthwise_act", "gate", "excite")],
+    )
+    pixels = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
+    features, gate, excited = (value.numpy() for value in inner(pixels))
+    means = features.mean(axis=(1, 2))
+    for part in ("gate_reduce", "gate_expand"):
+        kernel, bias = (weight.numpy() for weight in network.get_layer(f"{name}_{part}").weights)
+        means = means @ kernel[0, 0] + bias
+        sigmoid = 1 / (1 + np.exp(-means))
+        means = means * sigmoid if part == "gate_reduce" else sigmoid
+    assert gate.shape == (1, 1, 1, 32)
+    np.testing.assert_allclose(gate[0, 0], means, rtol=1e-4)
+    np.testing.assert_allclose(excited, features * gate, rtol=1e-5)
