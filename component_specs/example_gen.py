@@ -26,6 +26,9 @@ class ExampleGenJob:
         quarantine_limit: fraction of records in quarantine above which the run stops.
         shard_examples: about how many examples go in a shard.
         compression: `` or `GZIP`.
+        shards_uri: folder, usually on an object store, to write the shards to; below it each data set gets a
+            folder of its own, and `Split-NAME` holds `examples.tfrecord_manifest.json` in place of them.
+            Empty: the shards are in `Split-NAME`.
         data_fingerprint: what the data were when the run began; only there to key the cache.
         spans: JSON, which spans to read where there is a pattern; empty: the newest.
         code_version: fingerprint of the code; only there to key the cache.
@@ -42,6 +45,7 @@ class ExampleGenJob:
     quarantine_limit: float = 0.01
     shard_examples: int = 1000
     compression: str = ""
+    shards_uri: str = ""
     data_fingerprint: str = ""
     spans: str = ""
     code_version: str = ""

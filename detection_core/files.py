@@ -213,6 +213,15 @@ def copy_file(source: str, destination: str) -> None:
         shutil.copyfileobj(here, there, 1 << 20)
 
 
+def download(source: str, local_path: str) -> None:
+    """Copy one file to a local path that nobody reads yet."""
+    if s3.is_s3(source):
+        s3.download(source, local_path)
+        return
+    with open_file(source, "rb") as here, open(local_path, "wb") as there:
+        shutil.copyfileobj(here, there, 1 << 20)
+
+
 def copy_tree(source: str, destination: str) -> None:
     """Copy a folder with all below it into `destination`, which is made; existing files are overwritten."""
     make_dirs(destination)

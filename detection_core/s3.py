@@ -179,6 +179,17 @@ class _Text(io.TextIOWrapper):
         self.buffer.__exit__(*error)
 
 
+def download(path: str, local_path: str) -> None:
+    """Copy an object to a local file, a large one in parts at once; parts that fail are tried again.
+
+    Raises:
+        FileNotFoundError: when there is no such object.
+        DataError: when the store does not answer.
+    """
+    with open(local_path, "wb") as out, _answering(path):
+        _client().download_fileobj(**_place(path), Fileobj=out)
+
+
 def exists(path: str) -> bool:
     """Tell whether there is such an object, or objects below such a folder."""
     try:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import logging
 from typing import Any
 
 from component_specs import ExampleGenJob
 from components.example_gen.card import format_card, make_card
+from components.example_gen.fingerprint import fingerprint
 from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.quarantine import check_limit, write_quarantine
-from components.example_gen.shards import WORK, read_reports, shard_settings, write_tasks
+from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from components.example_gen.transforms import parse_arguments, write_shards
 from detection_core import files
@@ -37,16 +41,20 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map, spans)
     list_path = f"{job.examples.rstrip('/')}.quarantine.jsonl"
     check_limit(dataset.rejected, dataset.records, job.quarantine_limit, list_path)
+    shard_folder = _shard_folder(job, spans)
     with files.atomic_dir(job.examples) as folder:
-        tasks = _write_tasks(job, dataset, folder)
+        tasks = _write_tasks(job, dataset, folder, shard_folder)
         write_shards({path: count for paths in tasks.values() for path, count in paths.items()}, beam_args)
-        tallies, quarantine = gather(dataset, read_reports(folder))
+        reports = read_reports(folder)
+        tallies, quarantine = gather(dataset, reports)
         check_limit(quarantine, dataset.records, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
         card = make_card(job.data_format, dataset.label_map, tallies, shards, quarantine, spans)
         write_quarantine(files.join(folder, "quarantine.jsonl"), quarantine)
         files.write_text(files.join(folder, "label_map.pbtxt"), format_label_map(dataset.label_map))
         files.write_text(files.join(folder, "dataset_card.json"), format_card(card))
+        if shard_folder:
+            write_manifests(folder, reports)
         files.remove_tree(files.join(folder, WORK))
     files.remove_tree(list_path)
     total, kept_out = card["total"], card["quarantine"]
@@ -71,9 +79,25 @@ def _check_parameters(job: ExampleGenJob) -> None:
         raise ConfigError(f"expected 1 or more, found {job.shard_examples}", where="shard_examples")
 
 
-def _write_tasks(job: ExampleGenJob, dataset: Dataset, folder: str) -> dict[str, dict[str, int]]:
+def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
+    """Return where shards go that do not go into the artifact: a folder named by what they are made from."""
+    if not job.shards_uri:
+        return ""
+    made_from = dataclasses.asdict(job)
+    for name in ("examples", "beam_args", "shards_uri"):
+        del made_from[name]
+    if not job.data_fingerprint:
+        made_from["data_fingerprint"] = fingerprint(job.data_path, job.data_format, job.splits, spans)
+    made_from["spans"] = spans.to_text()
+    name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
+    return files.join(job.shards_uri, name)
+
+
+def _write_tasks(
+    job: ExampleGenJob, dataset: Dataset, folder: str, shard_folder: str
+) -> dict[str, dict[str, int]]:
     """Return, by split, task path to number of records."""
-    settings = shard_settings(dataset.label_map.ids_by_text, job.compression)
+    settings = shard_settings(dataset.label_map.ids_by_text, job.compression, shard_folder)
     return {
         name: write_tasks(folder, name, records, job.shard_examples, settings)
         for name, records in dataset.splits.items()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, cast
+
+import google_crc32c
 
 from components.example_gen.checks import make_example
 from components.example_gen.records import ImageRecord, ObjectRecord, Rejected, Rejection
 from components.example_gen.tally import Tally
 from detection_core import files
 from detection_core.data.record_writer import write_record
+from detection_core.data.shard_manifest import MANIFEST_NAME, Shard, format_manifest
 from detection_core.errors import ConfigError
 
 WORK = ".work"
@@ -50,15 +54,20 @@ def write_tasks(
     return tasks
 
 
-def shard_settings(label_ids: Mapping[str, int], compression: str) -> dict[str, Any]:
+def shard_settings(label_ids: Mapping[str, int], compression: str, shards: str = "") -> dict[str, Any]:
     """Return what all shards have in common.
+
+    Args:
+        label_ids: class name to id.
+        compression: of the files.
+        shards: folder to write them to, other than that of the examples.
 
     Raises:
         ConfigError: for an unknown compression.
     """
     if compression not in SUFFIXES:
         raise ConfigError(f"expected one of {list(SUFFIXES)}, found {compression!r}", where="compression")
-    return {"label_ids": dict(label_ids), "compression": compression}
+    return {"label_ids": dict(label_ids), "compression": compression, "shards": shards}
 
 
 def write_shard(task_path: str) -> int:
@@ -71,9 +80,11 @@ def write_shard(task_path: str) -> int:
         How many examples it holds.
     """
     task = json.loads(files.read_bytes(task_path))
+    folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     tally, rejected = Tally(), []
-    with _open_shard(files.join(task["folder"], f"Split-{task['split']}", name), task["compression"]) as out:
+    path = files.join(folder, f"Split-{task['split']}", name)
+    with _open_shard(path, task["compression"]) as (out, measured):
         for fields in task["records"]:
             record = ImageRecord._make([*fields[:5], _objects(fields[5])])
             try:
@@ -83,27 +94,76 @@ def write_shard(task_path: str) -> int:
                 continue
             write_record(out, example.data)
             tally.add(example)
-    report = {"tally": tally.state(), "rejected": rejected, "split": task["split"]}
+    examples = tally.counts["total"]["images"]
+    shard = Shard(uri=path, size=measured.size, crc32c=measured.crc32c, examples=examples)
+    report = {
+        "tally": tally.state(),
+        "rejected": rejected,
+        "split": task["split"],
+        "shard": dataclasses.asdict(shard),
+    }
     files.write_text(task_path.replace(".task.json", ".report.json"), json.dumps(report))
-    return tally.counts["total"]["images"]
+    return examples
 
 
 def _objects(rows: list[list[Any]]) -> list[ObjectRecord]:
     return [ObjectRecord(name, tuple(box), *rest) for name, box, *rest in rows]
 
 
+class _Measured:
+    """Passes bytes on to a file and keeps their number and checksum.
+
+    Attributes:
+        size: bytes so far.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._checksum = google_crc32c.Checksum()
+        self.size = 0
+
+    def write(self, data: bytes) -> int:
+        self.size += len(data)
+        self._checksum.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    @property
+    def crc32c(self) -> str:
+        """Checksum of what was written, eight hexadecimal digits."""
+        return str(self._checksum.hexdigest().decode())
+
+
 @contextlib.contextmanager
-def _open_shard(path: str, compression: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    with files.atomic_file(path) as raw:
+def _open_shard(path: str, compression: str) -> Iterator[tuple[IO[bytes] | gzip.GzipFile, _Measured]]:
+    with files.atomic_file(path) as file:
+        measured = _Measured(file)
+        raw = cast(IO[bytes], measured)
         if compression:
             # A higher level costs much and gains nothing: the images are compressed already.
             with gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as packed:
-                yield packed
+                yield packed, measured
         else:
-            yield raw
+            yield raw, measured
 
 
 def read_reports(folder: str) -> list[dict[str, Any]]:
     """Return the shards' reports, by split and index."""
     paths = files.glob(files.join(folder, WORK, "*.report.json"))
     return [json.loads(files.read_bytes(path)) for path in paths]
+
+
+def write_manifests(folder: str, reports: Iterable[Mapping[str, Any]]) -> None:
+    """List the shards that lie elsewhere, in place of them.
+
+    Args:
+        folder: of the examples.
+        reports: in the order of the shards, as `read_reports` gives them.
+    """
+    shards: dict[str, list[Shard]] = {}
+    for report in reports:
+        shards.setdefault(report["split"], []).append(Shard(**report["shard"]))
+    for split, listed in shards.items():
+        files.write_text(files.join(folder, f"Split-{split}", MANIFEST_NAME), format_manifest(listed))

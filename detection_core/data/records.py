@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 import tensorflow as tf
 
 from detection_core import files
+from detection_core.data.shard_cache import FETCHED_AHEAD, failure_told, fetch
+from detection_core.data.shard_manifest import MANIFEST_NAME, parse_address, read_manifest, uri_of
 from detection_core.errors import DataError
+from detection_core.s3 import is_s3
 
 # Each record is: length (8 bytes), its checksum (4), the data, their checksum (4).
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4
@@ -18,6 +22,8 @@ _HEADER_BYTES, _FOOTER_BYTES = 12, 4
 
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
     """Return the files that the patterns name, in the patterns' order and sorted within each.
+
+    A manifest stands for the shards that it lists, see `detection_core.data.shard_manifest`.
 
     Raises:
         DataError: when a pattern names no file, or there is no pattern.
@@ -33,17 +39,54 @@ def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
                 "the records with ExampleGen first",
                 where=where,
             )
-        paths += [path for path in found if path not in paths]
+        known = set(paths)
+        paths += [path for path in itertools.chain(*map(_listed, found)) if path not in known]
     return paths
+
+
+def _listed(path: str) -> list[str]:
+    """Return the addresses in a manifest, any other file as it is."""
+    if os.path.basename(path) == MANIFEST_NAME:
+        return [shard.address for shard in read_manifest(path)]
+    return [path]
 
 
 def is_gzip(path: str) -> bool:
     """Tell from its name whether a file is compressed."""
-    return path.endswith((".gz", ".gzip"))
+    return uri_of(path).endswith((".gz", ".gzip"))
 
 
-def read_records(path: tf.Tensor) -> tf.data.Dataset:
-    """Return the records of one file as string []; the path may be a tensor."""
+def openable(paths: tf.data.Dataset, names: Sequence[str]) -> tf.data.Dataset:
+    """Return a dataset of paths as one that TensorFlow can open, fetching what it cannot; the order stays.
+
+    Args:
+        paths: string [] each.
+        names: the same paths, in any order.
+    """
+    if any(map(is_s3, names)):
+        return paths.map(
+            lambda path: tf.ensure_shape(tf.numpy_function(_fetched, [path], tf.string), ()),
+            num_parallel_calls=FETCHED_AHEAD,
+            deterministic=True,
+        )
+    if any(map(files.is_remote, names)):
+        return paths.map(lambda path: tf.strings.regex_replace(path, "#bytes=.*$", ""))
+    return paths
+
+
+def _fetched(path: bytes) -> bytes:
+    return _local(path.decode()).encode()
+
+
+def _local(path: str) -> str:
+    """Return a path that can be opened."""
+    return fetch(path) if is_s3(path) else uri_of(path)
+
+
+def read_records(path: tf.Tensor | str) -> tf.data.Dataset:
+    """Return the records of one file as string []; the path may be a tensor, from `openable`."""
+    if isinstance(path, str):
+        path = _local(path)
     compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")
     return tf.data.TFRecordDataset(path, compression_type=tf.where(compressed, "GZIP", ""))
 
@@ -51,9 +94,13 @@ def read_records(path: tf.Tensor) -> tf.data.Dataset:
 def count_records(path: str) -> int:
     """Count the records of one file; of an uncompressed local one only the lengths are read.
 
+    The address of a remote shard that a manifest lists tells the number.
+
     Raises:
         DataError: when the file ends inside a record or is not a TFRecord file.
     """
+    if shard := parse_address(path):
+        return shard.examples
     if files.is_remote(path) or is_gzip(path):
         return check_records(path)
     size, offset, count = os.path.getsize(path), 0, 0
@@ -131,7 +178,9 @@ def naming_bad_records(paths: Sequence[str], decode: Callable[[tf.Tensor], objec
     """
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.UnknownError):
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.UnknownError) as error:
+        if failure := failure_told(str(error), paths):
+            raise failure from error
         for path in paths:
             check_readable(path, decode)
         raise

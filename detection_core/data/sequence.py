@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.data.records import read_records
+from detection_core.data.records import openable, read_records
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1
@@ -55,12 +55,12 @@ class SeededElement(NamedTuple):
 
 def ordered_records(paths: Sequence[str], options: SequenceOptions) -> tf.data.Dataset:
     """Return all records once, string [], in an order that depends on the files and options alone."""
-    return _interleaved(tf.constant(list(paths)), options)
+    return _interleaved(tf.constant(list(paths)), paths, options)
 
 
-def _interleaved(paths: tf.Tensor, options: SequenceOptions) -> tf.data.Dataset:
-    readers = max(1, min(options.num_readers, int(paths.shape[0])))
-    records = tf.data.Dataset.from_tensor_slices(paths).interleave(
+def _interleaved(paths: tf.Tensor, names: Sequence[str], options: SequenceOptions) -> tf.data.Dataset:
+    readers = max(1, min(options.num_readers, len(names)))
+    records = openable(tf.data.Dataset.from_tensor_slices(paths), names).interleave(
         read_records, cycle_length=readers, block_length=max(1, options.read_block_length)
     )
     every = options.sample_1_of_n_examples
@@ -108,6 +108,6 @@ def shuffled_files(paths: Sequence[str], options: SequenceOptions) -> Callable[[
         order = all_paths
         if options.shuffle and len(paths) > 1:
             order = tf.random.experimental.stateless_shuffle(all_paths, seed=epoch_seed)
-        return _interleaved(order, options)
+        return _interleaved(order, paths, options)
 
     return epoch_elements

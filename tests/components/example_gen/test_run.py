@@ -6,11 +6,19 @@ import json
 import pytest
 
 from component_specs import ExampleGenJob
+from components.example_gen.fingerprint import fingerprint
 from components.example_gen.run import run
+from detection_core import files
+from detection_core.builders.input_reader import build_input_reader
+from detection_core.config.inputs import point_at_examples
 from detection_core.config.label_map import load_label_map
+from detection_core.data.records import naming_bad_records
+from detection_core.data.shard_cache import shard_cache
 from detection_core.errors import ConfigError, DataError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.components.example_gen import test_records as faults
 from tests.components.example_gen.datasets import Coco, picture, voc_xml, write_voc
+from tests.object_store import dead_server, s3_server
 
 GIVEN = '{"train": "train.json", "eval": "eval.json"}'
 PROCESSES = '["--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"]'
@@ -167,3 +175,82 @@ def test_the_card_names_the_spans_and_a_plain_data_set_has_none(tmp_path, data):
     _, newest = _run(tmp_path, str(tmp_path / "weekly" / "{SPAN}"), splits=fields["splits"])
     assert newest["spans"] == {"eval": ["2"], "train": ["2"]}
     assert "spans" not in _run(tmp_path, data)[1]
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """A bucket, and an empty cache for what is read from it."""
+    monkeypatch.setenv("DETFLOW_SHARD_CACHE", str(tmp_path / "cache"))
+    shard_cache.cache_clear()
+    with s3_server() as bucket:
+        yield bucket
+    shard_cache.cache_clear()
+
+
+def _train_records(folder):
+    """The records of an epoch in the order of training, and how many the reader counts."""
+    config = point_at_examples(TrainEvalPipelineConfig(), str(folder))
+    reader = build_input_reader(config.train_input_reader, load_label_map(f"{folder}/label_map.pbtxt"))
+    with naming_bad_records(reader.paths, reader.decode):
+        records = reader.shuffled_records(seed=3, first_epoch=0).take(9)
+        return [record.element for record in records.as_numpy_iterator()], reader.examples()
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, data, stored, compression):
+    here, card = _run(tmp_path, data, "here", compression=compression)
+    uri = f"{stored}/shards"
+    there, same_card = _run(tmp_path, data, "there", compression=compression, shards_uri=uri)
+    assert card == same_card
+    kept = _content(there)
+    assert [name for name in kept if "tfrecord" in name] == [
+        f"Split-{split}/examples.tfrecord_manifest.json" for split in ("eval", "train")
+    ]
+    assert _train_records(there) == _train_records(here)
+    # A second time nothing is fetched, and nothing is written elsewhere.
+    states = files.states(uri)
+    assert _content(_run(tmp_path, data, "again", compression=compression, shards_uri=uri)[0]) == kept
+    assert [state.split()[0] for state in files.states(uri)] == [state.split()[0] for state in states]
+    # Other parameters are other data: what an older manifest lists stays.
+    _run(tmp_path, data, "other", compression=compression, shards_uri=uri, shard_examples=2)
+    assert set(states) <= set(files.states(uri))
+    with dead_server():
+        assert len(_train_records(there)[0]) == 9
+
+
+def test_a_store_that_has_died_is_one_clear_error_to_a_reader(tmp_path, data, stored):
+    there, _ = _run(tmp_path, data, shards_uri=f"{stored}/shards")
+    with dead_server(), pytest.raises(DataError, match="expected an answer from the object store"):
+        _train_records(there)
+    assert _train_records(there)[1] == 9
+    manifest = json.loads((there / "Split-train" / "examples.tfrecord_manifest.json").read_text())
+    files.write_bytes(manifest["shards"][1]["uri"], b"other")
+    for copy in (tmp_path / "cache").iterdir():
+        copy.unlink()
+    with pytest.raises(DataError, match="changed or damaged") as raised:
+        _train_records(there)
+    assert raised.value.where == manifest["shards"][1]["uri"]
+
+
+def test_a_local_folder_serves_for_shards_too(tmp_path, data):
+    there, _ = _run(tmp_path, data, shards_uri=str(tmp_path / "shards"))
+    assert _train_records(there)[1] == 9
+    assert len(_train_records(there)[0]) == 9
+
+
+def test_a_store_that_is_dead_stops_the_ingest_and_leaves_no_artifact(tmp_path, data):
+    with dead_server() as bucket, pytest.raises(Exception, match="expected an answer from the object store"):
+        _run(tmp_path, data, shards_uri=f"{bucket}/shards")
+    assert not (tmp_path / "examples").exists()
+
+
+def test_images_and_annotations_may_lie_on_an_object_store(tmp_path, data, stored):
+    files.copy_tree(data, f"{stored}/data")
+    near, far = (
+        _content(_run(tmp_path, data, "near")[0]),
+        _content(_run(tmp_path, f"{stored}/data", "far")[0]),
+    )
+    assert near == far
+    before = fingerprint(f"{stored}/data", "coco", GIVEN)
+    files.write_bytes(f"{stored}/data/images/1.jpg", picture(seed=99))
+    assert fingerprint(f"{stored}/data", "coco", GIVEN) != before

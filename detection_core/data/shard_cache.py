@@ -1,0 +1,174 @@
+"""Local copies of shards on S3, which TensorFlow cannot open: fetched whole, checked, and bounded in size.
+
+The folder and its size are `DETFLOW_SHARD_CACHE` and `DETFLOW_SHARD_CACHE_GB`. A copy is named by what it
+holds, so a process that was killed finds those of its predecessor, and several may share the folder. A copy
+that is removed while it is read stays readable to its reader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import logging
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable
+
+import google_crc32c
+
+from detection_core import files
+from detection_core.data.shard_manifest import Shard, parse_address
+from detection_core.errors import ConfigError, DataError
+
+FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
+FETCHED_AHEAD = 4
+"""How many shards a reader fetches at once."""
+
+_log = logging.getLogger(__name__)
+# A copy is opened soon after it was fetched; until then it must not go.
+_NEVER_REMOVED = 4 * FETCHED_AHEAD
+_LEFTOVER_SECONDS = 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardCache:
+    """A folder of copies.
+
+    Attributes:
+        folder: where they are.
+        limit: bytes above which the oldest ones are removed; the newest few stay whatever their size.
+    """
+
+    folder: str
+    limit: int
+
+    def fetch(self, address: str) -> str:
+        """Return the path of a local copy.
+
+        Args:
+            address: of a shard on S3, with or without what is known of it.
+
+        Raises:
+            DataError: when the store does not answer, the shard is gone, or it is not what the address says.
+        """
+        copy = os.path.join(self.folder, _name(address))
+        try:
+            os.utime(copy)
+        except FileNotFoundError:
+            self._download(address, copy)
+            self._shrink()
+        return copy
+
+    def _download(self, address: str, copy: str) -> None:
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        shard = parse_address(address)
+        uri, partial = shard.uri if shard else address, f"{copy}.{uuid.uuid4().hex[:8]}.partial"
+        try:
+            files.download(uri, partial)
+            if shard:
+                _check(shard, *_measure(partial))
+            os.replace(partial, copy)
+        except FileNotFoundError as e:
+            raise DataError(
+                "expected a shard of the examples, found none; run ExampleGen again, or restore the object",
+                where=uri,
+            ) from e
+        except OSError as e:
+            raise DataError(
+                f"expected room for a copy of {uri}, found {e.strerror}; free some, set {FOLDER} to a "
+                f"larger disk or {GIGABYTES} to less",
+                where=self.folder,
+            ) from e
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(partial)
+
+    def _shrink(self) -> None:
+        """Remove the copies that were asked for longest ago, and what killed processes left."""
+        copies, now = [], time.time()
+        for entry in os.scandir(self.folder):
+            with contextlib.suppress(FileNotFoundError):
+                state = entry.stat()
+                if not entry.name.endswith(".partial"):
+                    copies.append((state.st_mtime, state.st_size, entry.path))
+                elif now - state.st_mtime > _LEFTOVER_SECONDS:
+                    os.remove(entry.path)
+        copies.sort(reverse=True)
+        total = 0
+        for number, (_, size, path) in enumerate(copies):
+            total += size
+            if total > self.limit and number >= _NEVER_REMOVED:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path)
+
+
+@functools.cache
+def shard_cache() -> ShardCache:
+    """Return the cache that the environment names.
+
+    Raises:
+        ConfigError: for a size that is no number.
+    """
+    default = os.path.join(tempfile.gettempdir(), f"detflow-shards-{os.getuid()}")
+    folder, text = os.environ.get(FOLDER) or default, os.environ.get(GIGABYTES) or "20"
+    try:
+        limit = float(text)
+    except ValueError as e:
+        raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=GIGABYTES) from e
+    _log.info("examples | copies of remote shards in %s, about %g GB at most", folder, limit)
+    return ShardCache(folder, int(limit * 1e9))
+
+
+_failures: dict[str, DataError] = {}
+
+
+def fetch(address: str) -> str:
+    """Return the path of a local copy from the cache that the environment names; see `ShardCache.fetch`.
+
+    Raises:
+        DataError: as `ShardCache.fetch`; it is kept, as tf.data hands on no more than an error's text.
+    """
+    try:
+        copy = shard_cache().fetch(address)
+    except DataError as e:
+        _failures[address] = e
+        raise
+    _failures.pop(address, None)
+    return copy
+
+
+def failure_told(text: str, addresses: Iterable[str]) -> DataError | None:
+    """Return the failure to fetch one of the shards that an error of tf.data tells of in its text."""
+    kept = [_failures[a] for a in addresses if a in _failures]
+    return next((failure for failure in kept if str(failure) in text), None)
+
+
+def _name(address: str) -> str:
+    """Return a name that changes with the content, ending as the shard's does."""
+    shard: Shard | None = parse_address(address)
+    known = address if shard else "\0".join([address, *files.states(address)])
+    suffix = ".tfrecord.gz" if (shard.uri if shard else address).endswith((".gz", ".gzip")) else ".tfrecord"
+    return hashlib.sha256(known.encode()).hexdigest()[:32] + suffix
+
+
+def _check(shard: Shard, size: int, crc32c: str) -> None:
+    if (size, crc32c) != (shard.size, shard.crc32c):
+        raise DataError(
+            f"expected {shard.size} bytes with the checksum {shard.crc32c}, found {size} with {crc32c}: the "
+            "shard was changed or damaged; run ExampleGen again",
+            where=shard.uri,
+        )
+
+
+def _measure(path: str) -> tuple[int, str]:
+    """Return size and checksum of a local file."""
+    size, checksum = 0, google_crc32c.Checksum()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            checksum.update(piece)
+            size += len(piece)
+    return size, checksum.hexdigest().decode()

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from detection_core import files
+from detection_core.data import shard_cache as module
+from detection_core.data.shard_cache import ShardCache, shard_cache
+from detection_core.data.shard_manifest import Shard
+from detection_core.errors import ConfigError, DataError
+from tests.object_store import dead_server, s3_server
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with s3_server() as uri:
+        yield uri
+
+
+def _shard(bucket: str, name: str, data: bytes) -> Shard:
+    files.write_bytes(f"{bucket}/{name}", data)
+    checksum = google_crc32c.Checksum(data).hexdigest().decode()
+    return Shard(uri=f"{bucket}/{name}", size=len(data), crc32c=checksum, examples=1)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ShardCache:
+    return ShardCache(str(tmp_path / "cache"), 10_000)
+
+
+def test_a_shard_is_fetched_once(bucket, cache, monkeypatch):
+    shard = _shard(bucket, "a.tfrecord.gz", b"data")
+    copy = cache.fetch(shard.address)
+    assert Path(copy).read_bytes() == b"data" and copy.endswith(".tfrecord.gz")
+    monkeypatch.setattr(files, "download", lambda *_: pytest.fail("fetched again"))
+    assert cache.fetch(shard.address) == copy
+    assert ShardCache(cache.folder, 1).fetch(shard.address) == copy
+
+
+def test_a_plain_path_is_fetched_anew_when_its_object_changes(bucket, cache):
+    _shard(bucket, "plain", b"one")
+    first = cache.fetch(f"{bucket}/plain")
+    _shard(bucket, "plain", b"two")
+    second = cache.fetch(f"{bucket}/plain")
+    assert [Path(p).read_bytes() for p in (first, second)] == [b"one", b"two"]
+
+
+def test_the_oldest_copies_make_room_but_never_the_newest_and_a_reader_keeps_its_own(bucket, tmp_path):
+    cache = ShardCache(str(tmp_path), 5 * 100)
+    shards = [_shard(bucket, f"n{n}", bytes([n]) * 100) for n in range(30)]
+    with open(cache.fetch(shards[0].address), "rb") as reading:
+        os.utime(reading.name, (1, 1))
+        for shard in shards[1:]:
+            cache.fetch(shard.address)
+        assert not os.path.exists(reading.name) and reading.read() == bytes(100)
+    # Whatever the limit, those that may not have been opened yet stay.
+    assert len(os.listdir(tmp_path)) == module._NEVER_REMOVED
+    assert os.path.exists(cache.fetch(shards[-1].address))
+
+
+def test_many_threads_may_want_the_same_shard(bucket, cache):
+    shard = _shard(bucket, "same", b"x" * 5000)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(cache.fetch(shard.address))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(found) == 6 and len(set(found)) == 1 and os.listdir(cache.folder) == [Path(found[0]).name]
+
+
+def test_a_shard_that_was_changed_damaged_or_removed_is_named_and_not_kept(bucket, cache):
+    shard = _shard(bucket, "b", b"data")
+    files.write_bytes(shard.uri, b"tada")
+    with pytest.raises(DataError, match="found 4 with") as raised:
+        cache.fetch(shard.address)
+    assert raised.value.where == shard.uri and os.listdir(cache.folder) == []
+    files.remove_tree(shard.uri)
+    with pytest.raises(DataError, match="expected a shard of the examples, found none"):
+        cache.fetch(shard.address)
+
+
+def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
+    shard = _shard(bucket, "c", b"data")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "download", full)
+    with pytest.raises(DataError, match="No space left on device; free some, set DETFLOW_SHARD_CACHE"):
+        cache.fetch(shard.address)
+
+
+def test_leftovers_of_killed_processes_go(bucket, cache):
+    os.makedirs(cache.folder)
+    old, new = Path(cache.folder, "a.partial"), Path(cache.folder, "b.partial")
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (1, 1))
+    cache.fetch(_shard(bucket, "d", b"data").address)
+    assert not old.exists() and new.exists()
+
+
+def test_a_store_that_does_not_answer_is_a_failure_to_remember(bucket, tmp_path, monkeypatch):
+    shard = _shard(bucket, "e", b"data")
+    monkeypatch.setenv(module.FOLDER, str(tmp_path))
+    monkeypatch.setenv(module.GIGABYTES, "0.5")
+    shard_cache.cache_clear()
+    assert shard_cache() == ShardCache(str(tmp_path), 500_000_000)
+    with dead_server(), pytest.raises(DataError, match="expected an answer from the object store") as raised:
+        module.fetch(shard.address)
+    text = f"UnknownError: {raised.value} [Op:IteratorGetNext]"
+    assert module.failure_told(text, ["other", shard.address]) is raised.value
+    assert module.failure_told("UnknownError: another", [shard.address]) is None
+    assert Path(module.fetch(shard.address)).read_bytes() == b"data"
+    assert module.failure_told(text, [shard.address]) is None
+    shard_cache.cache_clear()
+
+
+def test_a_size_that_is_no_number_is_refused(monkeypatch):
+    monkeypatch.setenv(module.GIGABYTES, "much")
+    shard_cache.cache_clear()
+    with pytest.raises(ConfigError, match="found 'much'"):
+        shard_cache()
+    shard_cache.cache_clear()

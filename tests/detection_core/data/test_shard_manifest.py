@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from detection_core import files
+from detection_core.data.shard_manifest import (
+    Shard,
+    format_manifest,
+    parse_address,
+    read_manifest,
+    uri_of,
+)
+from detection_core.errors import DataError
+
+REMOTE = Shard(uri="s3://b/x#1/a.tfrecord.gz", size=12, crc32c="0012abcd", examples=3)
+LOCAL = Shard(uri="/data/a.tfrecord", size=12, crc32c="0012abcd", examples=3)
+
+
+def test_an_address_tells_what_is_known_of_a_remote_shard():
+    assert parse_address(REMOTE.address) == REMOTE and uri_of(REMOTE.address) == REMOTE.uri
+    assert LOCAL.address == LOCAL.uri == uri_of(LOCAL.uri)
+    assert parse_address(LOCAL.address) is None and parse_address(REMOTE.uri) is None
+
+
+def test_a_manifest_is_read_back_and_any_change_shows_at_its_beginning(tmp_path):
+    path = str(tmp_path / "manifest.json")
+    files.write_text(path, format_manifest([REMOTE, LOCAL]))
+    assert read_manifest(path) == [REMOTE, LOCAL]
+    assert format_manifest([REMOTE])[:90] != format_manifest([LOCAL])[:90]
+
+
+@pytest.mark.parametrize("text", ["[", "[]", '{"shards": [{"uri": "a"}]}', '{"shards": 3}'])
+def test_what_is_no_manifest_is_refused_by_name(tmp_path, text):
+    path = str(tmp_path / "manifest.json")
+    files.write_text(path, text)
+    with pytest.raises(DataError, match="expected a list of shards") as raised:
+        read_manifest(path)
+    assert raised.value.where == path
