@@ -6,10 +6,12 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
-from detection_core.config.load import format_pipeline_config, load_checked_config, load_pipeline_config
+from detection_core.config.load import format_pipeline_config, load_checked_config
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.settings import DEPLOYED, PipelineSettings
 
 Scalar = str | int | float | bool
@@ -72,7 +74,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
     Raises:
         ConfigError: for a pipeline.config or override that cannot be used.
     """
-    config = load_pipeline_config(settings.model.config)
+    config = _training_config(settings, settings.train.overrides)
     quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
     steps = [_example_gen(settings), _baseline_resolver(settings), _trainer(settings), _evaluator(settings)]
     # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that
@@ -94,10 +96,16 @@ def pipeline_config_text(settings: PipelineSettings, *, quantize: bool) -> str:
             change there does not train the float model anew.
     """
     section = settings.quantize.overrides if quantize else settings.train.overrides
-    config = load_checked_config(settings.model.config, {**settings.model.overrides, **section})
+    config = _training_config(settings, section)
     if not quantize:
         config.ClearField("graph_rewriter")
     return format_pipeline_config(config)
+
+
+def _training_config(settings: PipelineSettings, section: Mapping[str, Any]) -> TrainEvalPipelineConfig:
+    model = settings.model
+    overrides = [*model.overrides.items(), *section.items()]
+    return load_checked_config(model.config, overrides, override_files=model.override_files)
 
 
 _EXAMPLES = FromStep("example_gen", "examples")
@@ -117,6 +125,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
             "quarantine_limit": data.quarantine_limit,
             "shard_examples": data.shard_examples,
             "compression": data.compression,
+            "shards_uri": data.shards_uri,
             "beam_args": json.dumps(settings.beam.args),
             "data_fingerprint": FromCheck("data_fingerprint"),
             "spans": FromCheck("data_spans"),

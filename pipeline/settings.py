@@ -32,6 +32,7 @@ class DataSettings:
         quarantine_limit: fraction of quarantined records above which the run stops.
         shard_examples: about how many examples go in a shard.
         compression: empty or `GZIP` (ten times slower to write).
+        shards_uri: folder, usually on an object store, for the shards; empty: they are in the artifact.
     """
 
     path: str = dataclasses.field(metadata={"path": True})
@@ -47,6 +48,7 @@ class DataSettings:
     quarantine_limit: float = 0.01
     shard_examples: int = 1000
     compression: str = ""
+    shards_uri: str = dataclasses.field(default="", metadata={"path": True})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,10 +57,12 @@ class ModelSettings:
 
     Attributes:
         config: path of the pipeline.config.
-        overrides: pipeline.config field path to value, for both training steps.
+        override_files: paths of partial pipeline.config files, merged into it one after the other.
+        overrides: pipeline.config field path to value, for both training steps; applied after the files.
     """
 
     config: str = dataclasses.field(metadata={"path": True})
+    override_files: list[str] = dataclasses.field(default_factory=list, metadata={"path": True})
     overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 

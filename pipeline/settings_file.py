@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from detection_core.config.field_paths import key_beside
 from detection_core.errors import ConfigError
 from pipeline.kubeflow_settings import TaskSettings, find_fault, find_general_fault
 from pipeline.settings import DEPLOYED, PipelineSettings
@@ -33,13 +34,20 @@ PIPELINE_CONFIG_FIELDS = (
 )
 
 
-def load_settings(path: str, overrides: Sequence[str] = (), *, check_files: bool = True) -> PipelineSettings:
+def load_settings(
+    path: str,
+    overrides: Sequence[str] = (),
+    *,
+    override_files: Sequence[str] = (),
+    check_files: bool = True,
+) -> PipelineSettings:
     """Read a settings file and apply `KEY=VALUE` overrides.
 
     Args:
         path: the YAML file.
         overrides: each `section.key=value`, the value read as YAML; or a pipeline.config field path such as
             `train_config.batch_size=8`, which lands in `model.overrides`.
+        override_files: partial pipeline.config files, after those that the settings name.
         check_files: False where only the settings matter, not the files they name.
 
     Raises:
@@ -53,6 +61,10 @@ def load_settings(path: str, overrides: Sequence[str] = (), *, check_files: bool
         if not separator or not key:
             raise ConfigError(f"expected KEY=VALUE, found {text!r}", where="--set")
         _set(tree, key.strip(), value)
+    if override_files:
+        named = _section(tree, "model").setdefault("override_files", [])
+        if isinstance(named, list):  # Anything else is refused below.
+            named += [_absolute(file, os.getcwd()) for file in override_files]
     settings = typing.cast(PipelineSettings, _build(PipelineSettings, tree, path, ""))
     _check_values(settings, path)
     if check_files:
@@ -93,13 +105,18 @@ def _resolve_paths(cls: type, tree: Mapping[str, Any], base: str) -> None:
         if dataclasses.is_dataclass(hints[name]) and isinstance(value, dict):
             _resolve_paths(typing.cast(type, hints[name]), value, base)
         elif _is_path(field, value):
-            typing.cast(dict, tree)[name] = _absolute(str(value), base)
+            typing.cast(dict, tree)[name] = _absolute_all(value, base)
 
 
 def _is_path(field: dataclasses.Field, value: Any) -> bool:
     """Tell whether a value is a path, and not a word that the field knows in place of one."""
     words = field.metadata.get("words", ())
-    return bool(field.metadata.get("path")) and isinstance(value, str) and value not in words
+    texts = value if isinstance(value, list) else [value]
+    return bool(field.metadata.get("path")) and all(isinstance(t, str) and t not in words for t in texts)
+
+
+def _absolute_all(value: str | list[str], base: str) -> str | list[str]:
+    return [_absolute(v, base) for v in value] if isinstance(value, list) else _absolute(value, base)
 
 
 def _absolute(value: str, base: str) -> str:
@@ -119,7 +136,7 @@ def _set(tree: dict[str, Any], key: str, value: str) -> None:
     known = _fields(hint) if dataclasses.is_dataclass(hint) else {}
     if _is_config_path(key) and (not known or not rest or rest[0] not in known):
         # The text goes through as it is: the message's own descriptors know the type.
-        _section(tree, "model").setdefault("overrides", {})[key] = value
+        _add(_section(_section(tree, "model"), "overrides"), key, value)
         return
     field = known.get(rest[0]) if rest else _fields(PipelineSettings).get(section)
     try:
@@ -129,11 +146,18 @@ def _set(tree: dict[str, Any], key: str, value: str) -> None:
     except yaml.YAMLError as e:
         raise ConfigError(f"{value!r} is not valid YAML", where=f"--set {key}") from e
     if field is not None and _is_path(field, parsed):
-        parsed = _absolute(parsed, os.getcwd())
+        parsed = _absolute_all(parsed, os.getcwd())
     node, path = tree, _split_path(section, rest)
     for part in path[:-1]:
         node = _section(node, part)
-    node[path[-1]] = parsed
+    _add(node, path[-1], parsed)
+
+
+def _add(node: dict[str, Any], key: str, value: Any) -> None:
+    """Set a key as the last one; one that adds an element stands beside another that adds one."""
+    key = key_beside(key, node)
+    node.pop(key, None)
+    node[key] = value
 
 
 def _is_config_path(key: str) -> bool:

@@ -1,16 +1,17 @@
 """Field paths such as `train_config.data_augmentation_options[0].random_crop_image.min_area`.
 
 An index is a number (negative from the end), `+` for a new element, `*` for every element, or the key of a
-map field.
+map field. `+2`, `+3` and so on are new elements too, for mappings, where each key can stand once only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -21,6 +22,7 @@ from detection_core.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
+_NEW = re.compile(r"\+\d*")
 _SEGMENT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>[^\]]*)\])?(?P<end>\.|$)")
 
 
@@ -91,11 +93,30 @@ class _Walk:
 
 
 def _elements(values: Any, index: str, where: str) -> list[Message]:
-    if index == "+":
+    if is_new(index):
         return [values.add()]
     if index == "*":
         return list(values)
     return [values[element_index(index, len(values), where)]]
+
+
+def is_new(index: str | None) -> bool:
+    """Tell whether an index asks for a new element."""
+    return index is not None and _NEW.fullmatch(index) is not None
+
+
+def key_beside(path: str, taken: Collection[str]) -> str:
+    """Return a path that says the same as this one, and is none of those taken where it adds an element.
+
+    Args:
+        path: such as `train_config.data_augmentation_options[+]`.
+        taken: keys of a mapping.
+    """
+    before, plus, after = path.partition("[+]")
+    if not plus:
+        return path
+    free = (f"{before}[+{number}]{after}" for number in itertools.count(2))
+    return path if path not in taken else next(key for key in free if key not in taken)
 
 
 def split_path(path: str, *, where: str) -> list[Segment]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 from google.protobuf.descriptor import Descriptor
 
 from detection_core import files
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.overrides import apply_overrides, merge_override_file
+from detection_core.config.overrides import Overrides, apply_overrides, merge_override_file
 from detection_core.config.positions import field_lines
 from detection_core.config.text_proto import format_message, parse_message, read_message_text
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -43,13 +43,13 @@ def format_pipeline_config(config: TrainEvalPipelineConfig) -> str:
 
 
 def load_checked_config(
-    path: str, overrides: Mapping[str, Any] | None = None, *, override_files: Sequence[str] = ()
+    path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
 ) -> TrainEvalPipelineConfig:
     """Read a pipeline.config, apply overrides and refuse contradictions, which are named with their lines.
 
     Args:
         path: the file.
-        overrides: field path to value, as `apply_overrides` takes them.
+        overrides: as `apply_overrides` takes them.
         override_files: partial pipeline.config files, merged one after the other before `overrides`.
 
     Raises:
@@ -60,7 +60,7 @@ def load_checked_config(
     config = parse_pipeline_config(text, where=path)
     for override_file in override_files:
         config = merge_override_file(config, override_file)
-    config = apply_overrides(config, overrides or {})
+    config = apply_overrides(config, overrides)
     check_pipeline_config(config, where=path, lines=field_lines(text, root))
     return config
 

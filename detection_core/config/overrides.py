@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -14,6 +14,7 @@ from detection_core.config.field_paths import (
     element_index,
     find_targets,
     is_map,
+    is_new,
     leave_other_arm,
     map_entry,
     map_key,
@@ -29,7 +30,11 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 UNSET = "unset"
 
 
-def apply_overrides(config: TrainEvalPipelineConfig, overrides: Mapping[str, Any]) -> TrainEvalPipelineConfig:
+Overrides = Mapping[str, Any] | Sequence[tuple[str, Any]]
+"""Paths and values; pairs where a path may come twice."""
+
+
+def apply_overrides(config: TrainEvalPipelineConfig, overrides: Overrides) -> TrainEvalPipelineConfig:
     """Return a copy of the config with some fields set.
 
     A path names any field: `model.ssd.num_classes`, `eval_input_reader[*].shuffle`,
@@ -49,7 +54,7 @@ def apply_overrides(config: TrainEvalPipelineConfig, overrides: Mapping[str, Any
     """
     result = type(config)()
     result.CopyFrom(config)
-    for path, value in overrides.items():
+    for path, value in overrides.items() if isinstance(overrides, Mapping) else overrides:
         for full_path, full_value in expand_short_name(result, path, value):
             set_field(result, full_path, full_value)
     return result
@@ -142,7 +147,7 @@ def _set_single(target: Target, value: Any, where: str) -> None:
 
 def _set_repeated(target: Target, value: Any, where: str) -> None:
     field, values = target.field, getattr(target.container, target.field.name)
-    if target.index is None or target.index == "+":
+    if target.index is None or is_new(target.index):
         parsed = _list(type(target.container), field, value, where)
         if target.index is None:
             del values[:]

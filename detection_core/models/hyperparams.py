@@ -36,8 +36,10 @@ class InitializerOptions:
     class_name: str
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def build(self, seed: int, weight_name: str) -> tf_keras.initializers.Initializer:
-        """A fresh initialiser whose draw depends on the seed and the weight's name only."""
+    def build(self, seed: int | None, weight_name: str) -> tf_keras.initializers.Initializer:
+        """A fresh initialiser whose draw depends on the seed and the weight's name only; zeros for None."""
+        if seed is None:
+            return tf_keras.initializers.Zeros()
         config: dict[str, Any] = dict(self.arguments)
         initializer_class = type(tf_keras.initializers.get(self.class_name))
         if "seed" in initializer_class().get_config():

@@ -41,14 +41,15 @@ class NetworkLayers:
         hyperparams: what the layers are made with.
         freeze_batch_norm: normalise with the moving averages in training too, and leave them as they are.
         explicit_padding: pad with zeros by kernel size before convolutions.
-        seed: of the first weights; the same seed and name give the same weights on every machine.
+        seed: of the first weights; the same seed and name give the same weights on every machine; None:
+            zeros.
         penalties: filled while layers are made: "layer/weight" -> penalty.
     """
 
     hyperparams: LayerHyperparams
     freeze_batch_norm: bool = False
     explicit_padding: bool = False
-    seed: int = 0
+    seed: int | None = 0
     penalties: dict[str, Penalty] = dataclasses.field(default_factory=dict)
 
     def under(self, hyperparams: LayerHyperparams, *, explicit_padding: bool = False) -> NetworkLayers:

@@ -101,7 +101,7 @@ def describe(config: TrainEvalPipelineConfig) -> Description:
     build_augmentations(config.train_config.data_augmentation_options)
     if config.train_config.HasField("optimizer"):
         build_optimizer(config.train_config.optimizer)
-    model = build_detection_model(config.model)
+    model = build_detection_model(config.model, seed=None)
     del resizer  # It was built to see that it can be.
     architecture = str(config.model.WhichOneof("model"))
     message = getattr(config.model, architecture)

@@ -9,6 +9,7 @@ from typing import Any
 
 from detection_core import detector_layout, files
 from detection_core.builders.inputs import naming_bad_train_records
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
@@ -106,6 +107,7 @@ def quantize(
         DataError: when the examples cannot be read.
         ModelError: when the loss is not finite, or a checkpoint does not fit.
     """
+    check_pipeline_config(config)
     options = quantization_options(config)
     train_options = dataclasses.replace(
         build_train_options(config.train_config), add_regularization_loss=False

@@ -81,8 +81,8 @@ OVERRIDE_FILE = argument(
 )
 
 
-def config_overrides(texts: list[str]) -> dict[str, str]:
-    """Return `KEY=VALUE` texts as pipeline.config field paths and values.
+def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
+    """Return `KEY=VALUE` texts as pipeline.config field paths and values, in their order.
 
     Raises:
         ConfigError: for a text without `=`.
@@ -90,7 +90,7 @@ def config_overrides(texts: list[str]) -> dict[str, str]:
     for text in texts:
         if not text.partition("=")[1]:
             raise ConfigError(f"expected KEY=VALUE, found {text!r}", where="--set")
-    return {key.strip(): value for key, _, value in (text.partition("=") for text in texts)}
+    return [(key.strip(), value) for key, _, value in (text.partition("=") for text in texts)]
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

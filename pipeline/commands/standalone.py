@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 from typing import Any
@@ -41,6 +42,11 @@ def _read(folder: str, name: str) -> Any:
         return json.load(f)
 
 
+def _run(component: str, job: Any, output: str) -> None:
+    with native_output_to(os.path.join(output, "native.log")):
+        importlib.import_module(f"components.{component}.run").run(job)
+
+
 def train(arguments: argparse.Namespace) -> Result:
     """Train a detector."""
     from component_specs import TrainerJob
@@ -52,10 +58,7 @@ def train(arguments: argparse.Namespace) -> Result:
         work_dir=os.path.join(arguments.output, "work"),
         **_folders(arguments, "model", "model_run"),
     )
-    with native_output_to(os.path.join(arguments.output, "native.log")):
-        from components.trainer.run import run
-
-        run(job)
+    _run("trainer", job, arguments.output)
     return Result(text=f"model: {job.model}", data=_read(job.model_run, "train_report.json"))
 
 
@@ -71,10 +74,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         thresholds=arguments.thresholds,
         **_folders(arguments, "evaluation", "blessing"),
     )
-    with native_output_to(os.path.join(arguments.output, "native.log")):
-        from components.evaluator.run import run
-
-        run(job)
+    _run("evaluator", job, arguments.output)
     data = _read(job.evaluation, "metrics.json")
     lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
     lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {job.evaluation}")
@@ -92,10 +92,7 @@ def quantize(arguments: argparse.Namespace) -> Result:
         work_dir=os.path.join(arguments.output, "work"),
         **_folders(arguments, "quantized_model", "quantized_run", "quantization"),
     )
-    with native_output_to(os.path.join(arguments.output, "native.log")):
-        from components.quantization_rewriter.run import run
-
-        run(job)
+    _run("quantization_rewriter", job, arguments.output)
     return Result(text=f"model: {job.quantized_model}", data=_read(job.quantization, "quantization.json"))
 
 
@@ -112,10 +109,7 @@ def export(arguments: argparse.Namespace) -> Result:
         max_map_drop=arguments.max_map_drop,
         **_folders(arguments, "tflite", "parity", "blessing"),
     )
-    with native_output_to(os.path.join(arguments.output, "native.log")):
-        from components.tflite_exporter.run import run
-
-        run(job)
+    _run("tflite_exporter", job, arguments.output)
     data = _read(job.parity, "parity.json")
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
     return Result(text=f"files: {job.tflite}\n{verdict}", data=data, exit_code=0 if data["blessed"] else 1)

@@ -18,7 +18,7 @@ from pipeline.commands.base import (
     config_overrides,
     table,
 )
-from pipeline.console import native_output_to
+from pipeline.console import native_output_to, quick_tensorflow
 
 if TYPE_CHECKING:
     from pipeline.run_record import RunRecord
@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace) -> Result:
     from pipeline.local_run import run_locally
     from pipeline.settings_file import load_settings
 
-    record = run_locally(load_settings(arguments.settings, arguments.overrides))
+    settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
+    record = run_locally(settings)
     return _describe(record)
 
 
@@ -67,7 +68,7 @@ def validate(arguments: argparse.Namespace) -> Result:
     from pipeline.dag import build_dag
     from pipeline.settings_file import load_settings
 
-    settings = load_settings(path, arguments.overrides)
+    settings = load_settings(path, arguments.overrides, override_files=arguments.override_files)
     dag = build_dag(settings)
     rows = [("step", "reads")]
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
@@ -83,7 +84,7 @@ def _validate_config(arguments: argparse.Namespace) -> Result:
     config = load_checked_config(
         path, config_overrides(arguments.overrides), override_files=arguments.override_files
     )
-    with native_output_to(os.devnull):
+    with native_output_to(os.devnull), quick_tensorflow():
         from detection_core.tasks.describe import describe
 
         found = describe(config)
@@ -138,7 +139,7 @@ VERBS = (
         name="run",
         summary="Run a workflow on this machine; finished steps come from the cache.",
         example="detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
-        arguments=(SETTINGS, SET),
+        arguments=(SETTINGS, SET, OVERRIDE_FILE),
         command=run,
     ),
     Verb(

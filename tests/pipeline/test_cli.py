@@ -66,6 +66,47 @@ def test_a_pipeline_config_is_validated(capsys):
     assert "a valid pipeline.config" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("num_classes:", "num_clases:", "did you mean num_classes?"),
+        ("batch_size: ", 'batch_size: "', "expected a whole number"),
+        ("weight_bits: 8", "weight_bits: 4", "expected 8, the only number of bits"),
+        ("matched_threshold: 0.5", "matched_threshold: 0.1", "expected at most matched_threshold"),
+        ("ssd_mobilenet_v2_fpn_keras", "ssd_mobilenet_v2_fpn", "`detflow config convert` writes it"),
+    ],
+)
+def test_a_config_that_cannot_be_followed_is_refused_by_line_without_tensorflow(tmp_path, old, new, message):
+    text = (ROOT / "examples" / "digits" / "pipeline.config").read_text(encoding="utf-8")
+    assert old in text
+    changed = tmp_path / "pipeline.config"
+    head, _, tail = text.partition(old)
+    if new.endswith('"'):
+        value, _, rest = tail.partition("\n")
+        tail = f'{value}"\n{rest}'
+    changed.write_text(head + new + tail, encoding="utf-8")
+    code = (
+        "import sys; from pipeline import cli\n"
+        f"print(cli.main(['validate', {str(changed)!r}]))\n"
+        "print(sorted({'tensorflow', 'tf_keras', 'apache_beam', 'tfx'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["2", "[]"]
+    assert re.search(rf"{re.escape(str(changed))}:\d+: ", done.stderr) and message in done.stderr
+
+
+def test_overrides_and_override_files_count_when_settings_are_validated(digits_settings, tmp_path, capsys):
+    more = tmp_path / "more.config"
+    more.write_text("train_config { batch_size: 0 }", encoding="utf-8")
+    assert cli.main(["validate", digits_settings, "--override-file", str(more)]) == 2
+    assert "train_config.batch_size" in capsys.readouterr().err
+    assert cli.main(["validate", digits_settings, "--override-file", str(more), "--set", "batch_size=2"]) == 0
+    assert cli.main(["validate", digits_settings, "--set", "learning_rate=much"]) == 2
+    assert "expected a number, found much" in capsys.readouterr().err
+
+
 def test_a_mistake_of_the_user_is_one_message_and_exit_code_2(digits_settings, capsys):
     assert cli.main(["validate", digits_settings, "--set", "dta.path=x"]) == 2
     error = capsys.readouterr().err

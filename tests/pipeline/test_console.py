@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import gc
 import logging
+import os
 import subprocess
 import sys
 
 import pytest
 
-from pipeline.console import file_log, start_logging
+from pipeline.console import file_log, quick_tensorflow, start_logging
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +59,16 @@ os.write(2, b"afterwards")
     )
     assert done.stderr == "ours\na traceback\nafterwards"
     assert (tmp_path / "native.log").read_text() == "from a library"
+
+
+def test_collection_of_garbage_goes_on_after_a_quick_import(monkeypatch):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
+    with pytest.raises(ZeroDivisionError), quick_tensorflow():
+        assert not gc.isenabled()
+        1 / 0  # noqa: B018
+    assert gc.isenabled() and os.environ["TF_USE_LEGACY_KERAS"] == "0"
+    gc.disable()
+    with quick_tensorflow():
+        pass
+    assert not gc.isenabled()
+    gc.enable()

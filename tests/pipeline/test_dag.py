@@ -54,6 +54,31 @@ def test_each_training_step_has_its_own_config(digits_settings):
     assert not trained.HasField("graph_rewriter") and quantized.HasField("graph_rewriter")
 
 
+def test_override_files_and_additions_reach_the_training(digits_settings, tmp_path):
+    files = [tmp_path / "a.config", tmp_path / "b.config"]
+    files[0].write_text("train_config { batch_size: 2 num_steps: 3 }")
+    files[1].write_text(
+        'train_config { batch_size: 4 } eval_config { metrics_set: "coco_detection_metrics" }'
+    )
+    added = "eval_config.metrics_set[+]"
+    overrides = [f"{added}=pascal_voc_detection_metrics", f"train.overrides.{added}=oid_V2_detection_metrics"]
+    plain = load_settings(digits_settings)
+    settings = load_settings(digits_settings, overrides, override_files=[str(f) for f in files])
+    before = parse_pipeline_config(pipeline_config_text(plain, quantize=False))
+    trained = parse_pipeline_config(pipeline_config_text(settings, quantize=False))
+    assert (trained.train_config.batch_size, trained.train_config.num_steps) == (4, 3)
+    assert list(trained.eval_config.metrics_set) == [
+        *before.eval_config.metrics_set,
+        "coco_detection_metrics",
+        "pascal_voc_detection_metrics",
+        "oid_V2_detection_metrics",
+    ]
+
+
+def test_the_quantized_branch_may_come_from_an_override(digits_settings):
+    assert "quantization_rewriter" not in _steps(load_settings(digits_settings, ["graph_rewriter=unset"]))
+
+
 def test_quantization_settings_do_not_change_the_float_training(digits_settings):
     plain = load_settings(digits_settings)
     changed = load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"])

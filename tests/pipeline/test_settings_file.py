@@ -63,6 +63,45 @@ def test_a_pipeline_config_path_lands_in_the_overrides(settings_path):
     assert settings.train.overrides == {"train_config.num_steps": 5}
 
 
+def test_additions_to_a_list_do_not_replace_each_other(settings_path):
+    path = "train_config.data_augmentation_options[+]"
+    overrides = [
+        f"{path}=rgb_to_gray {{}}",
+        f"{path}=random_horizontal_flip {{}}",
+        "batch_size=8",
+        "batch_size=4",
+    ]
+    settings = load_settings(settings_path, overrides)
+    assert settings.model.overrides == {
+        path: "rgb_to_gray {}",
+        path.replace("+", "+2"): "random_horizontal_flip {}",
+        "batch_size": "4",
+    }
+
+
+def test_override_files_come_from_the_settings_and_then_from_the_command_line(
+    settings_path, tmp_path, monkeypatch
+):
+    with open(settings_path, "a", encoding="utf-8") as f:
+        f.write("train: {overrides: {batch_size: 2}}\n")
+    text = Path(settings_path).read_text(encoding="utf-8")
+    Path(settings_path).write_text(
+        text.replace("config: pipeline.config", "config: pipeline.config, override_files: [a.config]"),
+        encoding="utf-8",
+    )
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    settings = load_settings(settings_path, override_files=["b.config"])
+    assert settings.model.override_files == [
+        str(tmp_path / "a.config"),
+        str(tmp_path / "elsewhere" / "b.config"),
+    ]
+    settings = load_settings(settings_path, ["model.override_files=[c.config]"])
+    assert settings.model.override_files == [str(tmp_path / "elsewhere" / "c.config")]
+    with pytest.raises(ConfigError, match=r"model\.override_files: expected list, found 3"):
+        load_settings(settings_path, ["model.override_files=3"], override_files=["b.config"])
+
+
 def test_a_threshold_with_dots_in_its_name(settings_path):
     override = "evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"
     thresholds = load_settings(settings_path, [override]).evaluate.thresholds

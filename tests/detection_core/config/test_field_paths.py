@@ -6,6 +6,8 @@ from detection_core.config.field_paths import (
     find_targets,
     holds_messages,
     is_map,
+    is_new,
+    key_beside,
     map_key,
     nearest_paths,
     split_path,
@@ -75,3 +77,17 @@ def test_nearest_paths_end_alike_or_look_alike():
     assert "model.ssd.num_classes" in nearest_paths("mode.num_classes", ROOT)
     assert nearest_paths("train_config.batch_sise", ROOT)[0] == "train_config.batch_size"
     assert nearest_paths("eval_input_readers[0].shufle", ROOT)[0] == "eval_input_reader.shuffle"
+
+
+@pytest.mark.parametrize(
+    ("index", "new"), [("+", True), ("+2", True), ("2", False), ("+x", False), (None, False)]
+)
+def test_a_plus_with_or_without_a_number_is_a_new_element(index, new):
+    assert is_new(index) is new
+
+
+def test_paths_that_add_an_element_stand_beside_each_other():
+    taken = {}
+    for path in ("a[+].b", "a[+].b", "a[+].c", "d[0]", "d[0]", "a[+].b"):
+        taken[key_beside(path, taken)] = 0
+    assert list(taken) == ["a[+].b", "a[+2].b", "a[+].c", "d[0]", "a[+3].b"]

@@ -223,6 +223,25 @@ def test_an_error_names_the_path_and_the_remedy(path, value, parts):
         assert part in message
 
 
+def test_pairs_may_name_a_path_twice():
+    path = "train_config.data_augmentation_options[+]"
+    flips = [(f"{path}.random_horizontal_flip.probability", p) for p in (0.25, 0.75)]
+    config = apply_overrides(load_pipeline_config(CENTER), [*flips, (path, "rgb_to_gray {}")])
+    first, second, third = config.train_config.data_augmentation_options[-3:]
+    assert first.random_horizontal_flip.probability == 0.25
+    assert second.random_horizontal_flip.probability == 0.75
+    assert third.HasField("rgb_to_gray")
+
+
+def test_numbered_new_elements_stand_in_a_mapping():
+    path = "eval_config.metrics_set"
+    config = apply_overrides(load_pipeline_config(CENTER), {f"{path}[+]": "a", f"{path}[+2]": "b"})
+    assert list(config.eval_config.metrics_set)[-2:] == ["a", "b"]
+    readers = {"eval_input_reader[+].shuffle": True, "eval_input_reader[+2].num_epochs": 3}
+    first, second = apply_overrides(load_pipeline_config(CENTER), readers).eval_input_reader
+    assert (first.shuffle, second.num_epochs) == (True, 3)
+
+
 def test_every_element_of_an_empty_list_is_an_error():
     assert "matches nothing" in refuse("eval_input_reader[*].shuffle", True, CENTER)
 

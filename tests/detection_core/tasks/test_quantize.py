@@ -108,11 +108,11 @@ def test_training_moved_the_weights_and_the_same_again_is_already_done(workbench
 @pytest.mark.slow
 def test_a_delay_beyond_the_end_is_warned_of_and_still_exports_quantized(workbench, caplog):
     with caplog.at_level(logging.WARNING):
-        late = workbench("late", config_text(1) + REWRITER.format(delay=5, bits=4))
+        late = workbench("late", config_text(1) + REWRITER.format(delay=5, bits=8))
     assert late.quantized_steps == 0 and "delay is 5 and training ends after 1 steps" in caplog.text
     path = str(workbench.root / "late" / "model")
     kernels = load_detector(path, rewriters=REWRITERS).model.network
-    assert json.loads(layout.read_extra(path, layout.QUANTIZATION))["settings"]["weight_bits"] == 4
+    assert json.loads(layout.read_extra(path, layout.QUANTIZATION))["settings"]["delay"] == 5
     assert kernels.trainable_weights
 
 
@@ -120,7 +120,14 @@ def test_a_delay_beyond_the_end_is_warned_of_and_still_exports_quantized(workben
     ("text", "message"),
     [
         (config_text(), "graph_rewriter: expected a graph_rewriter block"),
-        (config_text() + REWRITER.format(delay=0, bits=40), "weight_bits: expected 2 to 16 bits, found 40"),
+        (
+            config_text() + REWRITER.format(delay=0, bits=40),
+            "weight_bits: expected 8, the only number of bits that is supported, found 40",
+        ),
+        (
+            config_text() + REWRITER.format(delay=0, bits=8) + "eval_config { eval_instance_masks: true }",
+            "eval_config.eval_instance_masks: expected false, found true",
+        ),
         (
             config_text().replace("depth: 8 num", "depth: 9 num") + REWRITER.format(delay=0, bits=8),
             "model: expected the model section that the detector",
