@@ -1,0 +1,48 @@
+"""Containers as a cluster runs them: any user, no capabilities, a file system that is read only, no network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.containers.local_runner import USER
+from tests.end_to_end.conftest import scenes  # noqa: F401
+from tests.kubeflow.executor_input import Cluster
+
+RESTRICTED = (
+    "--rm",
+    f"--user={USER}",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--read-only",
+    "--network=none",
+)
+
+
+@pytest.fixture(scope="session")
+def image():
+    name = os.environ.get("DETFLOW_IMAGE")
+    if not name:
+        pytest.skip("the image is not built: run make test-containers")
+    return name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def open_folders():
+    """What this process makes is written to by the containers' user."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def cluster(image, tmp_path):
+    root = tmp_path / "cluster"
+    for place in (tmp_path, root, root / "tmp", root / "minio"):
+        place.mkdir(exist_ok=True)
+        place.chmod(0o777)
+    folders = {tmp_path: tmp_path, root / "tmp": Path("/tmp"), root / "minio": Path("/minio")}
+    mounts = [f"--volume={here}:{there}" for here, there in folders.items()]
+    return Cluster(root=root, prefix=("docker", "run", *RESTRICTED, *mounts, image), in_container=True)

@@ -1,0 +1,129 @@
+"""The compiled digits workflow under KFP's own local runner, each step in a container."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tests.end_to_end.conftest import ROOT, SMALL, environment
+
+USER = 13579
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a run left behind.
+
+    Attributes:
+        folder: of its steps' outputs.
+        log: what the steps and the runner wrote.
+        failed: the runner's message when a step failed; "" otherwise.
+    """
+
+    folder: Path
+    log: str
+    failed: str
+
+    @property
+    def executed(self) -> set[str]:
+        """Ids of the steps that a container was started for; the cache answered for the others."""
+        return {line.split("'")[1] for line in self.log.splitlines() if "Executing task" in line}
+
+    def output(self, step: str, name: str) -> Path:
+        """Return an artifact of a step that was executed."""
+        return self.folder / step / name
+
+    def decision(self) -> dict:
+        """Return what Pusher wrote."""
+        return json.loads((self.output("pusher", "pushed_model") / "pushed.json").read_text())
+
+
+class LocalPipeline:
+    """The digits workflow, compiled for an image; its folders stay from run to run, and so does the cache."""
+
+    def __init__(self, folder: Path, scenes: Path, image: str):
+        self.image = image
+        self.scenes = scenes
+        self.pushed, self.work, self._root = (folder / n for n in ("pushed", "work", "root"))
+        for place in (self.pushed, self.work, self._root):
+            place.mkdir(mode=0o777)
+        self._package = folder / "pipeline.yaml"
+        sets = (
+            f"data.path={scenes}",
+            f"kubeflow.image={image}",
+            f"kubeflow.work_dir={self.work}",
+            f"push.destination={self.pushed}",
+            "kubeflow.steps={trainer: {retries: 1, retry_delay: 0s}}",
+        )
+        settings = ROOT / "examples" / "digits" / "settings.yaml"
+        command = [sys.executable, "-m", "pipeline.cli", "compile", settings, "-o", self._package]
+        overrides = [f"--set={s}" for s in (*SMALL, *sets)]
+        subprocess.run([*command, *overrides], check=True, timeout=120, env=environment())
+
+    @property
+    def pointer(self) -> dict:
+        """The push destination's pointer to the deployed version."""
+        return json.loads((self.pushed / "current.json").read_text())
+
+    def run(self, watch=None, **arguments) -> Run:
+        """Run the package to its end.
+
+        Args:
+            watch: called with the log so far, in a thread, again and again until it returns True.
+            arguments: parameters of the pipeline that differ from its defaults.
+        """
+        import docker
+        from kfp import components, local
+
+        mounts = [
+            docker.types.Mount(str(place), str(place), type="bind", read_only=place == self.scenes)
+            for place in (self.scenes, self.pushed, self.work)
+        ]
+        runner = local.DockerRunner(
+            network_mode="none",
+            read_only=True,
+            user=str(USER),
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            tmpfs={"/tmp": "mode=1777"},
+            mounts=mounts,
+        )
+        local.init(runner=runner, pipeline_root=str(self._root), enable_caching=True)
+        pipeline = components.load_component_from_file(str(self._package))
+        before, log, failed = set(self._runs()), io.StringIO(), ""
+        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), _watching(log, watch):
+            try:
+                pipeline(**arguments)
+            except RuntimeError as e:
+                failed = str(e)
+        (folder,) = set(self._runs()) - before
+        return Run(folder, log.getvalue(), failed)
+
+    def _runs(self) -> list[Path]:
+        return [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
+
+
+@contextlib.contextmanager
+def _watching(log, watch):
+    over = threading.Event()
+
+    def look():
+        while not over.is_set() and not watch(log.getvalue()):
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=look)
+    if watch:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if watch:
+            thread.join()

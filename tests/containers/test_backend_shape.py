@@ -1,0 +1,10 @@
+"""The checks of `tests/kubeflow/test_backend_shape.py` on the image, the way a cluster starts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kubeflow.test_backend_shape import *  # noqa: F403
+from tests.kubeflow.test_backend_shape import data  # noqa: F401
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]

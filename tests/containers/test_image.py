@@ -1,0 +1,84 @@
+"""What the image is and what it is not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from components.run_checker.run import code_version
+from tests.containers.conftest import RESTRICTED
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+
+
+def _inside(image, *command, code=0):
+    done = subprocess.run(
+        ["docker", "run", *RESTRICTED, "--tmpfs=/tmp", image, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def config(image):
+    return json.loads(subprocess.check_output(["docker", "image", "inspect", image]))[0]["Config"]
+
+
+def test_it_says_which_code_it_holds(image, config):
+    assert config["Labels"]["detflow.code-version"] == code_version()
+    program = "from components.run_checker.run import code_version; print(code_version())"
+    assert _inside(image, "python", "-c", program).strip() == code_version()
+
+
+def test_it_starts_as_a_user_without_rights(config):
+    assert config["User"] == "1000:1000"
+
+
+def test_a_user_without_an_entry_has_a_name_and_a_home(image):
+    program = "import getpass, pathlib; print(getpass.getuser(), pathlib.Path.home())"
+    assert _inside(image, "python", "-c", program).split() == ["detflow", "/tmp"]
+
+
+def test_nothing_to_build_with_is_in_it(image):
+    names = "pip gcc cc clang make"
+    assert _inside(image, "sh", "-c", f"for n in {names}; do command -v $n; done; true") == ""
+    program = "import importlib.util as u; print([m for m in ('pip', 'setuptools', 'tfx', 'kfp') if u.find_spec(m)])"
+    assert _inside(image, "python", "-c", program).strip() == "[]"
+
+
+def test_all_of_it_is_compiled(image):
+    program = """
+import importlib.util, pathlib
+sources = [p for folder in ("/opt/venv/lib", "/opt/detflow") for p in pathlib.Path(folder).rglob("*.py")]
+left = [str(p) for p in sources if not pathlib.Path(importlib.util.cache_from_source(str(p))).exists()]
+print(len(sources), len(left), left[:5])
+"""
+    count, left = _inside(image, "python", "-c", program).split()[:2]
+    assert int(count) > 5000 and left == "0"
+
+
+def test_a_mistake_of_the_caller_is_exit_code_2(image):
+    step = ("python", "-m", "components.example_gen")
+    _inside(image, *step, "--examples", "/tmp/out", "--data_path", "/nowhere", code=2)
+
+
+def test_quick_steps_do_not_load_tensorflow(image):
+    for component in ("run_checker", "baseline_resolver", "example_gen", "pusher"):
+        program = f"import sys, components.{component}.run; print('tensorflow' in sys.modules)"
+        assert _inside(image, "python", "-c", program).strip() == "False", component
+
+
+def test_beam_runs_without_what_was_left_out(image):
+    program = """
+import apache_beam as beam
+from apache_beam.runners.worker import worker_pool_main
+with beam.Pipeline(runner="DirectRunner") as p:
+    p | beam.Create([1, 2]) | beam.Map(lambda x: x + 1) | beam.CombineGlobally(sum) | beam.Map(print)
+"""
+    assert _inside(image, "python", "-c", program).split() == ["5"]
