@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-containers image wheelhouse lint protos lock image-lock clean
+.PHONY: help setup demo test test-zoo test-containers image wheelhouse lint protos specs lock image-lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -36,9 +36,14 @@ lint: setup ## ruff, mypy, import rules, generated files
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@.venv/bin/python -m detection_core.protos.compile --check
+	@.venv/bin/python -m component_specs.kfp_yaml --check
 
 protos: setup ## compile the .proto files again
 	@.venv/bin/python -m detection_core.protos.compile
+
+specs: setup ## render the components and the example for Kubeflow Pipelines again
+	@.venv/bin/python -m component_specs.kfp_yaml
+	@.venv/bin/python -m tests.pipeline.golden
 
 lock: setup ## resolve the dependencies of pyproject.toml anew
 	@.venv/bin/uv pip compile pyproject.toml --extra dev --extra cluster --python-version 3.11 \

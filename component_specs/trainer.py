@@ -19,7 +19,8 @@ class TrainerJob:
         warm_start_path: path of a detector to start from, for one that no step makes; "" for none.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs; below it
             training keeps a folder named by the fingerprint of what it was asked to do.
-        train_steps: how many steps to train; 0: as many as the pipeline.config says.
+        train_steps: how many steps to train, the learning rate's schedule staying as it is; 0: as many as the
+            pipeline.config says.
         learning_rate: peak of the learning rate; 0: what the pipeline.config says.
         code_version: fingerprint of the code; only there to key the cache.
         model: detector folder to fill, `Format-Serving/`.

@@ -51,7 +51,7 @@ RUN_PARAMETERS = (
     ),
     RunParameter(
         "train_steps",
-        "How many steps Trainer trains; 0: as many as the pipeline.config says.",
+        "How many steps Trainer trains, the learning rate's schedule unchanged; 0: as the config says.",
         ((CHECKER, "train_steps"), ("trainer", "train_steps")),
     ),
     RunParameter(

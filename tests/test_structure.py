@@ -37,6 +37,7 @@ TESTED_IN = {
     "detection_core/tasks/export.py": "end_to_end/test_workflow.py",
     "detection_core/tasks/fitting.py": "detection_core/tasks/test_train.py",
     "detection_core/tasks/model_run.py": "detection_core/tasks/test_train.py",
+    "pipeline/commands/compile.py": "pipeline/test_kfp_backend.py",
     "pipeline/commands/standalone.py": "end_to_end/test_standalone.py",
     "pipeline/commands/workflow.py": "pipeline/test_cli.py",
     "pipeline/local_run.py": "end_to_end/test_workflow.py",

@@ -8,6 +8,7 @@ from component_specs import TrainerJob
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.overrides import apply_overrides
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import train
 from detection_core.training.warm_start import check_same_classes
 
@@ -22,11 +23,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
         ModelError: when the deployed model, which training goes on from, knows other classes than the data.
         DetectionError: as `detection_core.tasks.train.train`.
     """
-    wanted = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
-    config = apply_overrides(
-        parse_pipeline_config(job.pipeline_config, "pipeline_config"), {n: v for n, v in wanted.items() if v}
-    )
-    config = point_at_examples(config, job.examples)
+    config = training_config(job)
     if job.warm_start:
         # What a schedule trains on without anybody looking; a path of one's own may lead to other classes.
         check_same_classes(job.warm_start, config.train_input_reader.label_map_path)
@@ -41,3 +38,17 @@ def run(job: TrainerJob) -> dict[str, Any]:
     )
 
     return {"steps": report.steps, "parameters": report.parameters, "started_from": report.started_from}
+
+
+def training_config(job: TrainerJob) -> TrainEvalPipelineConfig:
+    """Return the job's pipeline.config, reading the job's examples, with what the job itself sets.
+
+    Raises:
+        ConfigError: for a config that cannot be used.
+    """
+    wanted = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
+    config = apply_overrides(
+        parse_pipeline_config(job.pipeline_config, "pipeline_config"),
+        {name: value for name, value in wanted.items() if value},
+    )
+    return point_at_examples(config, job.examples)

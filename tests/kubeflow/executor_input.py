@@ -64,7 +64,7 @@ class Cluster:
     Attributes:
         root: folder below which `minio` and `tmp` lie.
         prefix: what runs the YAML's command; empty: this Python.
-        in_container: whether the prefix starts a container, which sees `minio` and `tmp` at their real places.
+        in_container: whether the prefix starts a container, with `minio` and `tmp` at their real places.
     """
 
     root: Path
@@ -111,7 +111,9 @@ class Cluster:
         return self._finished(call, done, self.root / "tmp" / task)
 
     def _command(self, spec: Mapping[str, Any], call: Mapping[str, Any]) -> list[str]:
-        container = spec["deploymentSpec"]["executors"][_only(spec["components"])["executorLabel"]]["container"]
+        container = spec["deploymentSpec"]["executors"][_only(spec["components"])["executorLabel"]][
+            "container"
+        ]
         command, arguments = list(container["command"]), list(container["args"])
         if not self.in_container:
             command[0] = sys.executable
@@ -153,7 +155,9 @@ def executor_input(
     taken, given = body.get("inputDefinitions", {}), body.get("outputDefinitions", {})
     defaults = {n: p["defaultValue"] for n, p in taken.get("parameters", {}).items() if "defaultValue" in p}
     outputs = {
-        name: {"artifacts": [{"name": name, "type": a["artifactType"], "uri": f"{uri}/{name}", "metadata": {}}]}
+        name: {
+            "artifacts": [{"name": name, "type": a["artifactType"], "uri": f"{uri}/{name}", "metadata": {}}]
+        }
         for name, a in given.get("artifacts", {}).items()
     }
     log = {"name": "executor-logs", "type": {"schemaTitle": "system.Artifact"}, "uri": f"{uri}/executor-logs"}

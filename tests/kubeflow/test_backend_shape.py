@@ -152,7 +152,11 @@ def test_evaluator(cluster, tmp_path):
         folder.rmdir()
     done = cluster.run_step(
         "evaluator",
-        {"split": "test", "pictures": 2, "thresholds": '{"DetectionBoxes_Precision/mAP": {"lower_bound": 2}}'},
+        {
+            "split": "test",
+            "pictures": 2,
+            "thresholds": '{"DetectionBoxes_Precision/mAP": {"lower_bound": 2}}',
+        },
         {
             "examples": cluster.artifact(f"{BUCKET}/made/examples", {"artifact_type": "Examples"}),
             "model": cluster.artifact(f"{BUCKET}/made/model", {"artifact_type": "Model"}),

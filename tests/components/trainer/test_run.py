@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from component_specs import TrainerJob
+from components.trainer.run import training_config
 from detection_core.detector_layout import read_info
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
@@ -59,3 +62,14 @@ def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path: Path) 
     assert steps == list(range(20, STEPS + 1, 20))
     assert f"train | step {STEPS}/{STEPS}" in log
     assert read_info(str(tmp_path / "model")).extra["steps"] == STEPS
+
+
+def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path: Path) -> None:
+    write_examples(tmp_path / "examples")
+    fields = {"model": "m", "model_run": "r", "work_dir": "w", "pipeline_config": config_text(STEPS)}
+    job = TrainerJob(examples=str(tmp_path / "examples"), **fields)
+    as_it_is = training_config(job).train_config
+    assert as_it_is.num_steps == STEPS
+    changed = training_config(dataclasses.replace(job, train_steps=7, learning_rate=0.5)).train_config
+    assert changed.num_steps == 7
+    assert "0.5" in str(changed.optimizer) and "0.5" not in str(as_it_is.optimizer)

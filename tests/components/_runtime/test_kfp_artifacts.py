@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from components._runtime.kfp_artifacts import (
+    finite_numbers,
+    local_path,
+    make_metadata,
+    plain_metadata,
+    read_properties,
+)
+from tests.kubeflow.executor_input import through_metadata_store
+
+
+@pytest.mark.parametrize(
+    ("artifact", "path"),
+    [
+        ({"uri": "gs://bucket/a/b"}, "/gcs/bucket/a/b"),
+        ({"uri": "s3://bucket/a"}, "/s3/bucket/a"),
+        ({"uri": "minio://bucket/a"}, "/minio/bucket/a"),
+        ({"uri": "oci://registry/model:1"}, "/oci/registry_model:1/models"),
+        ({"uri": "/plain/path"}, "/plain/path"),
+        ({"uri": "minio://b/a", "customPath": "/elsewhere"}, "/elsewhere"),
+        ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": 1.0}}, "/kfp-workspace/.artifacts/minio/b/a"),
+        ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": False}}, "/minio/b/a"),
+    ],
+)
+def test_where_an_artifact_lies(artifact, path):
+    assert local_path(artifact) == path
+
+
+def test_another_root_moves_object_stores_and_nothing_else(tmp_path):
+    assert local_path({"uri": "gs://b/a"}, str(tmp_path)) == str(tmp_path / "gcs" / "b" / "a")
+    assert local_path({"uri": "/plain"}, str(tmp_path)) == "/plain"
+
+
+def test_metadata_come_back_from_the_store():
+    made = {"steps": 3, "loss": 0.5, "blessed": True, "names": ["a", "b"], "sizes": {"int8": 7}, "text": "3"}
+    once = {"metadata": through_metadata_store(made)}
+    twice = {"metadata": through_metadata_store(once["metadata"])}
+    # Only a text keeps its kind: True and 1 are told apart no more.
+    expected = {**made, "blessed": 1}
+    assert plain_metadata(once) == expected
+    assert {n: v for n, v in plain_metadata(twice).items()} == expected
+
+
+def test_properties_keep_their_kinds_through_the_store():
+    made = make_metadata("Model", {"steps": 3, "loss": 2.0, "blessed": True, "from": "x", "nothing": None})
+    found = read_properties({"metadata": through_metadata_store(made)})
+    assert found == {"steps": 3, "loss": 2.0, "blessed": True, "from": "x"}
+    assert type(found["loss"]) is float and found["blessed"] is True
+
+
+@pytest.mark.parametrize("text", ["no json", "3", "[1]"])
+def test_what_others_call_properties_is_no_trouble(text):
+    assert read_properties({"metadata": {"properties": text, "steps": 4.0}}) == {"steps": 4}
+
+
+def test_what_is_not_finite_or_no_scalar_is_left_out():
+    values = {"a": math.nan, "b": math.inf, "c": [1], "d": 1}
+    assert make_metadata("Model", values) == {"artifact_type": "Model", "d": 1, "properties": '{"d": 1}'}
+    assert finite_numbers({**values, "e": True, "f": "text"}) == {"d": 1}

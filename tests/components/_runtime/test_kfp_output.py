@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from component_specs import JOBS
+from components._runtime.bind import ABSENT
+from components._runtime.kfp_call import KfpCall
+from components._runtime.kfp_output import write_output
+
+
+def _call(tmp_path, component, outputs, results=(), **fields):
+    artifacts = {name: {"name": name, "uri": f"minio://b/{name}", "type": {}} for name in outputs}
+    paths = {name: str(tmp_path / name) for name in outputs}
+    for name in outputs:
+        (tmp_path / name).mkdir()
+    job = JOBS[component](
+        **{**fields, **{n: p for n, p in paths.items() if n in JOBS[component].__annotations__}}
+    )
+    return KfpCall(
+        component=component,
+        job=job,
+        artifacts=artifacts,
+        paths=paths,
+        result_files={name: str(tmp_path / "results" / name) for name in results},
+        output_file=str(tmp_path / "missing" / "output.json"),
+    )
+
+
+def _written(tmp_path):
+    text = (tmp_path / "missing" / "output.json").read_text()
+    return {name: entry["artifacts"][0] for name, entry in json.loads(text)["artifacts"].items()}
+
+
+def test_every_output_is_listed_with_its_uri_and_type(tmp_path):
+    fields = {"examples": "e", "pipeline_config": "c", "work_dir": "w"}
+    call = _call(tmp_path, "trainer", ["model", "model_run"], **fields)
+    write_output(call, {"steps": 3, "loss": math.nan, "started_from": "scratch"})
+    written = _written(tmp_path)
+    assert written["model"]["uri"] == "minio://b/model" and "type" not in written["model"]
+    assert written["model"]["metadata"] == {
+        "artifact_type": "Model",
+        "steps": 3,
+        "started_from": "scratch",
+        "properties": '{"steps": 3, "started_from": "scratch"}',
+    }
+    assert written["model_run"]["metadata"] == {"artifact_type": "ModelRun", "properties": "{}"}
+    assert [p.name for p in (tmp_path / "missing").iterdir()] == ["output.json"]
+
+
+def test_an_absent_artifact_says_so(tmp_path):
+    call = _call(tmp_path, "baseline_resolver", ["baseline"], push_destination="p")
+    (tmp_path / "baseline" / ABSENT).touch()
+    write_output(call, None)
+    assert _written(tmp_path)["baseline"]["metadata"]["absent"] == 1
+
+
+@pytest.mark.parametrize(("value", "text"), [(True, "true"), ("1", "1"), ("", ""), (3, "3")])
+def test_output_parameters_are_read_by_kfp(tmp_path, value, text):
+    call = _call(
+        tmp_path,
+        "tflite_exporter",
+        [],
+        ["blessed"],
+        examples="e",
+        model="m",
+        tflite="t",
+        parity="p",
+        blessing="b",
+    )
+    call = KfpCall(**{**call.__dict__, "paths": {"tflite": "t", "parity": "p", "blessing": "b"}})
+    write_output(call, {"blessed": value})
+    assert (tmp_path / "results" / "blessed").read_text() == text
+
+
+def test_a_view_that_cannot_be_drawn_costs_nothing_else(tmp_path, caplog):
+    fields = {"model": "m", "blessing": "b", "evaluation": "e", "push_destination": "p"}
+    call = _call(tmp_path, "pusher", ["pushed_model"], **fields)
+    artifacts = {**call.artifacts, "decision": {"name": "decision", "uri": "minio://b/decision"}}
+    call = KfpCall(**{**call.__dict__, "artifacts": artifacts, "paths": {**call.paths, "decision": "d"}})
+    write_output(call, {"pushed": False})
+    assert _written(tmp_path)["decision"]["metadata"] == {}
+    assert "view | decision could not be drawn" in caplog.text

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow_settings import TaskSettings
+from pipeline.settings_file import load_settings
+from tests.pipeline.golden import SETTINGS
+
+
+def _load(*overrides):
+    return load_settings(str(SETTINGS), overrides, check_files=False).kubeflow
+
+
+def test_a_step_has_the_defaults_with_its_own_over_them():
+    kubeflow = _load("kubeflow.defaults.env={A: a, B: b}", "kubeflow.steps.trainer={env: {B: c}, cpu: 3}")
+    trainer, pusher = kubeflow.task("trainer"), kubeflow.task("pusher")
+    assert trainer["env"] == {"A": "a", "B": "c"} and pusher["env"] == {"A": "a", "B": "b"}
+    assert trainer["cpu"] == "3" and pusher["cpu"] == "1"
+    assert trainer["memory"] == pusher["memory"] == "2Gi"
+    assert TaskSettings(**trainer).retries == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("image=", "kubeflow.image: expected the name of a container image"),
+        ("image_pull_policy=Sometimes", "kubeflow.image_pull_policy: expected Always"),
+        ("steps.trainr={}", "kubeflow.steps: expected some of run_checker"),
+        ("steps.trainer=3", r"kubeflow.steps.trainer: expected a mapping, found 3"),
+        ("steps.trainer={gpus: 1}", "unknown key kubeflow.steps.trainer.gpus; did you mean .*gpu"),
+        ("steps.trainer={gpu: many}", "kubeflow.steps.trainer.gpu: expected int, found 'many'"),
+        ("defaults.gpu=-1", "kubeflow.defaults.gpu: expected 0 or more"),
+        ("defaults.cpu=two", "kubeflow.defaults.cpu: expected a number of processors"),
+        ("defaults.memory=8GB", "kubeflow.defaults.memory: expected a size such as 8Gi"),
+        ("defaults.retry_delay=1m", "kubeflow.defaults.retry_delay: expected seconds"),
+        ("defaults.retry_factor=0.5", "kubeflow.defaults.retry_factor: expected 1 or more"),
+        (
+            "steps.pusher={pvcs: {claim: models}}",
+            "kubeflow.steps.pusher.pvcs: expected a map of names to absolute",
+        ),
+        ("defaults.secret_env={s: KEY}", "kubeflow.defaults.secret_env: expected a map of names to maps"),
+        ("defaults.env={A: 1}", "kubeflow.defaults.env: expected a map of texts to texts"),
+        ("defaults.tolerations=[{taint: x}]", "kubeflow.defaults.tolerations: expected a list of maps"),
+    ],
+)
+def test_what_is_wrong_is_named(override, message):
+    with pytest.raises(ConfigError, match=message):
+        _load(f"kubeflow.{override}")
+
+
+def test_every_key_of_a_step_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    missing = [
+        f.name for f in dataclasses.fields(TaskSettings) if not any(f"`{f.name}`" in row for row in rows)
+    ]
+    assert missing == []
