@@ -89,6 +89,7 @@ def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
     if not job.data_fingerprint:
         made_from["data_fingerprint"] = fingerprint(job.data_path, job.data_format, job.splits, spans)
     made_from["spans"] = spans.to_text()
+    files.exists(job.shards_uri)  # a store that cannot be reached says so before the work and not after it
     name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
     return files.join(job.shards_uri, name)
 

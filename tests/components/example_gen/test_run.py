@@ -239,7 +239,7 @@ def test_a_local_folder_serves_for_shards_too(tmp_path, data):
 
 
 def test_a_store_that_is_dead_stops_the_ingest_and_leaves_no_artifact(tmp_path, data):
-    with dead_server() as bucket, pytest.raises(Exception, match="expected an answer from the object store"):
+    with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store"):
         _run(tmp_path, data, shards_uri=f"{bucket}/shards")
     assert not (tmp_path / "examples").exists()
 
