@@ -8,6 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from detection_core.augment.steps import maybe, uniforms, whole
+from detection_core.ops.keypoints import hide_outside, keypoints_in_window, with_keypoints
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import GroundTruth, Sample
 
@@ -51,6 +52,12 @@ def boxes_in_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     return (boxes - tf.tile(window[:2], [2])) / tf.tile(size, [2])
 
 
+def truth_in_window(truth: GroundTruth, window: tf.Tensor) -> GroundTruth:
+    """Normalise boxes and keypoints to a window [4]; nothing is clipped or dropped, masks stay."""
+    keypoints = keypoints_in_window(truth.keypoints, window)
+    return truth._replace(boxes=boxes_in_window(truth.boxes, window), keypoints=keypoints)
+
+
 def seen_share(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Return float32 [G], how much of each box's area lies in the window [4]; 0 for a box without area."""
     clipped = tf.concat([tf.maximum(boxes[:, :2], window[:2]), tf.minimum(boxes[:, 2:], window[2:])], 1)
@@ -67,14 +74,16 @@ def crop_truth(
         truth: unbatched.
         window: float32 [4], in the frame of the boxes.
         overlap_thresh: an object stays if at least this share of its box is inside, and some of it is.
-        clip_boxes: cut boxes at the window.
+        clip_boxes: cut boxes at the window, and hide keypoints outside it.
     """
     boxes = truth.boxes
     touches = tf.reduce_all((boxes[:, :2] < window[2:]) & (boxes[:, 2:] > window[:2]), axis=1)
     truth = keep_objects(truth, touches & (seen_share(boxes, window) >= overlap_thresh))
-    boxes = boxes_in_window(truth.boxes, window)
-    clipped = tf.clip_by_value(boxes, 0.0, 1.0)
-    return truth._replace(boxes=tf.where(clip_boxes, clipped, boxes))
+    truth = truth_in_window(truth, window)
+    clipped = tf.clip_by_value(truth.boxes, 0.0, 1.0)
+    hidden = hide_outside(truth.keypoints, tf.constant([0.0, 0.0, 1.0, 1.0]))
+    truth = with_keypoints(truth, tf.where(clip_boxes, hidden, truth.keypoints))
+    return truth._replace(boxes=tf.where(clip_boxes, clipped, truth.boxes))
 
 
 def crop(
@@ -96,7 +105,7 @@ class RandomCropImage:
         aspect_ratio_range: smallest and largest width / height of the window.
         area_range: smallest and largest share of the image's area.
         overlap_thresh: objects of which less is inside are dropped.
-        clip_boxes: cut boxes at the window.
+        clip_boxes: cut boxes at the window, and hide keypoints outside it.
         random_coef: probability of no crop.
     """
 
@@ -215,7 +224,7 @@ class RandomCropToAspectRatio:
     Attributes:
         aspect_ratio: wanted width / height.
         overlap_thresh: objects of which less is inside are dropped.
-        clip_boxes: cut boxes at the window.
+        clip_boxes: cut boxes at the window, and hide keypoints outside it.
     """
 
     aspect_ratio: float = 1.0

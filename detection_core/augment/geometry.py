@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from detection_core.augment.steps import maybe, uniforms
+from detection_core.ops.keypoints import mirror_keypoints, reorder_keypoints, turn_keypoints
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import Sample
 
 
-def flip_horizontally(sample: Sample) -> Sample:
-    """Mirror left and right."""
+def flip_horizontally(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
+    """Mirror left and right; see `reorder_keypoints` for the permutation."""
     ymin, xmin, ymax, xmax = tf.unstack(sample.truth.boxes, axis=-1)
     boxes = tf.stack([ymin, 1.0 - xmax, ymax, 1.0 - xmin], axis=-1)
-    truth = sample.truth._replace(boxes=boxes, masks=tf.reverse(sample.truth.masks, [2]))
-    return sample._replace(image=tf.reverse(sample.image, [1]), truth=truth)
+    return _flipped(sample, boxes, 1, permutation)
 
 
-def flip_vertically(sample: Sample) -> Sample:
-    """Mirror top and bottom."""
+def flip_vertically(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
+    """Mirror top and bottom; see `reorder_keypoints` for the permutation."""
     ymin, xmin, ymax, xmax = tf.unstack(sample.truth.boxes, axis=-1)
     boxes = tf.stack([1.0 - ymax, xmin, 1.0 - ymin, xmax], axis=-1)
-    truth = sample.truth._replace(boxes=boxes, masks=tf.reverse(sample.truth.masks, [1]))
-    return sample._replace(image=tf.reverse(sample.image, [0]), truth=truth)
+    return _flipped(sample, boxes, 0, permutation)
 
 
-def rotate90(sample: Sample) -> Sample:
-    """Turn by 90 degrees counter-clockwise."""
-    ymin, xmin, ymax, xmax = tf.unstack(sample.truth.boxes, axis=-1)
-    boxes = tf.stack([1.0 - xmax, ymin, 1.0 - xmin, ymax], axis=-1)
-    masks = tf.reverse(tf.transpose(sample.truth.masks, [0, 2, 1]), [1])
+def _flipped(sample: Sample, boxes: tf.Tensor, axis: int, permutation: Sequence[int]) -> Sample:
+    """Mirror everything but the boxes."""
+    truth = sample.truth
+    if truth.keypoints.shape[1] != 0 and not permutation:
+        raise ValueError("expected a keypoint_flip_permutation, as there are keypoints, found none")
+    truth = truth._replace(
+        boxes=boxes,
+        masks=tf.reverse(truth.masks, [axis + 1]),
+        keypoints=mirror_keypoints(truth.keypoints, axis),
+    )
+    image = tf.reverse(sample.image, [axis])
+    return sample._replace(image=image, truth=reorder_keypoints(truth, permutation))
+
+
+def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
+    """Turn by 90 degrees counter-clockwise; see `reorder_keypoints` for the permutation."""
+    truth = sample.truth
+    ymin, xmin, ymax, xmax = tf.unstack(truth.boxes, axis=-1)
+    truth = truth._replace(
+        boxes=tf.stack([1.0 - xmax, ymin, 1.0 - xmin, ymax], axis=-1),
+        masks=tf.reverse(tf.transpose(truth.masks, [0, 2, 1]), [1]),
+        keypoints=turn_keypoints(truth.keypoints),
+    )
     image = tf.reverse(tf.transpose(sample.image, [1, 0, 2]), [0])
-    return sample._replace(image=image, truth=sample.truth._replace(boxes=boxes, masks=masks))
+    return sample._replace(image=image, truth=reorder_keypoints(truth, permutation))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,13 +60,16 @@ class RandomHorizontalFlip:
 
     Attributes:
         probability: of the flip.
+        keypoint_flip_permutation: the keypoint that each becomes, see `reorder_keypoints`.
     """
 
     probability: float = 0.5
+    keypoint_flip_permutation: tuple[int, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
-        return maybe(uniforms(seed, 1)[0] < self.probability, flip_horizontally, sample)
+        taken = uniforms(seed, 1)[0] < self.probability
+        return maybe(taken, lambda s: flip_horizontally(s, self.keypoint_flip_permutation), sample)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,13 +78,16 @@ class RandomVerticalFlip:
 
     Attributes:
         probability: of the flip.
+        keypoint_flip_permutation: the keypoint that each becomes, see `reorder_keypoints`.
     """
 
     probability: float = 0.5
+    keypoint_flip_permutation: tuple[int, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
-        return maybe(uniforms(seed, 1)[0] < self.probability, flip_vertically, sample)
+        taken = uniforms(seed, 1)[0] < self.probability
+        return maybe(taken, lambda s: flip_vertically(s, self.keypoint_flip_permutation), sample)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,13 +96,16 @@ class RandomRotation90:
 
     Attributes:
         probability: of the turn.
+        keypoint_rot_permutation: the keypoint that each becomes, see `reorder_keypoints`.
     """
 
     probability: float = 0.5
+    keypoint_rot_permutation: tuple[int, ...] = ()
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
-        return maybe(uniforms(seed, 1)[0] < self.probability, rotate90, sample)
+        taken = uniforms(seed, 1)[0] < self.probability
+        return maybe(taken, lambda s: rotate90(s, self.keypoint_rot_permutation), sample)
 
 
 def repeat_image(sample: Sample, axis: int) -> Sample:
@@ -89,8 +116,12 @@ def repeat_image(sample: Sample, axis: int) -> Sample:
     masks, none = truth.masks, tf.zeros_like(truth.masks)
     first, second = tf.concat([masks, none], axis + 1), tf.concat([none, masks], axis + 1)
     twice = keep_objects(truth, tf.tile(tf.range(count), [2]))
-    boxes = truth.boxes * shrink
-    truth = twice._replace(boxes=tf.concat([boxes, boxes + shift], 0), masks=tf.concat([first, second], 0))
+    boxes, keypoints = truth.boxes * shrink, truth.keypoints * shrink[:2]
+    truth = twice._replace(
+        boxes=tf.concat([boxes, boxes + shift], 0),
+        masks=tf.concat([first, second], 0),
+        keypoints=tf.concat([keypoints, keypoints + shift[:2]], 0),
+    )
     return sample._replace(image=tf.concat([sample.image, sample.image], axis), truth=truth)
 
 

@@ -62,12 +62,13 @@ class RandomJitterBoxes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScaleBoxesToPixelCoordinates:
-    """Turn normalised boxes into pixels; whatever comes after must expect that."""
+    """Turn normalised boxes and keypoints into pixels; whatever comes after must expect that."""
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
-        size = tf.cast(tf.tile(tf.shape(sample.image)[:2], [2]), tf.float32)
-        return sample._replace(truth=sample.truth._replace(boxes=sample.truth.boxes * size))
+        size, truth = tf.cast(tf.shape(sample.image)[:2], tf.float32), sample.truth
+        boxes, keypoints = truth.boxes * tf.tile(size, [2]), truth.keypoints * size
+        return sample._replace(truth=truth._replace(boxes=boxes, keypoints=keypoints))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ class DropLabelProbabilistically:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RemapLabels:
-    """Give several classes one class id.
+    """Give several classes one class id; recorded scores keep their columns.
 
     Attributes:
         original_labels: class ids as in the label map, from 1.
@@ -109,3 +110,28 @@ class RemapLabels:
         mapped = tf.reduce_any(classes[:, tf.newaxis] == listed, axis=1)
         classes = tf.where(mapped, self.new_label - 1, classes)
         return sample._replace(truth=sample.truth._replace(classes=classes))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvertClassLogitsToSoftmax:
+    """Turn recorded scores that are logits, as of a teacher, into probabilities.
+
+    Attributes:
+        temperature: the logits are divided by it; above 1 makes the probabilities more even.
+    """
+
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a temperature of zero.
+
+        Raises:
+            ValueError: for it.
+        """
+        if self.temperature == 0.0:
+            raise ValueError("the temperature must not be 0, found 0")
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        scores = tf.nn.softmax(sample.truth.class_scores / self.temperature)
+        return sample._replace(truth=sample.truth._replace(class_scores=scores))

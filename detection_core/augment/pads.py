@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.augment.crops import RandomCropImage, boxes_in_window
+from detection_core.augment.crops import RandomCropImage, truth_in_window
 from detection_core.augment.steps import scaled, uniforms, whole
 from detection_core.structures import Sample
 
@@ -40,8 +40,7 @@ def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ())
     canvas = tf.constant(colour) if colour else tf.reduce_mean(image, axis=(0, 1))
     frame = tf.cast(tf.concat([-offset, size - offset], 0), tf.float32)
     window = frame / tf.cast(tf.tile(tf.shape(image)[:2], [2]), tf.float32)
-    masks = pad_masks(truth.masks, room)
-    truth = truth._replace(boxes=boxes_in_window(truth.boxes, window), masks=masks)
+    truth = truth_in_window(truth, window)._replace(masks=pad_masks(truth.masks, room))
     return sample._replace(image=pad_image(image - canvas, room) + canvas, truth=truth)
 
 

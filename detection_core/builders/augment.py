@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from detection_core.augment import colour, crops, geometry, noise, objects, pads, scaling, squares
+from detection_core.augment import colour, crops, geometry, noise, objects, pads, policies, scaling, squares
 from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.oneof import build_oneof
+from detection_core.data.decode import DecodeOptions
 from detection_core.errors import ConfigError
 from detection_core.protos import preprocessor_pb2 as pb
 
@@ -25,11 +26,6 @@ def _same_fields(step: Callable[..., Augmentation]) -> Callable[[Any], Augmentat
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else tuple(value)
-
-
-def _probability(step: Callable[..., Augmentation]) -> Callable[[Any], Augmentation]:
-    """Return a builder for a flip or turn; its keypoint permutation has nothing to act on."""
-    return lambda message: step(probability=message.probability)
 
 
 def _crop(message: Any, **changed: Any) -> crops.RandomCropImage:
@@ -158,7 +154,7 @@ def _channel_mean(message: pb.SubtractChannelMean) -> Augmentation:
 
 PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "normalize_image": _same_fields(colour.NormalizeImage),
-    "random_horizontal_flip": _probability(geometry.RandomHorizontalFlip),
+    "random_horizontal_flip": _same_fields(geometry.RandomHorizontalFlip),
     "random_pixel_value_scale": _same_fields(colour.RandomPixelValueScale),
     "random_image_scale": _same_fields(scaling.RandomImageScale),
     "random_rgb_to_gray": _same_fields(colour.RandomRGBtoGray),
@@ -181,8 +177,8 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "ssd_random_crop_pad": _ssd_crop_pad,
     "ssd_random_crop_fixed_aspect_ratio": _ssd_crop_fixed_aspect_ratio,
     "ssd_random_crop_pad_fixed_aspect_ratio": _ssd_crop_pad_fixed_aspect_ratio,
-    "random_vertical_flip": _probability(geometry.RandomVerticalFlip),
-    "random_rotation90": _probability(geometry.RandomRotation90),
+    "random_vertical_flip": _same_fields(geometry.RandomVerticalFlip),
+    "random_rotation90": _same_fields(geometry.RandomRotation90),
     "rgb_to_gray": _same_fields(colour.RGBtoGray),
     "random_absolute_pad_image": _absolute_pad,
     "random_self_concat_image": _same_fields(geometry.RandomSelfConcatImage),
@@ -194,13 +190,8 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "random_square_crop_by_scale": _same_fields(squares.RandomSquareCropByScale),
     "random_scale_crop_and_pad_to_square": _same_fields(squares.RandomScaleCropAndPadToSquare),
     "adjust_gamma": _same_fields(colour.AdjustGamma),
-}
-
-UNSUPPORTED: dict[str, str] = {
-    "autoaugment_image": "learned policies are not built in; list single steps instead, for instance "
-    "random_distort_color, random_crop_image and random_jitter_boxes",
-    "convert_class_logits_to_softmax": "soft labels (multiclass_scores) are not read; remove the "
-    "step and train on class labels",
+    "autoaugment_image": _same_fields(policies.AutoAugmentImage),
+    "convert_class_logits_to_softmax": _same_fields(objects.ConvertClassLogitsToSoftmax),
 }
 
 
@@ -214,10 +205,10 @@ def build_augmentation(
         where: its path in the configuration, for errors.
 
     Raises:
-        ConfigError: when no step is set, it is not supported, or its values contradict each other.
+        ConfigError: when no step is set, or its values contradict each other.
     """
     try:
-        return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS, where, UNSUPPORTED)
+        return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS, where)
     except ValueError as error:
         raise ConfigError(f"{error}; correct it", where=where) from error
 
@@ -234,3 +225,56 @@ def build_augmentations(
     return Augmentations(
         steps=tuple(build_augmentation(message, f"{where}[{i}]") for i, message in enumerate(messages))
     )
+
+
+def check_augmentations(
+    messages: Sequence[pb.PreprocessingStep],
+    decoding: DecodeOptions,
+    where: str = "train_config.data_augmentation_options",
+) -> None:
+    """Refuse steps that need what is not read, or cannot keep what is read consistent.
+
+    Args:
+        messages: the steps.
+        decoding: what is read of a record.
+        where: path of the messages in the configuration, for errors.
+
+    Raises:
+        ConfigError: for the first such step.
+    """
+    for number, message in enumerate(messages):
+        arm = str(message.WhichOneof("preprocessing_step"))
+        place = f"{where}[{number}].{arm}"
+        if arm == "convert_class_logits_to_softmax" and not decoding.score_columns:
+            raise ConfigError(
+                "expected scores to convert, found none; set train_input_reader.load_multiclass_scores: true",
+                where=place,
+            )
+        if decoding.keypoints:
+            _check_keypoint_step(arm, getattr(message, arm, None), decoding.keypoints, place)
+
+
+_PERMUTATIONS = {
+    "random_horizontal_flip": "keypoint_flip_permutation",
+    "random_vertical_flip": "keypoint_flip_permutation",
+    "random_rotation90": "keypoint_rot_permutation",
+}
+
+
+def _check_keypoint_step(arm: str, step: Any, keypoints: int, where: str) -> None:
+    permutation = list(getattr(step, _PERMUTATIONS.get(arm, ""), []))
+    # A turn changes no left keypoint into a right one, so that it may go without.
+    optional = arm == "random_rotation90" and not permutation
+    if arm in _PERMUTATIONS and not optional and sorted(permutation) != list(range(keypoints)):
+        raise ConfigError(
+            f"expected each of 0 to {keypoints - 1} once, as train_input_reader.num_keypoints is {keypoints},"
+            f" found {permutation or 'none'}; tell which keypoint each becomes",
+            where=f"{where}.{_PERMUTATIONS[arm]}",
+        )
+    if arm == "autoaugment_image" and policies.moves_in_boxes(step.policy_name):
+        kept = [name for name in policies.POLICIES if not policies.moves_in_boxes(name)]
+        raise ConfigError(
+            f"expected {' or '.join(kept)} beside keypoints, found {step.policy_name}, which moves what is "
+            "inside boxes to where keypoints cannot follow; use one of them",
+            where=f"{where}.policy_name",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -30,9 +31,6 @@ WITHOUT_EFFECT = frozenset({
 # Fields that change what is read and are not implemented, with what to do instead.
 UNSUPPORTED = {
     "num_additional_channels": "images have three channels; set it to 0",
-    "num_keypoints": "keypoints are not read; set it to 0",
-    "keypoint_type_weight": "keypoints are not read; remove it",
-    "load_multiclass_scores": "soft labels are not read; set it to false",
     "load_dense_pose": "DensePose surfaces are not read; set it to false",
     "load_track_id": "tracks are not read; set it to false",
     "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
@@ -92,13 +90,33 @@ def _weights(message: pb.InputReader, patterns: tuple[str, ...], where: str) -> 
     return weights
 
 
-def build_input_reader(message: pb.InputReader, label_map: LabelMap, where: str = "input_reader") -> Reader:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreColumns:
+    """What stands in a record for each object where its class scores are recorded.
+
+    Attributes:
+        count: scores, one a class.
+        background: whether the first of them is the background's.
+    """
+
+    count: int
+    background: bool
+
+
+def build_input_reader(
+    message: pb.InputReader,
+    label_map: LabelMap,
+    where: str = "input_reader",
+    *,
+    scores: ScoreColumns | None = None,
+) -> Reader:
     """Build the reader that a message describes.
 
     Args:
         message: the message.
         label_map: class text to class id.
         where: its path in the configuration, for errors.
+        scores: what class scores look like; None: they are left alone, as they only serve training.
 
     Raises:
         ConfigError: when it asks for something that is not supported.
@@ -122,8 +140,25 @@ def build_input_reader(message: pb.InputReader, label_map: LabelMap, where: str 
         groups=tuple(tuple(expand_patterns([pattern])) for pattern in patterns) if weights else (),
         weights=weights,
         table=class_text_table(label_map.items),
-        decoding=DecodeOptions(masks=_MASKS[message.mask_type] if message.load_instance_masks else ""),
+        decoding=_decoding(message, scores, where),
         sequence=sequence,
         max_boxes=message.max_number_of_boxes,
         prefetched_batches=ahead if ahead > 0 else tf.data.AUTOTUNE,
     )
+
+
+def _decoding(message: pb.InputReader, scores: ScoreColumns | None, where: str) -> DecodeOptions:
+    kinds = len(message.keypoint_type_weight)
+    if kinds not in (0, message.num_keypoints):
+        raise ConfigError(
+            f"expected a weight for each of num_keypoints, {message.num_keypoints}, or none, found {kinds}; "
+            "give one each",
+            where=f"{where}.keypoint_type_weight",
+        )
+    options = DecodeOptions(
+        masks=_MASKS[message.mask_type] if message.load_instance_masks else "",
+        keypoints=message.num_keypoints,
+    )
+    if scores is None or not message.load_multiclass_scores:
+        return options
+    return dataclasses.replace(options, score_columns=scores.count, background_column=scores.background)

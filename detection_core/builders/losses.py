@@ -184,13 +184,13 @@ def _refuse(message: losses_pb2.Loss, where: str) -> None:
     if message.expected_loss_weights != losses_pb2.Loss.NONE:
         raise ConfigError(
             "expected expected_loss_weights NONE, found "
-            f"{losses_pb2.Loss.ExpectedLossWeights.Name(message.expected_loss_weights)}, which is not "
-            "supported; use weighted_sigmoid_focal or hard_example_miner against many negatives",
+            f"{losses_pb2.Loss.ExpectedLossWeights.Name(message.expected_loss_weights)}, which the Object "
+            "Detection API's published code does not have; use weighted_sigmoid_focal or hard_example_miner",
             where=f"{where}.expected_loss_weights",
         )
     if message.HasField("equalization_loss") and message.equalization_loss.weight:
         raise ConfigError(
-            f"expected equalization_loss.weight 0, found {message.equalization_loss.weight:g}, which is not "
-            "supported; use weighted_sigmoid_focal against rare classes",
+            f"expected equalization_loss.weight 0, found {message.equalization_loss.weight:g}, which the "
+            "Object Detection API's published code reads and does not apply; remove it",
             where=f"{where}.equalization_loss",
         )

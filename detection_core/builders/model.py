@@ -14,6 +14,7 @@ from detection_core.anchors.base import AnchorGenerator
 from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.backbones import build_feature_maps, find_backbone
 from detection_core.builders.heads import HeadPlan, build_head
+from detection_core.builders.label_targets import foreground_classes
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.builders.targets import build_target_assigner
@@ -44,12 +45,13 @@ class BuiltNetwork:
     penalties: dict[str, Penalty]
 
 
-def build_detection_model(message: model_pb2.DetectionModel, *, seed: int = 0) -> DetectionModel:
+def build_detection_model(message: model_pb2.DetectionModel, *, seed: int | None = 0) -> DetectionModel:
     """Build the detector that a config describes.
 
     Args:
         message: the `model` of a pipeline.config.
-        seed: of the first weights, which depend on it and on their names only.
+        seed: of the first weights, which depend on it and on their names only. None: zeros, made faster,
+            for a detector that is only looked at.
 
     Raises:
         ConfigError: when the message names something that does not exist here or contradicts itself.
@@ -61,10 +63,11 @@ def build_detection_model(message: model_pb2.DetectionModel, *, seed: int = 0) -
     return MODELS[arm](getattr(message, arm), f"model.{arm}", seed)
 
 
-def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
-    if message.num_classes < 1:
+def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None) -> SsdModel:
+    if foreground_classes(message) < 1:
         raise ConfigError(
-            f"expected at least one class, found {message.num_classes}; set num_classes",
+            f"expected at least one class beside the background, found {foreground_classes(message)}; set "
+            "num_classes, which counts an explicit background",
             where=f"{where}.num_classes",
         )
     input_size = network_input_size(message.image_resizer, f"{where}.image_resizer")
@@ -77,11 +80,11 @@ def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
     built = _build_network(message, plan, generator, input_size, seed)
     options = SsdOptions(
-        num_classes=message.num_classes,
+        num_classes=foreground_classes(message),
         input_size=input_size,
         preprocessing=entry.preprocessing,
         code_clip=plan.code_clip,
-        background=message.add_background_class,
+        background=message.add_background_class or message.explicit_background_class,
     )
     parts = SsdParts(
         options=options,
@@ -94,7 +97,7 @@ def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int) -> SsdModel:
     return SsdModel(built.network, parts)
 
 
-MODELS: dict[str, Callable[[Any, str, int], DetectionModel]] = {"ssd": _build_ssd}
+MODELS: dict[str, Callable[[Any, str, int | None], DetectionModel]] = {"ssd": _build_ssd}
 
 
 def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner, where: str) -> AnchorCriterion:
@@ -127,7 +130,11 @@ def network_input_size(message: image_resizer_pb2.ImageResizer, where: str) -> t
 
 
 def _build_network(
-    message: ssd_pb2.Ssd, plan: HeadPlan, generator: AnchorGenerator, input_size: tuple[int, int], seed: int
+    message: ssd_pb2.Ssd,
+    plan: HeadPlan,
+    generator: AnchorGenerator,
+    input_size: tuple[int, int],
+    seed: int | None,
 ) -> BuiltNetwork:
     where = "model.ssd.feature_extractor"
     layers = NetworkLayers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from detection_core.box_coders.keypoint import KeypointBoxCoder
 from detection_core.builders.box_coders import build_box_coder
+from detection_core.builders.label_targets import foreground_classes
 from detection_core.builders.matchers import build_matcher
 from detection_core.builders.similarity import build_similarity
 from detection_core.errors import ConfigError
@@ -34,10 +35,11 @@ def build_target_assigner(message: ssd_pb2.Ssd, where: str = "model.ssd") -> Anc
         )
     if message.explicit_background_class and message.add_background_class:
         raise ConfigError(
-            "expected add_background_class: false beside explicit_background_class: true, as the label map "
-            "then has the background itself; remove one",
+            "expected add_background_class: false beside explicit_background_class: true, as the scores then "
+            "have the background's column already; set add_background_class: false",
             where=f"{where}.explicit_background_class",
         )
+    background = message.add_background_class or message.explicit_background_class
     similarity = build_similarity(message.similarity_calculator, f"{where}.similarity_calculator")
     matcher = build_matcher(message.matcher, f"{where}.matcher")
     if message.use_confidences_as_targets:
@@ -45,16 +47,16 @@ def build_target_assigner(message: ssd_pb2.Ssd, where: str = "model.ssd") -> Anc
             similarity=similarity,
             matcher=matcher,
             box_coder=box_coder,
-            num_classes=message.num_classes,
-            add_background_class=message.add_background_class,
+            num_classes=foreground_classes(message),
+            add_background_class=background,
             implicit_class_weight=message.implicit_example_weight,
         )
     return AnchorTargetAssigner(
         similarity=similarity,
         matcher=matcher,
         box_coder=box_coder,
-        num_classes=message.num_classes,
+        num_classes=foreground_classes(message),
         negative_class_weight=message.negative_class_weight,
-        add_background_class=message.add_background_class,
+        add_background_class=background,
         encode_background_as_zeros=message.encode_background_as_zeros,
     )

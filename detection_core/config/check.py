@@ -71,12 +71,15 @@ def check_label_map(config: TrainEvalPipelineConfig, label_map: LabelMap, where:
         ConfigError: naming both numbers.
     """
     arm = config.model.WhichOneof("model")
-    num_classes = getattr(getattr(config.model, str(arm), None), "num_classes", label_map.num_classes)
-    needed = label_map.num_classes
+    model = getattr(config.model, str(arm), None)
+    num_classes = getattr(model, "num_classes", label_map.num_classes)
+    # An explicit background is among the model's classes, and not in the label map.
+    needed = label_map.num_classes + int(getattr(model, "explicit_background_class", False))
     if needed > num_classes:
         message = (
-            f"model.{arm}.num_classes: expected {needed} or more, as the label map gives id {needed} to "
-            f"{label_map.names[-1]!r}, found {num_classes}; set num_classes={needed}"
+            f"model.{arm}.num_classes: expected {needed} or more, as the label map gives id"
+            f" {label_map.num_classes} to {label_map.names[-1]!r}, found {num_classes}; set"
+            f" num_classes={needed}"
         )
         raise ConfigError(message, where=where)
 

@@ -20,18 +20,6 @@ def pad_objects(truth: GroundTruth, count: int) -> GroundTruth:
     return GroundTruth(*[pad(field) for field in truth])
 
 
-def boxes_in_padded_image(boxes: tf.Tensor, true_size: tf.Tensor, padded_size: tf.Tensor) -> tf.Tensor:
-    """Turn [G, 4] normalised to the true image into normalised to the padded one.
-
-    Args:
-        boxes: float32 [G, 4].
-        true_size: int32 [2], rows and columns that hold the image.
-        padded_size: int32 [2], rows and columns of the network's input.
-    """
-    share = tf.cast(true_size, tf.float32) / tf.cast(padded_size, tf.float32)
-    return boxes * tf.tile(share, [2])
-
-
 def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_size: tf.Tensor) -> Batch:
     """Resize a sample and pad its objects: one element of a batch, without the leading B.
 
@@ -42,15 +30,16 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
         original_size: int32 [2], rows and columns of the image as decoded.
 
     Returns:
-        Boxes are normalised to the network's input with its padding, as anchors are; where the resizer pads
-        nothing that is the true image.
+        Boxes and keypoints are normalised to the network's input with its padding, as anchors are; where the
+        resizer pads nothing that is the true image.
     """
     image, masks, true_size = resizer(sample.image, sample.truth.masks)
     image.set_shape(resizer.static_shape)
     if masks.shape[1:] != [0, 0]:
         masks.set_shape([None, *resizer.static_shape[:2]])
-    boxes = boxes_in_padded_image(sample.truth.boxes, true_size, tf.shape(image)[:2])
-    truth = pad_objects(sample.truth._replace(boxes=boxes, masks=masks), max_boxes)
+    share = tf.cast(true_size, tf.float32) / tf.cast(tf.shape(image)[:2], tf.float32)
+    boxes, keypoints = sample.truth.boxes * tf.tile(share, [2]), sample.truth.keypoints * share
+    truth = pad_objects(sample.truth._replace(boxes=boxes, masks=masks, keypoints=keypoints), max_boxes)
     return Batch(Images(image, true_size, original_size, sample.source_id), truth)
 
 

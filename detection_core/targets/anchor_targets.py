@@ -96,17 +96,34 @@ class AnchorTargetAssigner:
             negative_weight = tf.where(matched == UNMATCHED, self._negative_class_weight, 0.0)
             class_weights = tf.where(positive, weights, negative_weight)
             return AnchorTargets(
-                class_targets=self._class_targets(truth.classes, matched, positive),
+                class_targets=self._class_targets(truth, matched, positive),
                 class_weights=class_weights[..., tf.newaxis],
                 box_targets=self.box_targets(anchors, truth.boxes, matched),
                 box_weights=weights,
                 matched=matched,
             )
 
-    def _class_targets(self, classes: tf.Tensor, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
-        columns = gather_matched(classes, matched, positive) + self._background_columns
+    def _class_targets(self, truth: GroundTruth, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
+        if truth.class_scores.shape[-1] != 0:
+            scores = self.with_background_column(truth.class_scores)
+            unmatched = tf.one_hot(self._unmatched_column, self.target_columns)
+            return tf.where(positive[..., tf.newaxis], gather_matched(scores, matched, positive), unmatched)
+        columns = gather_matched(truth.classes, matched, positive) + self._background_columns
         columns = tf.where(positive, columns, self._unmatched_column)
         return tf.one_hot(columns, self.target_columns, dtype=tf.float32)
+
+    def with_background_column(self, scores: tf.Tensor) -> tf.Tensor:
+        """Bring class scores, float32 [B, G, C or C + 1], to the columns of the class targets.
+
+        Raises:
+            ValueError: when there are others.
+        """
+        missing = self.target_columns - scores.shape[-1]
+        if missing not in (0, self._background_columns):
+            raise ValueError(
+                f"expected class scores of {self.num_classes} classes, found {scores.shape[-1]} columns"
+            )
+        return tf.pad(scores, [[0, 0], [0, 0], [missing, 0]]) if missing else scores
 
     def box_targets(self, anchors: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor) -> tf.Tensor:
         """Encode the matched box of each anchor.

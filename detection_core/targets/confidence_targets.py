@@ -48,16 +48,20 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         self._implicit_class_weight = implicit_class_weight
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
-        """Write the targets of a batch whose every object was checked for its own class only.
+        """Write the targets of a batch.
 
         Args:
             anchors: float32 [A, 4], in the frame of the boxes.
-            truth: ground truth of a batch.
+            truth: ground truth of a batch; an object without class scores was checked for its own class only.
 
         Returns:
             The targets.
         """
-        confidences = tf.one_hot(truth.classes, self.num_classes, dtype=tf.float32)
+        if truth.class_scores.shape[-1] != 0:
+            scores = truth.class_scores[..., -self.num_classes :]
+        else:
+            scores = tf.one_hot(truth.classes, self.num_classes, dtype=tf.float32)
+        confidences = scores * truth.confidences[..., tf.newaxis]
         return self.assign_confidences(anchors, truth, confidences)
 
     def assign_confidences(

@@ -13,10 +13,6 @@ _SIGMOID = (
     "use {}, with points of the sigmoid"
 )
 _MINING = "only expected_loss_weights reads it, which is refused"
-_BACKGROUND = (
-    "a background inside the label map would be reported as a class; take it out of the label map and set "
-    "add_background_class: true"
-)
 
 _DETECTOR = {
     "DetectionModel": Support(
@@ -29,13 +25,12 @@ _DETECTOR = {
         },
     ),
     "Ssd": Support(
-        ("builders.model", "builders.targets"),
+        ("builders.model", "builders.targets", "builders.label_targets"),
         without_effect={
             "inplace_batchnorm_update": "batch norms always update within the training step",
             "return_raw_detections_during_predict": "an exported detector always gives raw detections",
         },
         refused={
-            "explicit_background_class": _BACKGROUND,
             "mask_head_config": "one-stage detectors here find boxes only; remove it",
         },
     ),
@@ -127,13 +122,16 @@ _LOSSES = {
         "builders.losses",
         without_effect={"min_num_negative_samples": _MINING, "desired_negative_sampling_ratio": _MINING},
         refused={
-            "expected_loss_weights": "it is not supported; use weighted_sigmoid_focal or hard_example_miner "
-            "against many negatives",
+            "expected_loss_weights": "the schema names two ways to weigh negatives, but the Object Detection "
+            "API's published code has neither; use weighted_sigmoid_focal or hard_example_miner",
         },
     ),
     "Loss.EqualizationLoss": Support(
         without_effect={"exclude_prefixes": "it goes with a weight, which is refused"},
-        refused={"weight": "it is not supported; use weighted_sigmoid_focal against rare classes"},
+        refused={
+            "weight": "the Object Detection API's published code reads it and applies nothing, so its "
+            "meaning is open; remove it"
+        },
     ),
     "HardExampleMiner": Support("builders.losses"),
     "RandomExampleSampler": Support("builders.losses"),

@@ -6,21 +6,13 @@ from collections.abc import Mapping
 
 from detection_core.config.support.entry import Support
 
-_KEYPOINTS = "keypoints are not read, so there are none to reorder"
-
 _CROP = Support("builders.augment")
 
 PREPROCESSING_SUPPORT: Mapping[str, Support] = {
-    "PreprocessingStep": Support(
-        "builders.augment",
-        refused={
-            "autoaugment_image": "learned policies are not built in; list single steps instead, for instance "
-            "random_distort_color, random_crop_image and random_jitter_boxes",
-            "convert_class_logits_to_softmax": "soft labels (multiclass_scores) are not read from records; "
-            "remove the step and train on class labels",
-        },
-    ),
+    "PreprocessingStep": Support("builders.augment"),
     "AdjustGamma": Support("augment.colour"),
+    "AutoAugmentImage": Support("augment.policies"),
+    "ConvertClassLogitsToSoftmax": Support("augment.objects"),
     "DropLabelProbabilistically": Support("augment.objects"),
     "NormalizeImage": Support("augment.colour"),
     "RGBtoGray": Support(),
@@ -35,9 +27,7 @@ PREPROCESSING_SUPPORT: Mapping[str, Support] = {
     "RandomCropToAspectRatio": Support("augment.crops"),
     "RandomDistortColor": Support("augment.colour"),
     "RandomDownscaleToTargetPixels": Support("builders.augment"),
-    "RandomHorizontalFlip": Support(
-        "builders.augment", without_effect={"keypoint_flip_permutation": _KEYPOINTS}
-    ),
+    "RandomHorizontalFlip": Support("augment.geometry"),
     "RandomImageScale": Support("augment.scaling"),
     "RandomJitterBoxes": Support("builders.augment"),
     "RandomJpegQuality": Support("augment.noise"),
@@ -46,13 +36,11 @@ PREPROCESSING_SUPPORT: Mapping[str, Support] = {
     "RandomPixelValueScale": Support("augment.colour"),
     "RandomRGBtoGray": Support("augment.colour"),
     "RandomResizeMethod": Support("augment.scaling"),
-    "RandomRotation90": Support("builders.augment", without_effect={"keypoint_rot_permutation": _KEYPOINTS}),
+    "RandomRotation90": Support("augment.geometry"),
     "RandomScaleCropAndPadToSquare": Support("augment.squares"),
     "RandomSelfConcatImage": Support("augment.geometry"),
     "RandomSquareCropByScale": Support("augment.squares"),
-    "RandomVerticalFlip": Support(
-        "builders.augment", without_effect={"keypoint_flip_permutation": _KEYPOINTS}
-    ),
+    "RandomVerticalFlip": Support("augment.geometry"),
     "RemapLabels": Support("augment.objects"),
     "ResizeImage": Support("builders.augment"),
     "SSDRandomCrop": _CROP,

@@ -8,12 +8,17 @@ from detection_core.config.support.entry import Support
 
 _QUEUE = "input is a tf.data pipeline, not a queue"
 _THREADS = "tf.data spreads the work over threads by itself"
-_KEYPOINTS = "keypoints are not read; remove it"
 _TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation follows each training here"
 _CONTEXT = "context features are not used by any model here"
 
 _TRAIN = Support(
-    ("tasks.train_options", "builders.inputs", "tasks.train"),
+    (
+        "tasks.train_options",
+        "tasks.starting_weights",
+        "builders.inputs",
+        "builders.label_targets",
+        "tasks.train",
+    ),
     without_effect={
         "sync_replicas": "replicas always update together",
         "startup_delay_steps": "there are no asynchronous workers to delay",
@@ -25,11 +30,6 @@ _TRAIN = Support(
         "unpad_groundtruth_tensors": "padded ground truth is masked, which comes to the same",
         "retain_original_images": "no images are written to the summaries",
         "use_bfloat16": "it is for TPUs; training is in float32",
-    },
-    refused={
-        "load_all_detection_checkpoint_vars": 'set fine_tune_checkpoint_type: "detection" or "full" instead',
-        "merge_multiple_label_boxes": "each box has one class here; repeat a box for each of its classes",
-        "use_multiclass_scores": "records with soft labels are not read; leave it out",
     },
 )
 
@@ -59,7 +59,7 @@ _EVAL = Support(
 )
 
 _READER = Support(
-    ("builders.input_reader", "tasks.train"),
+    ("builders.input_reader", "builders.label_targets", "tasks.train"),
     without_effect={
         "name": "a reader needs no name",
         "filenames_shuffle_buffer_size": "all file names are shuffled",
@@ -76,9 +76,6 @@ _READER = Support(
     },
     refused={
         "num_additional_channels": "images have three channels; set it to 0",
-        "num_keypoints": "keypoints are not read; set it to 0",
-        "keypoint_type_weight": _KEYPOINTS,
-        "load_multiclass_scores": "soft labels are not read; set it to false",
         "load_dense_pose": "DensePose surfaces are not read; set it to false",
         "load_track_id": "tracks are not read; set it to false",
         "load_keypoint_depth_features": "keypoint depths are not read; set it to false",

@@ -14,6 +14,11 @@ from detection_core.structures import Sample
 from tests.detection_core.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "preprocessing")
+# Here the reference moves or drops keypoints and leaves their visibilities behind.
+FORGETS_VISIBILITIES = {
+    "vertical_flip", "crop_image_clip_False_overlap_0.3", "crop_image_clip_False_overlap_0.9",
+    "drop_label_always",
+}  # fmt: skip
 SEED = tf.constant([3, 4], tf.int64)
 
 
@@ -26,14 +31,23 @@ def golden_sample(case: GoldenCase) -> Sample:
     if len(masks) != count:
         boxes, count = np.tile(np.float32([0.0, 0.0, 1.0, 1.0]), (len(masks), 1)), len(masks)
     classes = case.inputs.get("groundtruth_classes", np.ones(count))
+    keypoints = case.inputs.get("groundtruth_keypoints", np.zeros((count, 0, 2), np.float32))
+    # Where the case has none, as in the reference: what can be seen is what is not missing.
+    seen = case.inputs.get("groundtruth_keypoint_visibilities", np.isfinite(keypoints).all(axis=-1))
+    scores = case.inputs.get("multiclass_scores", np.zeros((count, 0), np.float32))
+    if len(scores) != count:
+        boxes, classes = np.tile(np.float32([0.0, 0.0, 1.0, 1.0]), (len(scores), 1)), np.ones(len(scores))
+        count, keypoints, seen = len(scores), np.zeros((len(scores), 0, 2), np.float32), np.zeros((3, 0))
+        masks = np.zeros((count, 0, 0))
     truth = new_truth(
         boxes=tf.constant(boxes),
         classes=tf.constant(classes.astype(np.int32) - 1),
         weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),
-        is_crowd=tf.zeros([count], tf.bool),
         area=tf.range(count, dtype=tf.float32),
-        valid=tf.ones([count], tf.bool),
         masks=tf.constant(masks.astype(np.uint8)),
+        class_scores=tf.constant(scores),
+        keypoints=tf.constant(keypoints),
+        keypoint_weights=tf.constant(seen.astype(np.float32)),
     )
     return Sample(tf.constant(image), truth, tf.constant("1"))
 
@@ -51,9 +65,14 @@ def assert_golden(case: GoldenCase, found: Sample) -> None:
         "groundtruth_weights": found.truth.weights,
         "groundtruth_classes": found.truth.classes + 1,
         "groundtruth_instance_masks": found.truth.masks,
+        "groundtruth_keypoints": found.truth.keypoints,
+        "multiclass_scores": found.truth.class_scores,
     }
     for name, values in truth.items():
         if name in case.outputs:
             np.testing.assert_allclose(values, case.outputs[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    seen = case.outputs.get("groundtruth_keypoint_visibilities")
+    if seen is not None and case.name not in FORGETS_VISIBILITIES:
+        np.testing.assert_array_equal(found.truth.keypoint_weights > 0, seen)
     counts = {field: len(values) for field, values in found.truth._asdict().items()}
     assert len(set(counts.values())) == 1, counts

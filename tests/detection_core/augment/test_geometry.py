@@ -34,8 +34,10 @@ def test_repeated_masks_lie_where_their_boxes_are() -> None:
 def test_repeating_a_flip_or_turn_gives_the_image_back(change, times: int) -> None:
     sample = found = golden_sample(CASES["horizontal_flip"])
     for _ in range(times):
-        found = change(found)
+        found = change(found, (1, 0, 2, 3))
     np.testing.assert_array_equal(found.image, sample.image)
+    np.testing.assert_allclose(found.truth.keypoints, sample.truth.keypoints, atol=1e-6)
+    np.testing.assert_array_equal(found.truth.keypoint_weights, sample.truth.keypoint_weights)
     np.testing.assert_array_equal(found.truth.masks, sample.truth.masks)
     np.testing.assert_allclose(found.truth.boxes, sample.truth.boxes, atol=1e-6)
 
@@ -45,3 +47,17 @@ def test_probability_zero_changes_nothing() -> None:
     sample = golden_sample(case)
     step = type(golden_step(case))(probability=0.0)
     np.testing.assert_array_equal(step(sample, SEED).image, sample.image)
+
+
+def test_a_flip_of_keypoints_needs_to_know_what_each_becomes() -> None:
+    case = CASES["horizontal_flip_no_permutation"]
+    with pytest.raises(ValueError, match="expected a keypoint_flip_permutation"):
+        golden_step(case)(golden_sample(CASES["horizontal_flip"]), SEED)
+
+
+def test_repeated_keypoints_lie_where_their_boxes_are() -> None:
+    sample = golden_sample(CASES["horizontal_flip"])
+    keypoints = np.asarray(repeat_image(sample, 1).truth.keypoints)
+    before = np.asarray(sample.truth.keypoints)
+    np.testing.assert_allclose(keypoints[:3], before * [1.0, 0.5], atol=1e-6)
+    np.testing.assert_allclose(keypoints[3:], before * [1.0, 0.5] + [0.0, 0.5], atol=1e-6)

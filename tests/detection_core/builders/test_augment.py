@@ -17,10 +17,11 @@ from detection_core.augment.pads import RandomCropPadImage
 from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.augment import (
     PREPROCESSING_STEPS,
-    UNSUPPORTED,
     build_augmentation,
     build_augmentations,
+    check_augmentations,
 )
+from detection_core.data.decode import DecodeOptions
 from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
@@ -32,7 +33,9 @@ ARMS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.on
 # What an arm needs to do something to a small image; the others are tested as an empty message gives them.
 ARGUMENTS = {
     "normalize_image": "original_minval: 0 original_maxval: 255 target_maxval: 255",
-    "random_horizontal_flip": "probability: 0.7",
+    "random_horizontal_flip": "probability: 0.7 keypoint_flip_permutation: [0, 1]",
+    "random_vertical_flip": "keypoint_flip_permutation: [0, 1]",
+    "autoaugment_image": 'policy_name: "v3"',
     "random_rgb_to_gray": "probability: 0.5",
     "random_crop_image": "min_object_covered: 0.3 min_area: 0.2",
     "random_crop_pad_image": "min_object_covered: 0.3 min_area: 0.2 pad_color: [1, 2, 3]",
@@ -52,6 +55,14 @@ BOXES_IN_PIXELS = {"scale_boxes_to_pixel_coordinates"}
 # Subtracting leaves the range of pixels, and so does bicubic interpolation at edges.
 SHIFTS_VALUES = {"subtract_channel_mean", "random_resize_method"}
 ONE_CHANNEL = {"rgb_to_gray"}
+SOFTENS_SCORES = {"convert_class_logits_to_softmax"}
+# Boxes of learned policies are at whole pixels, and jittered ones off the object.
+MOVES_ONLY_BOXES = {"random_jitter_boxes", "autoaugment_image"}
+KEEPS_MIDDLES = {
+    "random_horizontal_flip", "random_vertical_flip", "random_rotation90", "random_pad_image",
+    "random_absolute_pad_image", "random_self_concat_image", "scale_boxes_to_pixel_coordinates",
+    "random_image_scale", "resize_image", "random_distort_color",
+}  # fmt: skip
 
 
 def _parse(text: str) -> preprocessor_pb2.PreprocessingStep:
@@ -62,48 +73,49 @@ def _step(arm: str) -> Augmentation:
     return build_augmentation(_parse(f"{arm} {{ {ARGUMENTS.get(arm, '')} }}"))
 
 
-def test_every_arm_is_built_or_refused_with_what_to_use_instead() -> None:
-    assert set(ARMS) == set(PREPROCESSING_STEPS) | set(UNSUPPORTED)
-    assert not set(PREPROCESSING_STEPS) & set(UNSUPPORTED)
-    for arm, reason in UNSUPPORTED.items():
-        with pytest.raises(ConfigError) as error:
-            build_augmentations([_parse(f"{arm} {{}}")])
-        assert str(error.value).startswith(f"train_config.data_augmentation_options[0].{arm}: ")
-        assert reason in str(error.value)
+def test_every_arm_is_built() -> None:
+    assert set(ARMS) == set(PREPROCESSING_STEPS)
 
 
-def _sample(numbers: np.random.Generator, height: int, width: int, count: int, masks: bool) -> Sample:
-    """A sample whose weights and areas tell the class that each object began with."""
+def _sample(numbers: np.random.Generator, height: int, width: int, count: int, rich: bool) -> Sample:
+    """A sample whose weights and areas tell the class that each object began with.
+
+    A rich one has masks, class scores and, in the middle of each box and at its upper left, keypoints.
+    """
     low = numbers.uniform(0.0, 0.9, (count, 2))
     high = low + numbers.uniform(0.02, 1.0, (count, 2)) * (1.0 - low)
     classes = numbers.integers(0, 4, count)
-    size = (height, width) if masks else (0, 0)
+    size, kinds = ((height, width), 2) if rich else ((0, 0), 0)
+    keypoints = np.stack([(low + high) / 2, low], axis=1)[:, :kinds]
     truth = new_truth(
         boxes=tf.constant(np.concatenate([low, high], 1), tf.float32),
         classes=tf.constant(classes, tf.int32),
         weights=tf.constant(classes + 0.5, tf.float32),
         is_crowd=tf.constant(classes % 2 == 1),
         area=tf.constant(classes * 10.0, tf.float32),
-        valid=tf.ones([count], tf.bool),
         masks=tf.constant(numbers.integers(0, 2, (count, *size)), tf.uint8),
+        class_scores=tf.one_hot(classes, 4 if rich else 0),
+        confidences=tf.constant(classes / 4.0, tf.float32),
+        keypoints=tf.constant(keypoints, tf.float32),
+        keypoint_weights=tf.constant(np.repeat(classes[:, np.newaxis] + 1, kinds, axis=1), tf.float32),
     )
     image = tf.constant(numbers.integers(0, 256, (height, width, 3)), tf.uint8)
     return Sample(image, truth, tf.constant("id"))
 
 
-@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm in PREPROCESSING_STEPS])
+@pytest.mark.parametrize("arm", ARMS)
 @settings(max_examples=4, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**31),
     height=st.integers(5, 24),
     width=st.integers(5, 24),
     count=st.integers(0, 5),
-    masks=st.booleans(),
+    rich=st.booleans(),
 )
 def test_boxes_stay_valid_and_objects_whole(
-    arm: str, seed: int, height: int, width: int, count: int, masks: bool
+    arm: str, seed: int, height: int, width: int, count: int, rich: bool
 ) -> None:
-    sample = _sample(np.random.default_rng(seed), height, width, count, masks)
+    sample = _sample(np.random.default_rng(seed), height, width, count, rich)
     found = _step(arm)(sample, tf.constant([seed, 1], tf.int64))
     truth = tf.nest.map_structure(np.asarray, found.truth)
     assert {len(field) for field in truth} == {len(truth.boxes)}
@@ -111,6 +123,10 @@ def test_boxes_stay_valid_and_objects_whole(
         np.testing.assert_array_equal(truth.weights, truth.classes + 0.5)
     np.testing.assert_array_equal(truth.area, (truth.weights - 0.5) * 10)
     np.testing.assert_array_equal(truth.is_crowd, (truth.weights - 0.5) % 2 == 1)
+    np.testing.assert_allclose(truth.confidences, (truth.weights - 0.5) / 4)
+    if rich:
+        np.testing.assert_array_equal(truth.class_scores.argmax(axis=-1), truth.weights - 0.5)
+        _check_keypoints(arm, truth)
     assert (truth.boxes[:, 2:] >= truth.boxes[:, :2]).all()
     if arm not in BOXES_IN_PIXELS:
         assert (truth.boxes >= -1e-6).all() and (truth.boxes <= 1 + 1e-6).all()
@@ -118,24 +134,38 @@ def test_boxes_stay_valid_and_objects_whole(
     assert image.shape[2] == (1 if arm in ONE_CHANNEL else 3) and image.size > 0
     if arm not in SHIFTS_VALUES:
         assert image.min() >= -0.01 and image.max() <= 255.01
-    assert truth.masks.shape[1:] == (image.shape[:2] if masks else (0, 0))
+    assert truth.masks.shape[1:] == (image.shape[:2] if rich else (0, 0))
 
 
-@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm in PREPROCESSING_STEPS])
+def _check_keypoints(arm: str, truth: Any) -> None:
+    """What is seen lies in its box, the first keypoint in the middle where box and image were not cut."""
+    seen = truth.keypoint_weights > 0
+    assert np.isfinite(truth.keypoints[seen]).all() and np.isnan(truth.keypoints[~seen]).all()
+    expected = np.broadcast_to(truth.weights[:, np.newaxis] + 0.5, seen.shape)
+    np.testing.assert_array_equal(truth.keypoint_weights[seen], expected[seen])
+    if arm in MOVES_ONLY_BOXES:
+        return
+    low, high = truth.boxes[:, np.newaxis, :2], truth.boxes[:, np.newaxis, 2:]
+    inside = ((truth.keypoints >= low - 1e-4) & (truth.keypoints <= high + 1e-4)).all(axis=-1)
+    assert inside[seen].all()
+    if arm in KEEPS_MIDDLES:
+        assert seen.all()
+        np.testing.assert_allclose(truth.keypoints[:, 0], (low + high)[:, 0] / 2, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("arm", ARMS)
 def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(arm: str) -> None:
     sample = _sample(np.random.default_rng(5), 13, 17, 3, False)
     step = _step(arm)
-    spec = tf.nest.map_structure(lambda t: tf.TensorSpec([None] * t.shape.rank, t.dtype), sample)
-    spec = spec._replace(
-        image=tf.TensorSpec([None, None, 3], tf.uint8),
-        truth=spec.truth._replace(
-            boxes=tf.TensorSpec([None, 4], tf.float32), masks=tf.TensorSpec([None, 0, 0], tf.uint8)
-        ),
+    spec = tf.nest.map_structure(
+        lambda t: tf.TensorSpec([None, *t.shape[1:]][: t.shape.rank], t.dtype), sample
     )
+    spec = spec._replace(image=tf.TensorSpec([None, None, 3], tf.uint8))
     traced = tf.function(step, input_signature=[spec, tf.TensorSpec([2], tf.int64)])
     shapes = tf.nest.map_structure(lambda t: t.shape, traced.get_concrete_function().structured_outputs)
     assert shapes.image[-1] == (1 if arm in ONE_CHANNEL else 3)
     assert shapes.truth.masks[1:] == [0, 0] and shapes.truth.boxes[1:] == [4]
+    assert shapes.truth.keypoints[1:] == [0, 2] and shapes.truth.class_scores[1:] == [0]
     for number in range(2):
         seed = tf.constant([number, 9], tf.int64)
         tf.nest.map_structure(
@@ -181,11 +211,7 @@ NEEDS_VALUES = {"normalize_image", "subtract_channel_mean", "random_resize_metho
 
 @pytest.mark.parametrize(
     "name",
-    [
-        n
-        for n in FACTS
-        if n not in UNSUPPORTED and n not in NEEDS_VALUES and n != "ssd_random_crop with operations"
-    ],
+    [n for n in FACTS if n not in NEEDS_VALUES and n != "ssd_random_crop with operations"],
 )
 def test_options_are_those_of_the_reference(name: str) -> None:
     options = _options(build_augmentation(_parse(FACTS[name]["config"])))
@@ -194,7 +220,9 @@ def test_options_are_those_of_the_reference(name: str) -> None:
         if argument in NOT_COMPARED:
             continue
         found = options[argument]
-        if argument == "pad_color":
+        if isinstance(expected, str):
+            assert found == expected
+        elif argument == "pad_color":
             assert [tuple(c or ()) for c in expected or [()]] == [tuple(c) for c in found or [()]]
         else:
             flat = (np.ravel(np.array(v, np.float64)) for v in (found, expected))
@@ -231,6 +259,8 @@ def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
         ("random_crop_image { min_area: 0.5 max_area: 0.25 }", r"found 0.5\.\.0.25"),
         ("normalize_image { }", "original_maxval"),
         ("random_jpeg_quality { max_jpeg_quality: 300 }", "found 0 and 300"),
+        ("convert_class_logits_to_softmax { temperature: 0 }", "must not be 0"),
+        ('autoaugment_image { policy_name: "v9" }', "one of v0, v1, v2, v3, test, found 'v9'"),
     ],
 )
 def test_contradictions_name_the_step(text: str, message: str) -> None:
@@ -248,3 +278,40 @@ def test_steps_are_applied_in_order() -> None:
     seed = tf.constant([0, 0], tf.int64)
     assert build_augmentations(steps)(sample, seed).image.shape == (3, 4, 3)
     assert build_augmentations(steps[::-1])(sample, seed).image.shape == (4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "decoding", "message"),
+    [
+        ("convert_class_logits_to_softmax {}", DecodeOptions(), "load_multiclass_scores: true"),
+        ("random_horizontal_flip {}", DecodeOptions(keypoints=3), "each of 0 to 2 once.*found none"),
+        (
+            "random_vertical_flip { keypoint_flip_permutation: [0, 2, 2] }",
+            DecodeOptions(keypoints=3),
+            r"found \[0, 2, 2\]",
+        ),
+        (
+            "random_rotation90 { keypoint_rot_permutation: [1, 0] }",
+            DecodeOptions(keypoints=3),
+            r"found \[1, 0\]",
+        ),
+        ("autoaugment_image {}", DecodeOptions(keypoints=3), "expected v2 or v3 or test beside keypoints"),
+    ],
+)
+def test_steps_that_do_not_go_with_what_is_read_are_refused(text, decoding, message) -> None:
+    steps = [_parse("random_adjust_hue {}"), _parse(text)]
+    with pytest.raises(ConfigError, match=message) as error:
+        check_augmentations(steps, decoding)
+    assert error.value.where.startswith("train_config.data_augmentation_options[1]")
+
+
+def test_steps_that_go_with_keypoints_and_scores_are_accepted() -> None:
+    texts = (
+        "random_horizontal_flip { keypoint_flip_permutation: [1, 0, 2] }",
+        "random_rotation90 {}",
+        "ssd_random_crop {}",
+        'autoaugment_image { policy_name: "v2" }',
+        "convert_class_logits_to_softmax {}",
+    )
+    check_augmentations([_parse(t) for t in texts], DecodeOptions(keypoints=3, score_columns=4))
+    check_augmentations([_parse("random_horizontal_flip {}")], DecodeOptions())

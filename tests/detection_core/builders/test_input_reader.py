@@ -13,6 +13,7 @@ from detection_core.builders.input_reader import (
     UNSUPPORTED,
     UNSUPPORTED_READERS,
     WITHOUT_EFFECT,
+    ScoreColumns,
     build_input_reader,
 )
 from detection_core.data.label_map import LabelMap, LabelMapItem
@@ -26,7 +27,8 @@ LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
 USED = {
     "label_map_path", "shuffle", "shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers",
     "num_prefetch_batches", "read_block_length", "max_number_of_boxes", "load_instance_masks", "mask_type",
-    "input_type", "sample_from_datasets_weights",
+    "input_type", "sample_from_datasets_weights", "num_keypoints", "keypoint_type_weight",
+    "load_multiclass_scores",
 }  # fmt: skip
 
 
@@ -117,3 +119,22 @@ def test_fields_become_options(tmp_path: Path) -> None:
 )
 def test_masks_are_read_as_they_are_stored(tmp_path: Path, text: str, masks: str) -> None:
     assert _build(tmp_path, f"load_instance_masks: true {text}").decoding.masks == masks
+
+
+def test_scores_are_read_where_it_is_said_what_they_look_like(tmp_path: Path) -> None:
+    assert _build(tmp_path, "load_multiclass_scores: true").decoding.score_columns == 0
+    path = write_records(tmp_path / "b.tfrecord", [numbered_example(0)])
+    message = text_format.Parse(
+        f'load_multiclass_scores: true tf_record_input_reader {{ input_path: "{path}" }}',
+        input_reader_pb2.InputReader(),
+    )
+    scores = ScoreColumns(count=4, background=True)
+    decoding = build_input_reader(message, LABEL_MAP, scores=scores).decoding
+    assert (decoding.score_columns, decoding.background_column) == (4, True)
+
+
+def test_keypoints_are_read_and_need_a_weight_each_or_none(tmp_path: Path) -> None:
+    assert _build(tmp_path, "num_keypoints: 3").decoding.keypoints == 3
+    assert _build(tmp_path, "num_keypoints: 2 keypoint_type_weight: [1, 2]").decoding.keypoints == 2
+    with pytest.raises(ConfigError, match="each of num_keypoints, 3, or none, found 2"):
+        _build(tmp_path, "num_keypoints: 3 keypoint_type_weight: [1, 2]")

@@ -18,7 +18,7 @@ from detection_core.builders.inputs import (
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos import pipeline_pb2
-from tests.detection_core.data.record_files import example, numbered_example, write_records
+from tests.detection_core.data.record_files import example, image_bytes, numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
 CONFIG = """
@@ -217,8 +217,60 @@ def test_an_image_that_does_not_decode_is_named_while_training(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "reader", ["num_keypoints: 3", "load_multiclass_scores: true", "input_type: TF_SEQUENCE_EXAMPLE"]
+    "reader", ["load_track_id: true", "num_additional_channels: 1", "input_type: TF_SEQUENCE_EXAMPLE"]
 )
 def test_what_is_not_read_is_refused_by_name(records: str, reader: str) -> None:
     with pytest.raises(ConfigError, match=r"train_input_reader\." + reader.split(":", maxsplit=1)[0]):
         _train(_config(records, reader), 1, seed=0)
+
+
+def _labelled_example(number: int) -> bytes:
+    """Two objects with the same box, scores of three classes, and two keypoints each."""
+    sides = {f"image/object/bbox/{side}": [v, v] for side, v in zip(SIDES, (0.2, 0.1, 0.6, 0.5), strict=True)}
+    return example(
+        {
+            "image/encoded": [image_bytes(6, 9, number)],
+            "image/source_id": [str(number).encode()],
+            "image/object/class/label": [1, 3],
+            "image/object/class/multiclass_scores": [0.5, 0.25, 0.25, 0.0, 0.0, 1.0],
+            "image/object/keypoint/y": [0.3, 0.4, 0.5, 0.6],
+            "image/object/keypoint/x": [0.1, 0.2, 0.3, 0.4],
+            "image/object/keypoint/visibility": [2, 2, 1, 0],
+            **sides,
+        }
+    )
+
+
+SIDES = ("ymin", "xmin", "ymax", "xmax")
+READ = "num_keypoints: 2 keypoint_type_weight: [1, 0.5] load_multiclass_scores: true"
+FLIP = "data_augmentation_options { random_horizontal_flip { %s } }"
+
+
+@pytest.mark.parametrize(
+    ("options", "scores", "objects"),
+    [
+        ("", np.zeros((2, 0)), 2),
+        ("use_multiclass_scores: true", [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]], 2),
+        ("merge_multiple_label_boxes: true", [[1.0, 0.0, 1.0]], 1),
+    ],
+)
+def test_keypoints_and_labels_reach_the_batch(tmp_path: Path, options: str, scores, objects: int) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [_labelled_example(i) for i in range(4)])
+    flip = FLIP % "probability: 1 keypoint_flip_permutation: [1, 0]"
+    (batch,) = _train(_config(path, READ, f"{options} {flip}"), 1, seed=0)
+    truth = batch.truth
+    np.testing.assert_allclose(truth.class_scores[0, :objects], scores)
+    assert truth.valid.sum(axis=1).tolist() == [objects] * 4
+    np.testing.assert_allclose(truth.keypoints[0, 0], [[0.4, 0.8], [0.3, 0.9]], rtol=1e-6)
+    np.testing.assert_allclose(truth.keypoint_weights[0, :objects], [[1.0, 0.5], [0.0, 0.5]][:objects])
+
+
+def test_flips_of_keypoints_without_their_order_are_refused(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord", [_labelled_example(0)])
+    with pytest.raises(ConfigError, match=r"random_horizontal_flip\.keypoint_flip_permutation"):
+        _train(_config(path, READ, FLIP % ""), 1, seed=0)
+
+
+def test_the_sequence_of_a_run_without_these_labels_has_none_of_them(records: str) -> None:
+    spec = build_train_dataset(_config(records), label_map=LABEL_MAP, batch_size=4, seed=0).element_spec
+    assert spec.truth.keypoints.shape == [4, 5, 0, 2] and spec.truth.class_scores.shape == [4, 5, 0]

@@ -140,6 +140,19 @@ def test_without_a_background_class_scores_still_have_its_column():
     assert np.isfinite(float(model.losses(predictions, _truth([[True, True]]))[TOTAL_LOSS]))
 
 
+def test_an_explicit_background_is_the_first_of_the_classes_that_are_counted():
+    extra = "add_background_class: false explicit_background_class: true"
+    model = build_detection_model(_small(MOBILE[1], extra))
+    assert model.num_classes == 9
+    predictions = model.predict(_images(1), training=False)
+    raw = model.raw_detections(predictions)
+    assert predictions.class_logits.shape[-1] == raw.scores.shape[-1] == 10
+    truth = _truth([[True, True]])
+    soft = truth._replace(class_scores=tf.one_hot(truth.classes + 1, 10))
+    hard, same = (float(model.losses(predictions, t)[TOTAL_LOSS]) for t in (truth, soft))
+    assert hard == pytest.approx(same, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     "text, size",
     [

@@ -98,7 +98,6 @@ def test_the_check_prints_why_an_arm_is_refused_and_what_to_use(message_type, fi
 
 def test_builders_refuse_the_same_arms_as_the_check():
     pairs = [
-        (augment.UNSUPPORTED, "PreprocessingStep"),
         (calibration.UNSUPPORTED, "CalibrationConfig"),
         (heads.UNSUPPORTED_BOX_PREDICTORS, "BoxPredictor"),
         (input_reader.UNSUPPORTED_READERS | input_reader.UNSUPPORTED, "InputReader"),

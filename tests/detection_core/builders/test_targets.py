@@ -22,6 +22,7 @@ def _build(text: str):
         ("add_background_class: false", AnchorTargetAssigner, 4),
         ("use_confidences_as_targets: true", ConfidenceTargetAssigner, 5),
         ("explicit_background_class: true add_background_class: false", AnchorTargetAssigner, 4),
+        ("add_background_class: false", AnchorTargetAssigner, 4),
     ],
 )
 def test_kinds(text, kind, columns):
@@ -44,3 +45,8 @@ def test_refusals_name_the_place(text, place):
     with pytest.raises(ConfigError) as caught:
         _build(text)
     assert caught.value.where == f"model.ssd.{place}"
+
+
+def test_an_explicit_background_leaves_one_class_less():
+    assigner = _build(PARTS + CODER + "explicit_background_class: true add_background_class: false")
+    assert assigner.num_classes == 3

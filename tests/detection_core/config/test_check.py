@@ -30,6 +30,10 @@ def test_a_label_map_must_fit_the_model():
     check_label_map(config, label_map_from_names(["a", "b"]))
     with pytest.raises(ConfigError, match=r"expected 6 or more.*found 5; set num_classes=6"):
         check_label_map(config, label_map_from_names(list("abcdef")))
+    config.model.ssd.explicit_background_class = True
+    check_label_map(config, label_map_from_names(list("abcd")))
+    with pytest.raises(ConfigError, match=r"expected 6 or more.*gives id 5.*found 5"):
+        check_label_map(config, label_map_from_names(list("abcde")))
 
 
 @settings(max_examples=60, deadline=None)

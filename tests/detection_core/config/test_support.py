@@ -107,20 +107,19 @@ def test_a_reader_that_does_not_read_is_noticed():
 
 
 REFUSED = [
-    ({"train_config.use_multiclass_scores": True}, "train_config.use_multiclass_scores"),
+    (
+        {"model.ssd.loss.expected_loss_weights": "EXPECTED_SAMPLING"},
+        "model.ssd.loss.expected_loss_weights",
+    ),
     ({"eval_config.eval_instance_masks": True}, "eval_config.eval_instance_masks"),
     ({"eval_config.force_no_resize": True}, "eval_config.force_no_resize"),
-    ({"train_input_reader.num_keypoints": 17}, "train_input_reader.num_keypoints"),
+    ({"train_input_reader.load_track_id": True}, "train_input_reader.load_track_id"),
     ({"eval_input_reader[0].input_type": "TF_SEQUENCE_EXAMPLE"}, "eval_input_reader[0].input_type"),
     ({"model.ssd.mask_head_config.mask_height": 14}, "model.ssd.mask_head_config"),
     ({"model.ssd.loss.equalization_loss.weight": 0.5}, "model.ssd.loss.equalization_loss.weight"),
     (
         {"model.ssd.feature_extractor.conv_hyperparams.group_norm": {}},
         "model.ssd.feature_extractor.conv_hyperparams.group_norm",
-    ),
-    (
-        {"train_config.data_augmentation_options[+]": "autoaugment_image {}"},
-        "train_config.data_augmentation_options[2].autoaugment_image",
     ),
 ]
 
@@ -143,7 +142,7 @@ def test_other_detectors_are_refused_before_anything_is_built(path, text):
 
 
 def test_a_default_asks_for_nothing():
-    text = "train_config { use_bfloat16: false use_multiclass_scores: false replicas_to_aggregate: 1 }"
+    text = "train_config { use_bfloat16: false replicas_to_aggregate: 1 }"
     config = parse_pipeline_config(text)
     assert not find_without_effect(config) and not list(find_refused(config))
 

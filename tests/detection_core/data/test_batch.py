@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from detection_core.data.batch import batched, network_input, pad_objects
 from detection_core.data.decode import DecodedExample, drop_unusable_objects
+from detection_core.data.label_targets import LabelTargets
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Batch, Sample
@@ -20,17 +21,27 @@ def _sample(case: GoldenCase) -> Sample:
     boxes = case.inputs["groundtruth_boxes"]
     count = len(boxes)
     masks = case.inputs.get("groundtruth_instance_masks", np.zeros((count, 0, 0)))
+    keypoints = case.inputs.get("groundtruth_keypoints", np.zeros((count, 0, 2), np.float32))
+    seen = case.inputs.get("groundtruth_keypoint_visibilities", np.zeros((count, 0)))
     truth = new_truth(
         boxes=tf.constant(boxes),
         classes=tf.constant(case.inputs["groundtruth_classes"] - 1),
         weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),
-        is_crowd=tf.zeros([count], tf.bool),
-        area=tf.zeros([count]),
-        valid=tf.ones([count], tf.bool),
         masks=tf.constant(masks.astype(np.uint8)),
+        confidences=tf.constant(case.inputs.get("groundtruth_confidences", np.ones(count, np.float32))),
+        keypoints=tf.constant(keypoints),
+        keypoint_weights=tf.constant(seen.astype(np.float32)),
     )
     sample = Sample(tf.constant(case.inputs["image"]), truth, tf.constant("7"))
-    return drop_unusable_objects(DecodedExample(sample, tf.zeros([count], tf.bool))).sample
+    flags, none = tf.zeros([count], tf.bool), tf.zeros([0], tf.int32)
+    decoded = DecodedExample(sample=sample, difficult=flags, group_of=flags, labelled=none)
+    targets = LabelTargets(
+        classes=case.params["num_classes"],
+        merge_equal_boxes=case.params.get("merge_multiple_boxes", False),
+        keypoint_weights=tuple(case.params.get("keypoint_type_weight", ())),
+    )
+    usable = drop_unusable_objects(decoded).sample
+    return usable._replace(truth=targets(usable.truth))
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -48,10 +59,18 @@ def test_golden(name: str) -> None:
     rows = len(expected["groundtruth_boxes"])
     np.testing.assert_allclose(truth.boxes[:rows], expected["groundtruth_boxes"], rtol=1e-5, atol=1e-6)
     one_hot = tf.one_hot(truth.classes, 4) * np.asarray(truth.valid, np.float32)[:, None]
-    np.testing.assert_array_equal(one_hot[:rows], expected["groundtruth_classes"])
-    for key, values in (("groundtruth_weights", truth.weights), ("groundtruth_instance_masks", truth.masks)):
-        if key in expected:
-            np.testing.assert_allclose(values[:rows], expected[key], err_msg=key)
+    classes = truth.class_scores if truth.class_scores.shape[1] else one_hot
+    np.testing.assert_array_equal(classes[:rows], expected["groundtruth_classes"])
+    fields = {
+        "groundtruth_weights": truth.weights,
+        "groundtruth_instance_masks": truth.masks,
+        "groundtruth_confidences": classes * truth.confidences[:, tf.newaxis],
+        "groundtruth_keypoints": truth.keypoints,
+        "groundtruth_keypoint_visibilities": truth.keypoint_weights > 0,
+        "groundtruth_keypoint_weights": truth.keypoint_weights,
+    }
+    for key in fields.keys() & expected.keys():
+        np.testing.assert_allclose(fields[key][:rows], expected[key], rtol=1e-5, err_msg=key)
 
 
 def test_padded_rows_are_zero_in_every_field() -> None:

@@ -29,7 +29,12 @@ def _decoded(name: str):
     table = class_text_table(ITEMS) if options.get("label_map") else None
     masks = options.get("instance_mask_type", "")
     record = case.inputs["example"].tobytes()
-    return decode_example(tf.constant(record), table=table, options=DecodeOptions(masks=masks))
+    decoding = DecodeOptions(
+        masks=masks,
+        keypoints=options.get("num_keypoints", 0),
+        score_columns=2 if options.get("load_multiclass_scores") else 0,
+    )
+    return decode_example(tf.constant(record), table=table, options=decoding)
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -55,6 +60,36 @@ def test_golden_masks(name: str) -> None:
     masks = _decoded(name).sample.truth.masks
     assert masks.dtype == tf.uint8
     np.testing.assert_array_equal(masks, CASES[name].outputs["groundtruth_instance_masks"])
+
+
+@pytest.mark.parametrize("name", ["keypoints", "keypoints_without_visibility"])
+def test_golden_keypoints(name: str) -> None:
+    truth, expected = _decoded(name).sample.truth, CASES[name].outputs
+    np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
+    np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
+
+
+def test_golden_class_scores() -> None:
+    scores = _decoded("multiclass_scores").sample.truth.class_scores
+    np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
+
+
+@pytest.mark.parametrize(("background", "columns"), [(False, [0, 1]), (True, [1, 2])])
+def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background, columns) -> None:
+    options = DecodeOptions(keypoints=4, score_columns=3, background_column=background)
+    record = CASES["basic"].inputs["example"].tobytes()
+    truth = decode_example(tf.constant(record), options=options).sample.truth
+    np.testing.assert_array_equal(truth.class_scores, np.eye(3)[columns])
+    assert truth.keypoints.shape == (2, 4, 2) and np.isnan(truth.keypoints).all()
+    assert not np.any(truth.keypoint_weights)
+    np.testing.assert_array_equal(truth.confidences, [1.0, 1.0])
+
+
+def test_confidences_are_read() -> None:
+    sides = {f"image/object/bbox/{side}": [0.1, 0.2] for side in ("ymin", "xmin", "ymax", "xmax")}
+    fields = {"image/encoded": [image_bytes(4, 5)], "image/object/class/confidence": [1.0, -1.0], **sides}
+    truth = decode_example(tf.constant(example(fields))).sample.truth
+    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
 
 
 def test_objects_without_a_mask_have_an_empty_one() -> None:

@@ -72,6 +72,33 @@ def test_golden(case: GoldenCase):
     _check(assigner.assign(tf.constant(inputs["anchors"]), truth), case.outputs, 0)
 
 
+@pytest.mark.parametrize("case", SINGLE[:2], ids=lambda case: case.name)
+def test_golden_labels_as_class_scores(case: GoldenCase):
+    labels, rows = case.inputs["groundtruth_labels"], case.inputs["groundtruth_boxes"][np.newaxis]
+    weights = [case.inputs["groundtruth_weights"]]
+    truth = make_truth(rows, np.zeros(rows.shape[:2]), weights)
+    assigner = make_assigner(case.params, num_classes=labels.shape[-1] - 1)
+    for first in (0, 1):
+        scores = tf.constant(labels[np.newaxis, :, first:])
+        found = assigner.assign(tf.constant(case.inputs["anchors"]), truth._replace(class_scores=scores))
+        _check(found, case.outputs, 0)
+
+
+def test_soft_labels_are_the_targets_of_their_anchors():
+    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
+    truth = make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[0]])
+    with_background = truth._replace(class_scores=tf.constant([[[0.1, 0.2, 0.7]]]))
+    assigner = make_assigner(num_classes=2)
+    found = assigner.assign(anchors, with_background).class_targets
+    np.testing.assert_allclose(found, [[[0.1, 0.2, 0.7], [1.0, 0.0, 0.0]]])
+    without = truth._replace(class_scores=tf.constant([[[0.2, 0.7]]]))
+    np.testing.assert_allclose(
+        assigner.assign(anchors, without).class_targets, [[[0.0, 0.2, 0.7], [1.0, 0.0, 0.0]]]
+    )
+    with pytest.raises(ValueError, match="class scores of 2 classes, found 5 columns"):
+        assigner.assign(anchors, truth._replace(class_scores=tf.zeros([1, 1, 5])))
+
+
 def test_golden_without_classes():
     case = CASES["class_agnostic_defaults"]
     truth = make_truth(case.inputs["groundtruth_boxes"][np.newaxis], [[0, 0, 0, 0]])

@@ -59,3 +59,18 @@ def test_classes_stand_for_confidences():
     found = _assigner(True, weight=0.1).assign(anchors, make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[2]]))
     np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])
     np.testing.assert_allclose(found.class_weights[0], [[1, 0.1, 0.1, 1, 0.1], [0.1] * 5], rtol=1e-6)
+
+
+def test_confidences_of_classes_and_of_scores_are_told_apart():
+    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
+    boxes = [[[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]]]
+    truth = make_truth(boxes, [[2, 1]])._replace(confidences=tf.constant([[1.0, -1.0]]))
+    found = _assigner(True, weight=0.1).assign(anchors, truth)
+    np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])
+    np.testing.assert_allclose(found.class_weights[0, 1], [0.1, 0.1, 1, 0.1, 0.1], rtol=1e-6)
+    # A class that it is not gives no box to learn.
+    np.testing.assert_array_equal(found.box_weights[0], [1, 0])
+    scores = tf.constant([[[0.0, 0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, -1.0, 0.0]]])
+    soft = truth._replace(class_scores=scores, confidences=tf.ones([1, 2]))
+    found = _assigner(True, weight=0.1).assign(anchors, soft)
+    np.testing.assert_allclose(found.class_targets[0], [[0, 0, 1, 1, 0], [0, 1, 0, 0, 0]])

@@ -1,0 +1,64 @@
+"""What of an image's labels the model is trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from detection_core.ops.objects import keep_objects
+from detection_core.structures import GroundTruth
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelTargets:
+    """Chooses the classes that count, after all augmentation.
+
+    Attributes:
+        classes: C.
+        use_scores: train on recorded class scores, not on the one class of each object.
+        merge_equal_boxes: make one object of those with the same box; its scores tell all their classes.
+        keypoint_weights: weight of each kind of keypoint; empty: all weigh one.
+    """
+
+    classes: int
+    use_scores: bool = False
+    merge_equal_boxes: bool = False
+    keypoint_weights: tuple[float, ...] = ()
+
+    def __call__(self, truth: GroundTruth) -> GroundTruth:
+        """Change unbatched ground truth."""
+        if self.merge_equal_boxes:
+            truth = merge_equal_boxes(truth, self.classes)
+        elif not self.use_scores:
+            truth = truth._replace(class_scores=truth.class_scores[:, :0])
+        if self.keypoint_weights:
+            weights = truth.keypoint_weights * tf.constant(self.keypoint_weights)
+            truth = truth._replace(keypoint_weights=weights)
+        return truth
+
+
+def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
+    """Make one object of those with the same box.
+
+    Args:
+        truth: unbatched.
+        classes: C.
+
+    Returns:
+        The first object of each box, whose class_scores [G, C] hold the confidence in each class that any of
+        them has, and 0 for other classes; its confidence is 1.
+    """
+    boxes, count = truth.boxes, tf.shape(truth.boxes)[0]
+    equal = tf.reduce_all(boxes[:, tf.newaxis] == boxes, axis=-1)
+    first = tf.reduce_min(tf.where(equal, tf.range(count), count), axis=1)
+    scores = tf.one_hot(truth.classes, classes) * truth.confidences[:, tf.newaxis]
+    # The surest word counts where several objects of one box have the same class.
+    for_it, against = (
+        tf.maximum(tf.math.unsorted_segment_max(sign * scores, first, count), 0.0) for sign in (1.0, -1.0)
+    )
+    merged = truth._replace(
+        class_scores=tf.ensure_shape(for_it - against, [None, classes]),
+        confidences=tf.ones_like(truth.confidences),
+    )
+    return keep_objects(merged, first == tf.range(count))

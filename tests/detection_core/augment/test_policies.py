@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.augment.policies import OPERATIONS, AutoAugmentImage, moves_in_boxes
+from detection_core.augment.policy_tables import POLICIES
+from detection_core.ops.objects import new_truth
+from detection_core.structures import Sample
+from tests.detection_core.golden_cases import load_cases
+
+CASES = load_cases(__file__, "autoaugment")
+IMAGE, BOXES = (tf.constant(CASES["input"].inputs[name]) for name in ("image", "boxes"))
+SEED = tf.constant([3, 4], tf.int64)
+
+
+def _sample(count: int = 3, dtype: tf.DType = tf.uint8) -> Sample:
+    masks = np.zeros((count, 40, 56), np.uint8)
+    for mask, box in zip(masks, BOXES.numpy(), strict=False):
+        top, left, bottom, right = (box * [40, 56, 40, 56]).astype(int)
+        mask[top:bottom, left:right] = 1
+    truth = new_truth(BOXES[:count], tf.zeros([count], tf.int32), masks=tf.constant(masks))
+    return Sample(tf.cast(IMAGE, dtype), truth, tf.constant(""))
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_golden_policy(name: str) -> None:
+    wanted = CASES[f"policy_{name}"].params["policy"]
+    assert [[list(step) for step in sub_policy] for sub_policy in POLICIES[name]] == wanted
+
+
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_golden_amounts_of_levels(name: str) -> None:
+    for level, amount in CASES["amounts"].params[name].items():
+        assert OPERATIONS[name].amount(float(level)) == pytest.approx(amount, rel=1e-6)
+    assert OPERATIONS[name].either_sign == (name in CASES["either_sign"].params["operations"])
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n.startswith("only_bboxes")])
+def test_golden_operation_in_a_box(name: str) -> None:
+    given = CASES[name].params
+    operation, certain = OPERATIONS[given["operation"]], tf.constant(3.0)
+    found = operation.apply(_sample(1), tf.constant(given["amount"]), certain, SEED)
+    np.testing.assert_array_equal(found.image, CASES[name].outputs["image"])
+
+
+def test_one_sub_policy_is_applied_whole() -> None:
+    found = AutoAugmentImage(policy_name="test")(_sample(dtype=tf.float32), SEED)
+    assert found.image.dtype == tf.float32
+    moved = [
+        OPERATIONS["TranslateX_BBox"].apply(_sample(), tf.constant(100.0 * sign), 1.0, SEED).truth.boxes
+        for sign in (1.0, -1.0)
+    ]
+    assert sum(np.array_equal(found.truth.boxes, boxes) for boxes in moved) == 1
+    # Such a shift leaves nothing of a small image but the even fill, which equalising does not change.
+    assert (np.asarray(found.image) == 128).all() and not np.any(found.truth.masks)
+
+
+def test_images_get_different_sub_policies_in_a_graph() -> None:
+    sample = _sample(dtype=tf.float32)
+    step = tf.function(AutoAugmentImage(policy_name="v3"))
+    images = {np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image).tobytes() for i in range(12)}
+    assert len(images) > 6
+
+
+def test_both_signs_occur() -> None:
+    step = tf.function(AutoAugmentImage(policy_name="test"))
+    boxes = {
+        np.asarray(step(_sample(), tf.constant([i, 0], tf.int64)).truth.boxes).tobytes() for i in range(9)
+    }
+    assert len(boxes) == 2
+
+
+def test_policies_that_move_pixels_inside_boxes_are_known() -> None:
+    assert [name for name in POLICIES if moves_in_boxes(name)] == ["v0", "v1"]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"v0, v1, v2, v3, test, found 'v9'"):
+        AutoAugmentImage(policy_name="v9")

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.augment import tones
+from tests.detection_core.golden_cases import load_cases
+
+CASES = load_cases(__file__, "autoaugment")
+IMAGE = CASES["input"].inputs["image"]
+TONES = {
+    "autocontrast": lambda image, given: tones.autocontrast(image),
+    "equalize": lambda image, given: tones.equalize(image),
+    "posterize": lambda image, given: tones.posterize(image, tf.constant(float(given["bits"]))),
+    "solarize_add": lambda image, given: tones.solarize_add(image, tf.constant(float(given["addition"]))),
+    "solarize": lambda image, given: tones.solarize(image, tf.constant(float(given["threshold"]))),
+    "color": lambda image, given: tones.adjust_colour(image, tf.constant(given["factor"])),
+    "contrast": lambda image, given: tones.adjust_contrast(image, tf.constant(given["factor"])),
+    "brightness": lambda image, given: tones.adjust_brightness(image, tf.constant(given["factor"])),
+    "sharpness": lambda image, given: tones.adjust_sharpness(image, tf.constant(given["factor"])),
+}
+NAMES = [(name, tone) for name in CASES for tone in list(TONES) if name.startswith(tone)]
+
+
+@pytest.mark.parametrize(("name", "tone"), [n for n in NAMES if n != ("solarize_add_22", "solarize")])
+def test_golden(name: str, tone: str) -> None:
+    found = TONES[tone](tf.constant(IMAGE), CASES[name].params)
+    np.testing.assert_array_equal(found, CASES[name].outputs["image"])
+
+
+@pytest.mark.parametrize("tone", [tones.autocontrast, tones.equalize])
+def test_an_even_image_stays(tone) -> None:
+    image = np.full((4, 5, 3), 77, np.uint8)
+    np.testing.assert_array_equal(tone(tf.constant(image)), image)
+
+
+@pytest.mark.parametrize(
+    "tone", [tones.adjust_colour, tones.adjust_contrast, tones.adjust_brightness, tones.adjust_sharpness]
+)
+def test_factor_one_changes_nothing(tone) -> None:
+    np.testing.assert_array_equal(tone(tf.constant(IMAGE), tf.constant(1.0)), IMAGE)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+
+from detection_core.builders.input_reader import ScoreColumns
+from detection_core.builders.label_targets import build_label_targets, foreground_classes, score_columns
+from detection_core.data.label_targets import LabelTargets
+from detection_core.errors import ConfigError
+from detection_core.protos import pipeline_pb2
+
+SCORES = "train_input_reader { load_multiclass_scores: true } "
+
+
+def _config(*texts: str):
+    message = pipeline_pb2.TrainEvalPipelineConfig()
+    for text in ("model { ssd { num_classes: 4 } }", *texts):
+        message.MergeFrom(text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()))
+    return message
+
+
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("", LabelTargets(classes=4)),
+        (SCORES, LabelTargets(classes=4)),
+        (SCORES + "train_config { use_multiclass_scores: true }", LabelTargets(classes=4, use_scores=True)),
+        (
+            "train_config { merge_multiple_label_boxes: true }",
+            LabelTargets(classes=4, merge_equal_boxes=True),
+        ),
+        ("model { ssd { explicit_background_class: true } }", LabelTargets(classes=3)),
+        (
+            "train_input_reader { num_keypoints: 2 keypoint_type_weight: [1, 0.5] }",
+            LabelTargets(classes=4, keypoint_weights=(1.0, 0.5)),
+        ),
+    ],
+)
+def test_fields_become_options(text: str, targets: LabelTargets) -> None:
+    assert build_label_targets(_config(text)) == targets
+
+
+@pytest.mark.parametrize(
+    ("text", "reader", "place", "remedy"),
+    [
+        ("use_multiclass_scores: true", "", "use_multiclass_scores", "load_multiclass_scores: true"),
+        (
+            "use_multiclass_scores: true merge_multiple_label_boxes: true",
+            SCORES,
+            "merge_multiple_label_boxes",
+            "remove",
+        ),
+    ],
+)
+def test_refusals_name_the_field(text: str, reader: str, place: str, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=remedy) as caught:
+        build_label_targets(_config(reader, "train_config { " + text + " }"))
+    assert caught.value.where == f"train_config.{place}"
+
+
+def test_an_explicit_background_is_one_of_the_columns_and_no_class() -> None:
+    config = _config("model { ssd { explicit_background_class: true } }")
+    assert foreground_classes(config.model.ssd) == 3
+    assert score_columns(config.model) == ScoreColumns(count=4, background=True)
+    assert score_columns(_config("").model) == ScoreColumns(count=4, background=False)
