@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from component_specs import RunCheckerJob
 from component_specs.kfp_outputs import KFP_OUTPUTS
@@ -31,7 +32,8 @@ def run_checks(settings: PipelineSettings) -> Mapping[str, str]:
     """
     from components.run_checker.run import run
 
-    return run(RunCheckerJob(**check_parameters(settings)))
+    fields: dict[str, Any] = dict(check_parameters(settings))
+    return run(RunCheckerJob(**fields))
 
 
 def check_step(settings: PipelineSettings) -> Step:
@@ -60,9 +62,17 @@ def check_parameters(settings: PipelineSettings) -> dict[str, Scalar]:
 
 
 def request_fingerprint(settings: PipelineSettings) -> str:
-    """Return a fingerprint of the settings and the pipeline.config that they name."""
-    # Name, workspace, cluster and schedule say where and when a run works, not what it makes.
-    elsewhere = {"kubeflow": KubeflowSettings(), "schedule": ScheduleSettings()}
-    asked = dataclasses.replace(settings, name="-", workspace="-", **elsewhere)
-    text = f"{format_settings(asked)}\0{files.read_text(settings.model.config)}"
+    """Return a fingerprint of the settings and of the configuration files that they name."""
+    # Name, workspace, cluster and schedule say where and when a run works, not what it makes; configuration
+    # files count by their content.
+    asked = dataclasses.replace(
+        settings,
+        name="-",
+        workspace="-",
+        model=dataclasses.replace(settings.model, config="-", override_files=[]),
+        kubeflow=KubeflowSettings(),
+        schedule=ScheduleSettings(),
+    )
+    paths = [settings.model.config, *settings.model.override_files]
+    text = "\0".join([format_settings(asked), *map(files.read_text, paths)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]

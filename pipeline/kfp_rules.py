@@ -53,7 +53,8 @@ def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
     from kfp.pipeline_spec import pipeline_spec_pb2
 
     faults = []
-    for kind, documents in (("PipelineSpec", [spec]), ("PlatformSpec", platforms)):
+    parsed: tuple[tuple[str, list[Any]], ...] = (("PipelineSpec", [spec]), ("PlatformSpec", platforms))
+    for kind, documents in parsed:
         for document in documents:
             try:
                 json_format.ParseDict(document, getattr(pipeline_spec_pb2, kind)())

@@ -99,7 +99,7 @@ def _evaluation_report(job: Any, report: Mapping[str, Any]) -> Drawn:
 def _pictures(folder: str) -> list[tuple[str, str]]:
     """Return (caption, data URI) of some of the pictures; the page is one file."""
     path = os.path.join(folder, "pictures", "index.json")
-    found = []
+    found: list[tuple[str, str]] = []
     for entry in json.loads(files.read_text(path)) if files.exists(path) else []:
         data = files.read_bytes(os.path.join(folder, "pictures", entry["file"]))
         if entry["kind"] == "side_by_side" and len(data) <= PICTURE_BYTES and len(found) < PICTURES:

@@ -96,3 +96,19 @@ def test_spans_are_resolved_when_the_run_begins(settings_path, tmp_path):
     # Asking for the earlier week by name makes the earlier run again.
     earlier = run_checks(load_settings(settings_path, [*overrides, "data.span=2026-11-14"]))
     assert earlier["data_fingerprint"] == checks["data_fingerprint"]
+
+
+def test_configuration_counts_by_content_and_not_by_place(settings_path, tmp_path):
+    before = run_checks(load_settings(settings_path))["run_key"]
+    text = files.read_text(load_settings(settings_path).model.config)
+    moved = tmp_path / "moved.config"
+    moved.write_text(text)
+    assert run_checks(load_settings(settings_path, [f"model.config={moved}"]))["run_key"] == before
+    moved.write_text(text + "\n# changed")
+    assert run_checks(load_settings(settings_path, [f"model.config={moved}"]))["run_key"] != before
+
+
+def test_pods_are_no_part_of_what_a_run_is_asked_to_do(settings_path):
+    before = run_checks(load_settings(settings_path))
+    after = run_checks(load_settings(settings_path, ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1"]))
+    assert before["run_key"] == after["run_key"]
