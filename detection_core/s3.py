@@ -29,6 +29,7 @@ SCHEME = "s3://"
 
 _log = logging.getLogger(__name__)
 _IN_MEMORY_BYTES = 64 << 20
+_WILD = re.compile(r"[*?\[]")
 _MISSING = ("404", "NoSuchKey", "NotFound")
 _TAKEN = ("412", "PreconditionFailed", "ConditionalRequestConflict")
 # A holder that has not let go after this long was killed.
@@ -227,16 +228,26 @@ def listdir(path: str) -> list[str]:
 
 
 def glob(pattern: str) -> list[str]:
-    """Return the objects that match a pattern, part by part as in a file system."""
+    """Return the objects and folders that match a pattern, part by part as in a file system.
+
+    Only folders on the way are listed, not what lies beside and below them.
+    """
     bucket, key = _split(pattern)
-    plain = re.split(r"[*?\[]", key)[0].rpartition("/")[0]
-    parts = key.split("/")
-    found = []
-    for entry in objects(f"{SCHEME}{bucket}/{plain}"):
-        names = entry["Key"].split("/")
-        if len(names) == len(parts) and all(map(fnmatch.fnmatchcase, names, parts)):
-            found.append(f"{SCHEME}{bucket}/{entry['Key']}")
-    return found
+    found, part = [f"{SCHEME}{bucket}"], ""
+    for part in key.split("/"):
+        if _WILD.search(part):
+            pairs = ((path, name) for path in found for name in _names(path))
+            found = [f"{path}/{name}" for path, name in pairs if fnmatch.fnmatchcase(name, part)]
+        else:
+            found = [f"{path}/{part}" for path in found]
+    return sorted(found if _WILD.search(part) else filter(exists, found))
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return listdir(path)
+    except FileNotFoundError:
+        return []
 
 
 def makedirs(path: str) -> None:
