@@ -1,4 +1,7 @@
-"""Four weeks of a schedule: every week a span of data arrives and the same settings run again."""
+"""Four weeks of a schedule: every week a span of data arrives and the same settings run again.
+
+Shards and published versions are on an object store, as on a cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ import pytest
 from PIL import Image
 
 from components._runtime.destination import PushDestination
+from detection_core.data.shard_cache import shard_cache
 from detection_core.errors import DataError
 from pipeline.local_run import run_locally
 from pipeline.run_summary import summarise
 from pipeline.settings_file import load_settings
 from pipeline.workspace import Workspace
 from tests.detection_core.tasks.tiny_training import CONFIG
+from tests.object_store import s3_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
 
@@ -28,6 +33,7 @@ data:
   splits: {train: train.json, eval: eval.json}
   window: 2
   span_ready_file: _SUCCESS
+  shards_uri: BUCKET/shards
 model:
   config: pipeline.config
   overrides: {train_config.batch_size: 8}
@@ -36,6 +42,7 @@ evaluate:
   thresholds: {DetectionBoxes_Precision/mAP: {lower_bound: 0.05, min_change: 0.0}}
   pictures: 1
 export: {formats: [float32], max_map_drop: 1.0}
+push: {destination: BUCKET/pushed}
 """
 METRIC = "DetectionBoxes_Precision/mAP"
 STEPS = 60
@@ -49,11 +56,11 @@ CONFIG_TEXT = (
 class Schedule:
     """The folder where the spans arrive, and the runs that a clock would start."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, bucket: str):
         self.folder = folder
-        (folder / "settings.yaml").write_text(SETTINGS)
+        (folder / "settings.yaml").write_text(SETTINGS.replace("BUCKET", bucket))
         (folder / "pipeline.config").write_text(CONFIG_TEXT)
-        self.destination = PushDestination(str(folder / "workspace" / "pushed"))
+        self.destination = PushDestination(f"{bucket}/pushed")
 
     def span(self, number: int) -> Path:
         return self.folder / "weekly" / f"span-{number:02}"
@@ -98,12 +105,23 @@ def _states(summary) -> dict[str, str]:
     return {step["id"]: step["state"] for step in summary["steps"]}
 
 
-def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tmp_path):
-    weekly = Schedule(tmp_path)
+@pytest.fixture
+def bucket(tmp_path, monkeypatch):
+    monkeypatch.setenv("DETFLOW_SHARD_CACHE", str(tmp_path / "cache"))
+    shard_cache.cache_clear()
+    with s3_server() as uri:
+        yield uri
+    shard_cache.cache_clear()
+
+
+def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tmp_path, bucket):
+    weekly = Schedule(tmp_path, bucket)
 
     weekly.arrives(1)
     record, first = weekly.fires()
     assert first["pushed"]["pushed"], first["pushed"]
+    [examples] = [s.outputs["examples"] for s in record.steps if s.id == "example_gen"]
+    assert not list(Path(examples).rglob("*.tfrecord"))
     assert first["spans"] == {"train": ["1"], "evaluate": ["1"]}
     assert weekly.evaluation(record)["baseline"] is None
     assert _started_from(record) == "random weights"
