@@ -158,3 +158,10 @@ def test_without_kfp_one_message_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ConfigError, match=r"pip install 'detflow\[cluster\]'"):
         render_pipeline(load_settings(str(SETTINGS), check_files=False))
+
+
+def test_training_that_goes_on_from_the_deployed_model_takes_the_baseline():
+    settings = load_settings(str(SETTINGS), ["train.warm_start=deployed"], check_files=False)
+    trainer = _tasks(next(yaml.safe_load_all(render_pipeline(settings))))["trainer"]
+    source = trainer["inputs"]["artifacts"]["warm_start"]["taskOutputArtifact"]
+    assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
