@@ -171,13 +171,17 @@ def GFile(path: str, mode: str = "r") -> IO[Any]:
         raw.seek(0)
     else:
         raise ValueError(f"{path}: an object is read or written, not opened with mode {mode!r}")
-    return raw if "b" in mode else _Text(raw, encoding="utf-8")
+    return raw if "b" in mode else _Text(raw)
 
 
 class _Text(io.TextIOWrapper):
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw, encoding="utf-8")
+        self._raw = raw
+
     def __exit__(self, *error: Any) -> None:
         self.flush()
-        self.buffer.__exit__(*error)
+        self._raw.__exit__(*error)
 
 
 def download(path: str, local_path: str) -> None:

@@ -119,12 +119,12 @@ class _Measured:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._checksum = google_crc32c.Checksum()
+        self._checksum = 0
         self.size = 0
 
     def write(self, data: bytes) -> int:
         self.size += len(data)
-        self._checksum.update(data)
+        self._checksum = google_crc32c.extend(self._checksum, data)
         return self._file.write(data)
 
     def flush(self) -> None:
@@ -133,7 +133,7 @@ class _Measured:
     @property
     def crc32c(self) -> str:
         """Checksum of what was written, eight hexadecimal digits."""
-        return str(self._checksum.hexdigest().decode())
+        return f"{self._checksum:08x}"
 
 
 @contextlib.contextmanager

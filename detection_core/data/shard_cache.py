@@ -166,9 +166,9 @@ def _check(shard: Shard, size: int, crc32c: str) -> None:
 
 def _measure(path: str) -> tuple[int, str]:
     """Return size and checksum of a local file."""
-    size, checksum = 0, google_crc32c.Checksum()
+    size = checksum = 0
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
-            checksum.update(piece)
+            checksum = google_crc32c.extend(checksum, piece)
             size += len(piece)
-    return size, checksum.hexdigest().decode()
+    return size, f"{checksum:08x}"
