@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.errors import ConfigError
-from detection_core.models.backbones import efficientnet, mobilenet_v2, resnet_v1
+from detection_core.models.backbones import efficientnet, mobilenet_v1, mobilenet_v2, resnet_v1
 from detection_core.models.hyperparams import LayerHyperparams
 from detection_core.models.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.models.necks.bifpn_fusion import COMBINE_METHODS
@@ -56,6 +56,22 @@ class BackboneEntry:
         return own
 
 
+def _mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
+    options = mobilenet_v1.MobileNetV1Options(
+        depth_multiplier=message.depth_multiplier, min_depth=message.min_depth
+    )
+    return mobilenet_v1.mobilenet_v1(inputs, layers, options)
+
+
+def _mobilenet_v1_of_pyramid(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
+    options = mobilenet_v1.MobileNetV1Options(
+        depth_multiplier=message.depth_multiplier,
+        min_depth=message.min_depth,
+        narrow_top=message.use_depthwise,
+    )
+    return mobilenet_v1.mobilenet_v1(inputs, layers, options)
+
+
 def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
     options = mobilenet_v2.MobileNetV2Options(
         depth_multiplier=message.depth_multiplier, min_depth=message.min_depth
@@ -98,6 +114,21 @@ def _efficientnet(version: int) -> BackboneEntry:
 
 
 BACKBONES: dict[str, BackboneEntry] = {
+    "ssd_mobilenet_v1_keras": BackboneEntry(
+        family="mobilenet_v1",
+        neck="extra_layers",
+        preprocessing="unit_range",
+        hyperparams=mobilenet_v1.DEFAULT_HYPERPARAMS,
+        backbone=_mobilenet_v1,
+        maps=("level_4", "level_5"),
+    ),
+    "ssd_mobilenet_v1_fpn_keras": BackboneEntry(
+        family="mobilenet_v1",
+        neck="fpn",
+        preprocessing="unit_range",
+        hyperparams=mobilenet_v1.DEFAULT_HYPERPARAMS,
+        backbone=_mobilenet_v1_of_pyramid,
+    ),
     "ssd_mobilenet_v2_keras": BackboneEntry(
         family="mobilenet_v2",
         neck="extra_layers",

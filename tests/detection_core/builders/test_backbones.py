@@ -129,3 +129,26 @@ def test_attention_that_adds_up_unweighted_is_told(caplog):
 def test_contradictions_are_refused(text, match):
     with pytest.raises(ConfigError, match=match):
         _maps(text)
+
+
+@pytest.mark.parametrize("padding", ["", "use_explicit_padding: true", "use_depthwise: true num_layers: 6"])
+def test_mobilenet_v1_gives_the_six_maps_of_ssd(padding):
+    text = f"type: 'ssd_mobilenet_v1_keras' depth_multiplier: 0.5 min_depth: 16 {padding}"
+    message, layers = _message(text), NetworkLayers(hyperparams=LayerHyperparams())
+    maps = build_feature_maps(message, tf_keras.Input((300, 300, 3)), layers, "e")
+    shapes = [tuple(features.shape[1:]) for features in maps]
+    assert shapes == [(19, 19, 256), (10, 10, 512), (5, 5, 256), (3, 3, 128), (2, 2, 128), (1, 1, 64)]
+
+
+@pytest.mark.parametrize("lite, top", [(False, 1024), (True, 256)])
+def test_a_lite_pyramid_narrows_mobilenet_v1(lite, top):
+    layers = NetworkLayers(hyperparams=LayerHyperparams())
+    inputs = tf_keras.Input((64, 96, 3))
+    message = _message(
+        "type: 'ssd_mobilenet_v1_fpn_keras' fpn { min_level: 2 max_level: 6 additional_layer_depth: 24 }"
+        f" use_depthwise: {'true' if lite else 'false'}"
+    )
+    maps = build_feature_maps(message, inputs, layers, "e")
+    assert [tuple(f.shape[1:]) for f in maps] == [(16 >> i, 24 >> i, 24) for i in range(4)] + [(1, 2, 24)]
+    network = tf_keras.Model(inputs, maps)
+    assert network.get_layer("backbone_separable_13_pointwise").filters == top

@@ -1,6 +1,7 @@
 import tf_keras
 
 from detection_core.models.backbones.efficientnet import EfficientNetOptions, efficientnet
+from detection_core.models.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
 from detection_core.models.backbones.mobilenet_v2 import MobileNetV2Options, mobilenet_v2
 from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
 
@@ -10,6 +11,13 @@ def test_layers_of_a_backbone_are_numbered_in_network_order_without_gaps():
     ends = mobilenet_v2(inputs, maker(), MobileNetV2Options(depth_multiplier=0.35))
     prefix = "_feature_extractor/classification_backbone/layer_with_weights-"
     assert keys_of(inputs, ends["level_5"]) == {f"{prefix}{number}" for number in range(104)}
+
+
+def test_padding_takes_no_number():
+    inputs = tf_keras.Input((64, 64, 3))
+    ends = mobilenet_v1(inputs, maker(explicit_padding=True), MobileNetV1Options(depth_multiplier=0.25))
+    prefix = "_feature_extractor/classification_backbone/layer_with_weights-"
+    assert keys_of(inputs, ends["level_5"]) == {f"{prefix}{number}" for number in range(2 + 4 * 13)}
 
 
 def test_an_efficientnet_is_a_model_of_its_own_that_ends_at_the_last_level():

@@ -1,6 +1,7 @@
 import pytest
 import tf_keras
 
+from detection_core.models.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
 from detection_core.models.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.models.necks.extra_layers import ExtraLayersOptions, extra_layers
 from detection_core.models.necks.fpn import FpnOptions, feature_pyramid
@@ -55,3 +56,12 @@ def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(combine_
         *(f"{BIFPN}/node_post_combine_block/{node}/{slot}" for node in combined for slot in (1, 2)),
         *(f"{BIFPN}/node_input_blocks/{node}/0/1/{slot}" for node in (0, 1, 2, 3) for slot in (0, 1)),
     }
+
+
+def test_the_extractor_of_mobilenet_v1_has_another_name_for_the_extra_layers():
+    inputs = tf_keras.Input((64, 64, 3))
+    ends = mobilenet_v1(inputs, maker(), MobileNetV1Options(depth_multiplier=0.25))
+    maps = extra_layers([ends["level_5"]], maker(), ExtraLayersOptions(num_layers=2))
+    folder = "_feature_extractor/_feature_map_generator/convolutions/1"
+    found = {key for key in keys_of(inputs, maps[1:]) if "classification_backbone" not in key}
+    assert found == {f"{folder}/{slot}" for slot in (0, 1, 3, 4)}
