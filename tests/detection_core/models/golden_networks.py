@@ -105,13 +105,18 @@ class RawInputModel(SsdModel):
         return pixels
 
 
-def build_golden(name: str) -> RawInputModel:
-    """A new detector of the configuration with deterministic weights."""
-    built = build_detection_model(load_golden(name).message)
+def build_filled(message: model_pb2.DetectionModel) -> RawInputModel:
+    """A new detector with deterministic weights, which takes its input as it is."""
+    built = build_detection_model(message)
     assert isinstance(built, SsdModel)
     model = RawInputModel(built.network, built._parts)
     fill(model)
     return model
+
+
+def build_golden(name: str) -> RawInputModel:
+    """A new detector of the configuration with deterministic weights."""
+    return build_filled(load_golden(name).message)
 
 
 def sample(values: tf.Tensor) -> np.ndarray:

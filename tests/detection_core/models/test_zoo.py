@@ -1,0 +1,212 @@
+"""The MobileNetV2 and ResNet configurations of the model zoo, whole: variables, outputs, losses, one update.
+
+`data/zoo` holds each configuration's text and what `data` does not have of its reference computation;
+`data/padded_resnet50_256.npz` the reference's outputs for an image smaller than the network's input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.builders.model import build_detection_model
+from detection_core.builders.optimizer import build_optimizer
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import parse_pipeline_config
+from detection_core.models.base import (
+    CLASSIFICATION_LOSS,
+    LOCALIZATION_LOSS,
+    REGULARIZATION_LOSS,
+    TOTAL_LOSS,
+)
+from detection_core.models.checkpoint_keys.object_keys import object_keys
+from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from detection_core.models.ssd import SsdModel
+from detection_core.protos import model_pb2
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.structures import AnchorPredictions, Batch, Detections, Images
+from detection_core.training.options import TrainOptions
+from detection_core.training.step import TrainState, train_step
+from tests.detection_core.models.golden_networks import (
+    DATA,
+    Golden,
+    build_filled,
+    build_golden,
+    load_golden,
+    sample,
+)
+
+ZOO = tuple(sorted(path.stem for path in (DATA / "zoo").glob("ssd_*.npz")))
+TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
+BATCH_STATISTICS_OF_FEW = {"rtol": 1e-2, "atol": 1e-2}  # levels of a few pixels amplify rounding
+full_size = [pytest.mark.zoo, pytest.mark.slow]
+
+
+@functools.cache
+def _arrays(name: str) -> dict[str, np.ndarray]:
+    """What the reference computed."""
+    return {**load_golden(name).arrays, **dict(np.load(DATA / "zoo" / f"{name}.npz"))}
+
+
+def _config(name: str) -> TrainEvalPipelineConfig:
+    return parse_pipeline_config(json.loads(_arrays(name)["facts"].tobytes())["config"])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Everything that one detector gave for the golden input, in this order."""
+
+    name: str
+    golden: Golden
+    model: SsdModel
+    predictions: AnchorPredictions
+    detections: Detections
+    raw_boxes: np.ndarray
+    raw_scores: np.ndarray
+    train_predictions: AnchorPredictions
+    losses: dict[str, tf.Tensor]
+
+
+@pytest.fixture(scope="module", params=ZOO)
+def outputs(request: pytest.FixtureRequest) -> Outputs:
+    golden, model = load_golden(request.param), build_golden(request.param)
+    predictions = model.predict(golden.images, training=False)
+    raw = model.raw_detections(predictions)
+    train_predictions = model.predict(golden.images, training=True)
+    return Outputs(
+        name=request.param,
+        golden=golden,
+        model=model,
+        predictions=predictions,
+        detections=model.detect(predictions, golden.images.true_sizes),
+        raw_boxes=raw.boxes,
+        raw_scores=raw.scores,
+        train_predictions=train_predictions,
+        losses=model.losses(train_predictions, golden.truth),
+    )
+
+
+def _near(found: tf.Tensor, wanted: np.ndarray, what: str, rtol: float, atol: float) -> None:
+    difference = np.abs(sample(found) - wanted)
+    print(f"largest difference of {what}: {difference.max():.2e}")
+    np.testing.assert_allclose(sample(found), wanted, rtol=rtol, atol=atol, err_msg=what)
+
+
+def test_all_seven_configurations_are_there() -> None:
+    assert len(ZOO) == 7
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_configuration_passes_the_checks(name: str) -> None:
+    config = _config(name)
+    check_pipeline_config(config, name)
+    assert config.model == load_golden(name).message
+
+
+def test_an_image_that_does_not_fill_the_input() -> None:
+    """Its detections are relative to itself, and none lies in the padding."""
+    wanted = np.load(DATA / "padded_resnet50_256.npz")
+    message = model_pb2.DetectionModel()
+    message.CopyFrom(load_golden("ssd_resnet50_v1_fpn_640x640").message)
+    resizer = message.ssd.image_resizer.keep_aspect_ratio_resizer
+    resizer.min_dimension = resizer.max_dimension = 256
+    resizer.pad_to_max_dimension = True
+    model, true_sizes = build_filled(message), tf.constant(wanted["true_size"])
+    pixels = np.random.RandomState(0).standard_normal((1, 256, 256, 3)).astype(np.float32)
+    predictions = model.predict(Images(pixels, true_sizes, true_sizes, tf.constant([""])), training=False)
+    found, raw = model.detect(predictions, true_sizes), model.raw_detections(predictions)
+    for values, name in (
+        (predictions.box_codes, "predict_box_encodings"),
+        (predictions.class_logits, "predict_class_predictions_with_background"),
+        (raw.boxes, "postprocess_raw_detection_boxes"),
+        (raw.scores, "postprocess_raw_detection_scores"),
+        (found.scores[0], "postprocess_detection_scores"),
+    ):
+        _near(values, wanted[name].reshape(-1), name, **TOLERANCE)
+    assert found.count.numpy() == wanted["postprocess_num_detections"]
+    same = np.isclose(found.boxes[0], wanted["postprocess_detection_boxes"][0], **TOLERANCE).all(axis=1)
+    same &= found.classes[0].numpy() == wanted["postprocess_detection_classes"][0]
+    assert same.mean() > 0.95
+
+
+class TestFullSize:
+    pytestmark = full_size
+
+    def test_variables(self, outputs: Outputs) -> None:
+        found = {
+            key.removesuffix(VARIABLE_SUFFIX): list(variable.shape)
+            for key, variable in object_keys(outputs.model.network).items()
+        }
+        assert found == outputs.golden.facts["variables"]
+        network, counts = outputs.model.network, outputs.golden.facts["parameters"]
+        assert sum(int(np.prod(v.shape)) for v in network.trainable_variables) == counts["trainable"]
+        assert sum(int(np.prod(v.shape)) for v in network.non_trainable_variables) == counts["non_trainable"]
+
+    def test_forward_pass(self, outputs: Outputs) -> None:
+        arrays, predictions = _arrays(outputs.name), outputs.predictions
+        anchors = outputs.golden.facts["anchors"]
+        assert predictions.anchors.shape == (anchors["count"], 4)
+        sums = predictions.anchors.numpy().astype(np.float64).sum(axis=0)
+        np.testing.assert_allclose(sums, anchors["checksum_column_sums"], rtol=1e-6)
+        logits = "class_predictions_with_background"
+        _near(predictions.box_codes, arrays["predict/box_encodings"], "box codes", **TOLERANCE)
+        _near(predictions.class_logits, arrays[f"predict/{logits}"], "logits", **TOLERANCE)
+        _near(outputs.raw_boxes, arrays["postprocess/raw_detection_boxes"], "raw boxes", **TOLERANCE)
+        _near(outputs.raw_scores, arrays["postprocess/raw_detection_scores"], "raw scores", **TOLERANCE)
+
+    def test_detections(self, outputs: Outputs) -> None:
+        arrays, found = _arrays(outputs.name), outputs.detections
+        np.testing.assert_array_equal(found.count, arrays["postprocess/num_detections"])
+        _near(found.scores, arrays["postprocess/detection_scores"], "scores", **TOLERANCE)
+        # Neighbours whose scores differ by less than rounding can swap, or suppress one another otherwise.
+        wanted = arrays["postprocess/detection_boxes"].reshape(-1, 4)
+        same = np.isclose(np.reshape(found.boxes, (-1, 4)), wanted, **TOLERANCE).all(axis=1)
+        same &= np.reshape(found.classes, -1) == arrays["postprocess/detection_classes"]
+        print(f"detections that are the same: {same.mean():.3f}")
+        assert same.mean() > 0.95
+
+    def test_training_losses(self, outputs: Outputs) -> None:
+        facts, losses = outputs.golden.facts, outputs.losses
+        _near(
+            outputs.train_predictions.box_codes,
+            _arrays(outputs.name)["train_predict/box_encodings"],
+            "box codes in training",
+            **BATCH_STATISTICS_OF_FEW,
+        )
+        for name in (LOCALIZATION_LOSS, CLASSIFICATION_LOSS):
+            print(f"{name}: {float(losses[name]) / facts['losses'][name] - 1.0:+.2e} of the reference's")
+            np.testing.assert_allclose(losses[name], facts["losses"][name], rtol=1e-2)
+        np.testing.assert_allclose(losses[REGULARIZATION_LOSS], facts["regularization_loss"], rtol=1e-5)
+
+    def test_moving_statistics_after_one_training_forward(self, outputs: Outputs) -> None:
+        variables = object_keys(outputs.model.network)
+        after = {k.removeprefix("bn_after/"): v for k, v in _arrays(outputs.name).items() if "bn_after/" in k}
+        assert len(after) == 4
+        for path, wanted in after.items():
+            _near(variables[f"{path}{VARIABLE_SUFFIX}"], wanted, path, **TOLERANCE)
+
+    @pytest.mark.parametrize("name", ZOO)
+    def test_updates_on_one_batch_lower_its_loss(self, name: str) -> None:
+        golden, config = load_golden(name), _config(name)
+        model = build_detection_model(config.model)
+        # The configurations' rates are for large batches; a rate goes with the size of the batch.
+        rate = config.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
+        share = golden.facts["input_shape"][0] / config.train_config.batch_size
+        rate.learning_rate_base *= share
+        rate.warmup_learning_rate *= share
+        pixels = np.random.RandomState(1).uniform(0.0, 255.0, golden.facts["input_shape"]).astype(np.float32)
+        batch = Batch(golden.images._replace(pixels=tf.constant(pixels)), golden.truth)
+        # A ResNet of random weights has gradients (1e5 for 152 layers) that no update is small enough for.
+        held = ("backbone_",) if "resnet" in name else ()
+        options = TrainOptions(num_steps=3, freeze_variables=held)
+        state = TrainState(model, build_optimizer(config.train_config.optimizer), options, None)
+        step = tf.function(lambda: train_step(state, options, 1, batch).losses[TOTAL_LOSS])
+        losses = [float(step()) for _ in range(3)]
+        print(f"losses: {losses}")
+        assert np.isfinite(losses).all()
+        assert losses[2] < losses[0]
