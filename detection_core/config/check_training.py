@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from detection_core.config.check_fine_tuning import check_fine_tuning
 from detection_core.config.problems import Problem, missing_arm
-from detection_core.config.suggestions import near_names
 from detection_core.protos.optimizer_pb2 import LearningRate, Optimizer
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.protos.train_pb2 import TrainConfig
 
-CHECKPOINT_TYPES = ("classification", "detection", "fine_tune", "full")
 QUANTIZED_BITS = 8  # of weights and of activations
 
 
@@ -21,7 +19,7 @@ def check_training(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     train = config.train_config
     if train.batch_size < 1:
         yield Problem(path="train_config.batch_size", message="expected 1 or more images, found 0")
-    yield from _checkpoint_type(train)
+    yield from check_fine_tuning(config)
     for i, step in enumerate(train.data_augmentation_options):
         if step.WhichOneof("preprocessing_step") is None:
             path = f"train_config.data_augmentation_options[{i}]"
@@ -42,15 +40,6 @@ def check_graph_rewriter(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     if quantization.delay < 0:
         message = f"expected a number of training steps, 0 or more, found {quantization.delay}"
         yield Problem(path=f"{path}.delay", message=message)
-
-
-def _checkpoint_type(train: TrainConfig) -> Iterator[Problem]:
-    kind = train.fine_tune_checkpoint_type
-    if kind and kind not in CHECKPOINT_TYPES:
-        near = near_names(kind, CHECKPOINT_TYPES)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        message = f"expected one of {', '.join(CHECKPOINT_TYPES)}, found {kind!r}{hint}"
-        yield Problem(path="train_config.fine_tune_checkpoint_type", message=message)
 
 
 def _optimizer(optimizer: Optimizer, path: str) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from detection_core import files
@@ -12,7 +13,13 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 
 def write_model_run(
-    config: TrainEvalPipelineConfig, report: Any, checkpoint: str, work_folder: str, model_run_dir: str
+    config: TrainEvalPipelineConfig,
+    report: Any,
+    checkpoint: str,
+    work_folder: str,
+    model_run_dir: str,
+    *,
+    tables: Mapping[str, str] | None = None,
 ) -> None:
     """Write the record of a training, whole or not at all; quantization-aware training has the same.
 
@@ -22,6 +29,7 @@ def write_model_run(
         checkpoint: prefix of the last checkpoint's files.
         work_folder: has `logs/` and `history.jsonl`.
         model_run_dir: folder to make.
+        tables: further files to write, name to text.
     """
     with files.atomic_dir(model_run_dir) as folder:
         write_as_run(config, files.join(folder, "pipeline.config"))
@@ -32,5 +40,6 @@ def write_model_run(
         files.write_text(files.join(folder, "checkpoint", "checkpoint"), f'model_checkpoint_path: "{name}"\n')
         files.copy_tree(files.join(work_folder, "logs"), files.join(folder, "logs"))
         files.copy_file(files.join(work_folder, "history.jsonl"), files.join(folder, "history.jsonl"))
-        text = json.dumps(dataclasses.asdict(report), indent=2) + "\n"
-        files.write_text(files.join(folder, "train_report.json"), text)
+        report_text = json.dumps(dataclasses.asdict(report), indent=2) + "\n"
+        for file, text in {"train_report.json": report_text, **(tables or {})}.items():
+            files.write_text(files.join(folder, file), text)

@@ -7,25 +7,24 @@ import logging
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from detection_core import detector_layout
 from detection_core.builders.model import build_detection_model
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map import load_label_map
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
-from detection_core.export.detector_folder import load_detector, write_detector
+from detection_core.export.detector_folder import write_detector
 from detection_core.models.base import TOTAL_LOSS, DetectionModel
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.fitting import fit
 from detection_core.tasks.model_run import write_model_run
-from detection_core.tasks.train_options import build_train_options, fine_tune_type
+from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights, starting_files
+from detection_core.tasks.train_options import build_train_options
 from detection_core.tasks.work_folder import training_fingerprint, work_folder
-from detection_core.training.distribution import choose_strategy
+from detection_core.training.distribution import choose_strategy, this_worker
 from detection_core.training.loop import TrainingResult
-from detection_core.training.restore import restore_fine_tune_checkpoint
-from detection_core.training.warm_start import copy_matching_weights
 
 _logger = logging.getLogger(__name__)
 
@@ -44,6 +43,8 @@ class TrainReport:
         learning_rate: rate of the last update.
         parameters: trainable parameters of the model.
         started_from: `random weights`, or the detector or checkpoint that gave the first weights.
+        restored: of a checkpoint of the field, how many variables were restored, skipped for their shape and
+            missing, and how many of its own were unused; the run's record names them.
         weights: which weights were written, `last` or `moving average`.
         fingerprint: name of the folder of unfinished work.
     """
@@ -57,6 +58,7 @@ class TrainReport:
     learning_rate: float
     parameters: int
     started_from: str
+    restored: dict[str, int]
     weights: str
     fingerprint: str
 
@@ -75,7 +77,8 @@ def train(
     """Train as the config says and write the detector and the record of the run.
 
     A killed training continues from its last checkpoint when it is called again with the same config,
-    examples and starting weights.
+    examples and starting weights. Where TF_CONFIG names several workers, all of them call this with the same
+    arguments and a `work_dir` that they share; each takes its part of every batch, and the chief writes.
 
     Args:
         config: with its input readers filled in.
@@ -93,31 +96,29 @@ def train(
         DataError: when the examples cannot be read.
         ModelError: when the loss is not finite, or starting weights or a checkpoint do not fit.
     """
+    worker = this_worker()
+    strategy = choose_strategy(worker)
     check_pipeline_config(config)
     options = build_train_options(config.train_config, log_every=log_every)
     label_map = load_label_map(config.train_input_reader.label_map_path)
     fingerprint = training_fingerprint(
-        config, inputs=_starting_files(config, warm_start_dir), version=code_version
+        config, inputs=starting_files(config, warm_start_dir), version=code_version
     )
-    strategy = choose_strategy()
-    with work_folder(work_dir, fingerprint) as folder, strategy.scope():
-        _check(config, strategy.num_replicas_in_sync)
-        model = build_detection_model(config.model)
-        _check_classes(model, label_map)
-        started_from = _start(model, config, warm_start_dir)
-        result = fit(model, config, label_map, options, folder, job="train", progress=progress)
-        report = _report(config, model, result, started_from=started_from, fingerprint=fingerprint)
-        _write_model(config, model, label_map, result, model_dir, report)
-        write_model_run(config, report, result.checkpoint, folder, model_run_dir)
+    with work_folder(work_dir, fingerprint, worker=worker) as folder:
+        with strategy.scope():
+            _check(config, strategy.num_replicas_in_sync)
+            model = build_detection_model(config.model)
+            _check_classes(model, label_map)
+            start = fill_starting_weights(model, config, warm_start_dir)
+            arguments = (model, config, label_map, options, folder)
+            result = fit(*arguments, job="train", progress=progress)
+            report = _report(config, model, result, start=start, fingerprint=fingerprint)
+            weights = _final_weights(model, config, result)
+        if worker.is_chief:
+            model = _trained_model(model, weights, config)
+            _write_model(model, config, label_map, model_dir, report)
+            write_model_run(config, report, result.checkpoint, folder, model_run_dir, tables=start.tables())
     return report
-
-
-def _starting_files(config: TrainEvalPipelineConfig, warm_start_dir: str) -> list[str]:
-    """Patterns of the files that hold the first weights."""
-    if warm_start_dir:
-        return [detector_layout.extra_file(warm_start_dir, detector_layout.CHECKPOINT) + ".*"]
-    checkpoint = config.train_config.fine_tune_checkpoint
-    return [checkpoint + ".*"] if checkpoint else []
 
 
 def _check(config: TrainEvalPipelineConfig, replicas: int) -> None:
@@ -151,30 +152,12 @@ def _check_classes(model: DetectionModel, label_map: LabelMap) -> None:
         )
 
 
-def _start(model: DetectionModel, config: TrainEvalPipelineConfig, warm_start_dir: str) -> str:
-    """Fill in the first weights and say where they came from."""
-    checkpoint = config.train_config.fine_tune_checkpoint
-    if warm_start_dir:
-        if checkpoint:
-            _logger.warning(
-                "the warm start takes the place of train_config.fine_tune_checkpoint %s", checkpoint
-            )
-        source = load_detector(warm_start_dir).model
-        copied = copy_matching_weights(source.network, model.network, where=warm_start_dir)
-        return f"{copied} weights of {warm_start_dir}"
-    if checkpoint:
-        report = restore_fine_tune_checkpoint(model, checkpoint, fine_tune_type(config.train_config))
-        _logger.info("%s", report.table())
-        return checkpoint
-    return "random weights"
-
-
 def _report(
     config: TrainEvalPipelineConfig,
     model: DetectionModel,
     result: TrainingResult,
     *,
-    started_from: str,
+    start: StartingWeights,
     fingerprint: str,
 ) -> TrainReport:
     last = result.last_report
@@ -188,17 +171,40 @@ def _report(
         losses=last.losses if last else {},
         learning_rate=last.learning_rate if last else float("nan"),
         parameters=int(sum(np.prod(v.shape) for v in model.network.trainable_variables)),
-        started_from=started_from,
+        started_from=start.source,
+        restored=start.counts(),
         weights="moving average" if averaged else "last",
         fingerprint=fingerprint,
     )
 
 
+def _final_weights(
+    model: DetectionModel, config: TrainEvalPipelineConfig, result: TrainingResult
+) -> list[np.ndarray]:
+    """Return the weights to write; every worker has to ask, as a reduction over their copies gives them."""
+    if config.eval_config.use_moving_averages and result.average is not None:
+        with result.average.swapped_in():
+            return list(model.network.get_weights())
+    return list(model.network.get_weights())
+
+
+def _trained_model(
+    model: DetectionModel, weights: list[np.ndarray], config: TrainEvalPipelineConfig
+) -> DetectionModel:
+    """Return a model with the given weights that can be saved: one of plain variables, not of replicas'.
+
+    Call it outside of the scope of the strategy.
+    """
+    if isinstance(model.network.variables[0], tf.distribute.DistributedValues):
+        model = build_detection_model(config.model)
+    model.network.set_weights(weights)
+    return model
+
+
 def _write_model(
-    config: TrainEvalPipelineConfig,
     model: DetectionModel,
+    config: TrainEvalPipelineConfig,
     label_map: LabelMap,
-    result: TrainingResult,
     model_dir: str,
     report: TrainReport,
 ) -> None:
@@ -208,8 +214,4 @@ def _write_model(
         "weights": report.weights,
         "trained_as": report.fingerprint,
     }
-    if config.eval_config.use_moving_averages and result.average is not None:
-        with result.average.swapped_in():
-            write_detector(model, config, label_map, model_dir, extra=facts)
-    else:
-        write_detector(model, config, label_map, model_dir, extra=facts)
+    write_detector(model, config, label_map, model_dir, extra=facts)

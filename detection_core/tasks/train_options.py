@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from detection_core.errors import ConfigError
-from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
+from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.options import TrainOptions
 
 
@@ -40,21 +40,3 @@ def build_train_options(
         freeze_variables=tuple(train_config.freeze_variables),
         summarize_gradients=train_config.summarize_gradients,
     )
-
-
-def fine_tune_type(train_config: TrainConfig) -> str:
-    """Return what part of `fine_tune_checkpoint` to restore, in the words of `fine_tune_checkpoint_type`.
-
-    The old `from_detection_checkpoint` decides where the type is not given.
-
-    Raises:
-        ConfigError: for a checkpoint of TensorFlow 1.
-    """
-    if train_config.fine_tune_checkpoint_version != CheckpointVersion.V2:
-        raise ConfigError(
-            "expected V2, an object-based checkpoint, found V1 (the default of the field). Set"
-            " fine_tune_checkpoint_version: V2 if the checkpoint is one of TensorFlow 2.",
-            where="train_config.fine_tune_checkpoint_version",
-        )
-    old = "detection" if train_config.from_detection_checkpoint else "classification"
-    return train_config.fine_tune_checkpoint_type or old

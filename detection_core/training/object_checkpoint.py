@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from detection_core.errors import ModelError
+from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
 
-_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VARIABLE = "VARIABLE_VALUE"
 
 
-class ObjectCheckpoint:
-    """A checkpoint opened for reading.
+class ObjectCheckpoint(CheckpointFile):
+    """An object-based checkpoint opened for reading.
 
     Attributes:
         prefix: path of the checkpoint without the suffix of its files.
@@ -29,22 +28,20 @@ class ObjectCheckpoint:
         Raises:
             ModelError: when there is none, it is damaged, or it is not object-based.
         """
-        self.prefix = _find_prefix(path)
-        try:
-            self._reader = tf.train.load_checkpoint(self.prefix)
-            shapes = self._reader.get_variable_to_shape_map()
-            graph_text = self._reader.get_tensor(_GRAPH_KEY) if _GRAPH_KEY in shapes else None
-        except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
-            raise self._damaged(error) from error
-        if graph_text is None:
+        super().__init__(path)
+        if self.shapes.pop(OBJECT_GRAPH, None) is None:
             raise ModelError(
                 "expected an object-based TensorFlow 2 checkpoint, found one without an object graph, such as"
-                f" TensorFlow 1 writes, with {len(shapes)} variables; use a checkpoint of TensorFlow 2's"
-                " model zoo",
+                f" TensorFlow 1 writes, with {len(self.shapes)} variables; set"
+                " train_config.fine_tune_checkpoint_version: V1, or use a checkpoint of TensorFlow 2's model"
+                " zoo",
                 where=self.prefix,
             )
-        self._nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph_text).nodes
-        self.shapes = {key: tuple(shape) for key, shape in shapes.items() if key != _GRAPH_KEY}
+        try:
+            graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(self.read(OBJECT_GRAPH))
+        except DecodeError as error:
+            raise self.damaged(error) from error
+        self._nodes = graph.nodes
 
     def find(self, path: str) -> str | None:
         """Look a variable up by the path of its object.
@@ -66,33 +63,3 @@ class ObjectCheckpoint:
             node = self._nodes[child.node_id]
         keys = (item.checkpoint_key for item in node.attributes if item.name == _VARIABLE)
         return next(keys, None)
-
-    def read(self, key: str) -> np.ndarray:
-        """Read a variable's value.
-
-        Raises:
-            ModelError: when the file is damaged.
-        """
-        try:
-            return self._reader.get_tensor(key)
-        except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> ModelError:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return ModelError(
-            f"expected a readable checkpoint, found a damaged or truncated one ({reason}); copy it again",
-            where=self.prefix,
-        )
-
-
-def _find_prefix(path: str) -> str:
-    prefix = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
-    prefix = (prefix or "").removesuffix(".index")
-    if not prefix or not tf.io.gfile.exists(f"{prefix}.index"):
-        raise ModelError(
-            "expected a checkpoint, PREFIX.index with PREFIX.data-*, found none; give the prefix, as in"
-            " checkpoint/ckpt-0, or the folder",
-            where=path,
-        )
-    return prefix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +15,31 @@ from detection_core.models.base import DetectionModel
 from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_PREFIXES
 from detection_core.models.checkpoint_keys.object_keys import object_keys
 from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from detection_core.models.checkpoint_keys.scoped_names import FEATURE_EXTRACTOR, scoped_variables
+from detection_core.training.named_checkpoint import NamedCheckpoint
 from detection_core.training.object_checkpoint import ObjectCheckpoint
+
+Wanted = list[tuple[tf.Variable, list[str]]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuneOptions:
+    """Which checkpoint to start from, and what to take of it.
+
+    Attributes:
+        path: the checkpoint's prefix, or its folder.
+        kind: "classification" for the backbone of a classifier, "detection" for the backbone and pyramid of
+            a detector, "full" for its heads too.
+        named: the checkpoint is a name-based one of TensorFlow 1.
+        extractor: the extractor's `type` in the config, which the names follow.
+        heads: of a name-based "detection" checkpoint take the heads too.
+    """
+
+    path: str
+    kind: str
+    named: bool = False
+    extractor: str = ""
+    heads: bool = False
 
 
 class Outcome(enum.Enum):
@@ -64,6 +89,11 @@ class RestoreReport:
         """Number of variables with that outcome."""
         return sum(row.outcome is outcome for row in self.variables)
 
+    def counts(self) -> dict[str, int]:
+        """The numbers of variables restored, skipped, missing, and of the checkpoint's own unused ones."""
+        found = {outcome.name.lower(): self.count(outcome) for outcome in Outcome}
+        return found | {"unused": len(self.unused)}
+
     def table(self) -> str:
         """The counts, then each variable that was not restored, a line each."""
         counts = ", ".join(f"{self.count(outcome)} {outcome.value}" for outcome in Outcome)
@@ -76,6 +106,63 @@ class RestoreReport:
         return "\n".join(lines)
 
 
+def restore_fine_tune_checkpoint(model: DetectionModel, options: FineTuneOptions) -> RestoreReport:
+    """Fill a detector's variables from a checkpoint of the field.
+
+    Nothing is changed unless the whole checkpoint could be read. Steps and optimizer slots stay behind.
+
+    Args:
+        model: as a builder made it, its network not rewritten.
+        options: the checkpoint and what to take of it.
+
+    Returns:
+        What came of each variable.
+
+    Raises:
+        ConfigError: for an unknown kind.
+        ModelError: when the checkpoint is missing, damaged, of the other format, or has not one variable of
+            this detector.
+    """
+    kinds = NAMED_KINDS if options.named else OBJECT_KINDS
+    if options.kind not in kinds:
+        raise ConfigError(
+            f"expected {', '.join(kinds)}, found {options.kind!r}; correct the type",
+            where="train_config.fine_tune_checkpoint_type",
+        )
+    checkpoint = NamedCheckpoint(options.path) if options.named else ObjectCheckpoint(options.path)
+    rows: list[RestoredVariable] = []
+    values: list[tuple[tf.Variable, np.ndarray]] = []
+    for variable, wanted in kinds[options.kind](model, options):
+        key = next((key for key in map(checkpoint.find, wanted) if key is not None), None)
+        rows.append(_row(checkpoint, variable, wanted[0], key))
+        if key is not None and rows[-1].outcome is Outcome.RESTORED:
+            values.append((variable, checkpoint.read(key)))
+    if not values:
+        raise _nothing_fits(checkpoint, rows, options.kind)
+    for variable, value in values:
+        variable.assign(value)
+    used = {row.key for row in rows}
+    unused = sorted(key for key in checkpoint.shapes if _is_model_variable(key, options) and key not in used)
+    return RestoreReport(
+        prefix=checkpoint.prefix, kind=options.kind, variables=tuple(rows), unused=tuple(unused)
+    )
+
+
+def _of_objects(model: DetectionModel, path_in: Callable[[str], str | None]) -> Wanted:
+    """The variables that an object-based checkpoint has, each with the paths that may lead to it.
+
+    Args:
+        model: to be filled.
+        path_in: path in a detector's checkpoint -> path in this one, or None for what it does not have.
+    """
+    found: dict[int, tuple[tf.Variable, list[str]]] = {}
+    for key, variable in object_keys(model.network).items():
+        path = path_in(key.removesuffix(VARIABLE_SUFFIX))
+        if path is not None:
+            found.setdefault(id(variable), (variable, []))[1].append(path)
+    return list(found.values())
+
+
 def _classification_path(path: str) -> str | None:
     """Where a classifier's checkpoint keeps what the detector's keeps in its backbone."""
     for prefix in CLASSIFICATION_PREFIXES:
@@ -84,88 +171,72 @@ def _classification_path(path: str) -> str | None:
     return None
 
 
-# Kind of checkpoint -> path of a variable in it, or None for a variable that keeps its first value.
-KINDS: dict[str, Callable[[str], str | None]] = {
-    "classification": _classification_path,
-    "detection": lambda path: path if path.startswith("model/_feature_extractor/") else None,
-    "full": lambda path: path,
+def _extractor_path(path: str) -> str | None:
+    return path if path.startswith("model/_feature_extractor/") else None
+
+
+def _named_classification(model: DetectionModel, options: FineTuneOptions) -> Wanted:
+    found = scoped_variables(model.network, options.extractor)
+    return [(v.variable, [v.name.removeprefix(FEATURE_EXTRACTOR)]) for v in found if v.backbone]
+
+
+def _named_detection(model: DetectionModel, options: FineTuneOptions) -> Wanted:
+    found = scoped_variables(model.network, options.extractor)
+    return [(v.variable, [v.name]) for v in found if options.heads or v.name.startswith(FEATURE_EXTRACTOR)]
+
+
+Kinds = dict[str, Callable[[DetectionModel, FineTuneOptions], Wanted]]
+OBJECT_KINDS: Kinds = {
+    "classification": lambda model, options: _of_objects(model, _classification_path),
+    "detection": lambda model, options: _of_objects(model, _extractor_path),
+    "full": lambda model, options: _of_objects(model, lambda path: path),
 }
+NAMED_KINDS: Kinds = {"classification": _named_classification, "detection": _named_detection}
 
 
-def restore_fine_tune_checkpoint(model: DetectionModel, path: str, kind: str) -> RestoreReport:
-    """Fill a detector's variables from an object-based checkpoint.
-
-    Nothing is changed unless the whole checkpoint could be read.
-
-    Args:
-        model: as a builder made it, its network not rewritten.
-        path: the checkpoint's prefix, or its folder.
-        kind: `fine_tune_checkpoint_type`: "classification" for a backbone, "detection" for a detector's
-            backbone and pyramid, "full" for its heads too.
-
-    Returns:
-        What came of each variable.
-
-    Raises:
-        ConfigError: for an unknown kind.
-        ModelError: when the checkpoint is missing, damaged, or has not one variable of this detector.
-    """
-    if kind not in KINDS:
-        raise ConfigError(
-            f"expected {', '.join(KINDS)}, found {kind!r}; correct the type",
-            where="train_config.fine_tune_checkpoint_type",
-        )
-    checkpoint = ObjectCheckpoint(path)
-    rows: list[RestoredVariable] = []
-    values: list[tuple[tf.Variable, np.ndarray]] = []
-    used: set[str] = set()
-    for variable, wanted in _wanted(model, kind):
-        key = next((key for key in map(checkpoint.find, wanted) if key is not None), None)
-        rows.append(_row(checkpoint, variable, wanted[0], key))
-        if key is not None:
-            used.add(key)
-        if key is not None and rows[-1].outcome is Outcome.RESTORED:
-            values.append((variable, checkpoint.read(key)))
-    if not values:
-        _refuse(checkpoint, rows, kind)
-    for variable, value in values:
-        variable.assign(value)
-    unused = sorted(key for key in checkpoint.shapes if _is_model_variable(key) and key not in used)
-    return RestoreReport(prefix=checkpoint.prefix, kind=kind, variables=tuple(rows), unused=tuple(unused))
-
-
-def _wanted(model: DetectionModel, kind: str) -> list[tuple[tf.Variable, list[str]]]:
-    """The variables that the kind asks for, each with the paths that may lead to it."""
-    found: dict[int, tuple[tf.Variable, list[str]]] = {}
-    for key, variable in object_keys(model.network).items():
-        path = KINDS[kind](key.removesuffix(VARIABLE_SUFFIX))
-        if path is not None:
-            found.setdefault(id(variable), (variable, []))[1].append(path)
-    return list(found.values())
-
-
-def _row(checkpoint: ObjectCheckpoint, variable: tf.Variable, path: str, key: str | None) -> RestoredVariable:
+def _row(
+    checkpoint: ObjectCheckpoint | NamedCheckpoint, variable: tf.Variable, path: str, key: str | None
+) -> RestoredVariable:
     shape = tuple(variable.shape)
     found = checkpoint.shapes[key] if key is not None else ()
     outcome = Outcome.RESTORED if found == shape else Outcome.SKIPPED_SHAPE
+    suffix = VARIABLE_SUFFIX if isinstance(checkpoint, ObjectCheckpoint) else ""
     return RestoredVariable(
         name=variable.name.split(":")[0],
-        key=key or f"{path}{VARIABLE_SUFFIX}",
+        key=key or f"{path}{suffix}",
         outcome=Outcome.MISSING if key is None else outcome,
         shape=shape,
         found_shape=found,
     )
 
 
-def _is_model_variable(key: str) -> bool:
+# Ends of names that TensorFlow 1 gave to counters, optimizer slots and moving averages.
+_NO_MODEL_VARIABLE = re.compile(
+    r"(.*/)?(global_step|beta[12]_power|Momentum|RMSProp(_1)?|Adam(_1)?|ExponentialMovingAverage)"
+)
+
+
+def _is_model_variable(key: str, options: FineTuneOptions) -> bool:
     """Whether a key is of a model's variable, rather than of an optimizer's slot or a counter."""
+    if options.named:
+        return not _NO_MODEL_VARIABLE.fullmatch(key)
     of_model = key.startswith(("model/", "feature_extractor/"))
     return of_model and key.endswith(VARIABLE_SUFFIX) and "/.OPTIMIZER_SLOT/" not in key
 
 
-def _refuse(checkpoint: ObjectCheckpoint, rows: list[RestoredVariable], kind: str) -> None:
+def _nothing_fits(
+    checkpoint: ObjectCheckpoint | NamedCheckpoint, rows: list[RestoredVariable], kind: str
+) -> ModelError:
+    other = next((row for row in rows if row.outcome is Outcome.SKIPPED_SHAPE), None)
+    if other is not None:
+        return ModelError(
+            f"expected shapes of this detector, found others in each variable, such as {other.key}"
+            f" {list(other.found_shape)} instead of {list(other.shape)}; set the depth_multiplier and"
+            " min_depth that the checkpoint was trained with",
+            where=checkpoint.prefix,
+        )
     keys = sorted(checkpoint.shapes)
-    raise ModelError(
+    return ModelError(
         f"expected a {kind} checkpoint of this kind of detector, with variables such as {rows[0].key}, found"
         f" none of them among {len(keys)}, the first of which is {keys[0] if keys else 'none'}; use a"
         " checkpoint of the same feature extractor, or another fine_tune_checkpoint_type",

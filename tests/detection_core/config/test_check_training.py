@@ -11,7 +11,6 @@ QUANTIZATION = "graph_rewriter.quantization"
 # Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
 WRONG = [
     (PYRAMID, {"batch_size": 0}, {f"{TRAIN}.batch_size"}),
-    (PYRAMID, {f"{TRAIN}.fine_tune_checkpoint_type": "detections"}, {f"{TRAIN}.fine_tune_checkpoint_type"}),
     (PYRAMID, {f"{TRAIN}.data_augmentation_options[0]": {}}, {f"{TRAIN}.data_augmentation_options[0]"}),
     (PYRAMID, {f"{TRAIN}.optimizer": {}}, {f"{TRAIN}.optimizer"}),
     (
@@ -47,7 +46,6 @@ FINE = [
     (PYRAMID, {f"{COSINE}.hold_base_rate_steps": 1400}),
     (PYRAMID, {f"{COSINE}.warmup_steps": 0, f"{COSINE}.warmup_learning_rate": 5}),
     (LAYERS, {"train_config": "unset"}),
-    (PYRAMID, {f"{TRAIN}.fine_tune_checkpoint_type": "full"}),
 ]
 
 

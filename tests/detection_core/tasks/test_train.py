@@ -16,9 +16,11 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.overrides import apply_overrides
 from detection_core.errors import ConfigError, ModelError
 from detection_core.export.detector_folder import load_detector
+from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import TrainReport, train
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 
 
 @dataclasses.dataclass
@@ -98,16 +100,40 @@ def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) 
         np.testing.assert_allclose(first, second, atol=1e-7, err_msg=first.name)
 
 
-def test_the_detector_may_hold_the_averaged_weights(run: Run) -> None:
-    averaged = run(
+@pytest.fixture(scope="module")
+def averaged(run: Run, report: TrainReport, tmp_path_factory: pytest.TempPathFactory) -> TrainReport:
+    """Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector."""
+    network = load_detector(str(run.root / "a" / "model")).model.network
+    backbone = {
+        v.name.removeprefix("FeatureExtractor/"): v.variable.numpy()
+        for v in scoped_variables(network, "ssd_mobilenet_v2_fpn_keras")
+        if v.backbone
+    }
+    return run(
         "d",
         **{
+            "train_config.fine_tune_checkpoint": write_named_checkpoint(
+                backbone, tmp_path_factory.mktemp("field") / "mobilenet_v2.ckpt"
+            ),
             "train_config.optimizer.use_moving_average": True,
             "train_config.optimizer.moving_average_decay": 0.9,
             "eval_config.use_moving_averages": True,
             "train_config.num_steps": 2,
         },
     )
+
+
+def test_the_record_tells_what_a_checkpoint_gave(run: Run, averaged: TrainReport) -> None:
+    assert averaged.started_from.endswith("mobilenet_v2.ckpt")
+    count = averaged.restored["restored"]
+    assert count > 200
+    assert averaged.restored == {"restored": count, "skipped_shape": 0, "missing": 0, "unused": 0}
+    table = (run.root / "d" / "run" / "fine_tune_checkpoint.txt").read_text()
+    assert table.startswith(f"classification checkpoint {averaged.started_from}: {count} restored")
+    assert not (run.root / "a" / "run" / "fine_tune_checkpoint.txt").exists()
+
+
+def test_the_detector_may_hold_the_averaged_weights(run: Run, averaged: TrainReport) -> None:
     assert averaged.weights == "moving average"
     loaded = load_detector(str(run.root / "d" / "model")).model
     written = [v.numpy() for v in loaded.network.trainable_variables]
@@ -129,7 +155,7 @@ def test_the_detector_may_hold_the_averaged_weights(run: Run) -> None:
         ({"model.ssd.num_classes": 3}, ConfigError, "2 classes, found 3"),
         ({"train_config.num_steps": 0}, ConfigError, "train_config.num_steps"),
         ({"eval_config.use_moving_averages": True}, ConfigError, "Set both or neither"),
-        ({"train_config.merge_multiple_label_boxes": True}, ConfigError, "merge_multiple_label_boxes"),
+        ({"train_config.use_multiclass_scores": True}, ConfigError, "load_multiclass_scores: true"),
         ({"train_config.freeze_variables": ["nothing"]}, ConfigError, "matches none"),
         (
             {

@@ -7,7 +7,7 @@ from google.protobuf import text_format
 
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
-from detection_core.tasks.train_options import build_train_options, fine_tune_type
+from detection_core.tasks.train_options import build_train_options
 from detection_core.training.options import TrainOptions
 
 
@@ -39,12 +39,3 @@ def test_the_loop_gets_what_the_config_says() -> None:
 def test_endless_training_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"train_config.num_steps.*without end"):
         build_train_options(parse(""))
-
-
-def test_the_part_to_restore() -> None:
-    v2 = "fine_tune_checkpoint_version: V2 "
-    assert fine_tune_type(parse(v2 + "fine_tune_checkpoint_type: 'full'")) == "full"
-    assert fine_tune_type(parse(v2)) == "classification"
-    assert fine_tune_type(parse(v2 + "from_detection_checkpoint: true")) == "detection"
-    with pytest.raises(ConfigError, match="expected V2"):
-        fine_tune_type(parse("fine_tune_checkpoint: 'x'"))

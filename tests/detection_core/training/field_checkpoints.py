@@ -1,8 +1,9 @@
-"""Writes object-based checkpoints as other software does: the keys of the field, and an object graph."""
+"""Writes checkpoints as other software does: object-based with the keys of the field, and name-based."""
 
 from __future__ import annotations
 
 import pathlib
+import zlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -30,3 +31,22 @@ def _node(values: Mapping[str, np.ndarray]) -> tf.train.Checkpoint:
             fields[first] = tf.Variable(value)
     fields.update({name: _node(rest) for name, rest in below.items()})
     return tf.train.Checkpoint(**fields)
+
+
+def named_weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The value of a name-based checkpoint's variable, which follows from its name."""
+    return np.random.RandomState(zlib.crc32(name.encode())).standard_normal(shape).astype(np.float32)
+
+
+def write_named_checkpoint(
+    values: Mapping[str, np.ndarray], prefix: pathlib.Path, *, single_file: bool = False
+) -> str:
+    """Write variables with TensorFlow 1's saver, `single_file` in its first format; returns the prefix."""
+    saver_def = tf.compat.v1.train.SaverDef
+    version = saver_def.V1 if single_file else saver_def.V2
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        for name, value in values.items():
+            tf.compat.v1.get_variable(name, initializer=value)
+        session.run(tf.compat.v1.global_variables_initializer())
+        saver = tf.compat.v1.train.Saver(write_version=version)
+        return str(saver.save(session, str(prefix), write_meta_graph=False))

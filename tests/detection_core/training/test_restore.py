@@ -7,11 +7,22 @@ from detection_core.builders.model import build_detection_model
 from detection_core.errors import ConfigError, ModelError
 from detection_core.models.checkpoint_keys.object_keys import object_keys
 from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
-from detection_core.training.restore import Outcome, restore_fine_tune_checkpoint
+from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
+from detection_core.training.restore import (
+    FineTuneOptions,
+    Outcome,
+    RestoreReport,
+    restore_fine_tune_checkpoint,
+)
 from tests.detection_core.models.golden_networks import MOBILE, deterministic_weight, load_golden
-from tests.detection_core.training.field_checkpoints import write_object_checkpoint
+from tests.detection_core.training.field_checkpoints import (
+    named_weight,
+    write_named_checkpoint,
+    write_object_checkpoint,
+)
 
 NAME = MOBILE[1]
+EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
 BACKBONE = "model/_feature_extractor/classification_backbone/"
 
 
@@ -50,9 +61,13 @@ def _restored_paths(model) -> set[str]:
     return found
 
 
+def _restore(model, path: str, kind: str, **settings) -> RestoreReport:
+    return restore_fine_tune_checkpoint(model, FineTuneOptions(path=path, kind=kind, **settings))
+
+
 @pytest.mark.parametrize("kind, prefix", [("detection", "model/_feature_extractor/"), ("full", "model/")])
 def test_a_detector_is_restored_as_far_as_the_type_says(model, detector_checkpoint, kind, prefix):
-    report = restore_fine_tune_checkpoint(model, detector_checkpoint, kind)
+    report = _restore(model, detector_checkpoint, kind)
     wanted = {path for path in load_golden(NAME).facts["variables"] if path.startswith(prefix)}
     assert _restored_paths(model) == wanted
     assert len(wanted) == load_golden(NAME).facts["restored"][kind]
@@ -67,9 +82,7 @@ def test_a_classifier_gives_its_weights_to_the_backbone(model, tmp_path):
         if path.startswith(BACKBONE)
     }
     values["feature_extractor/logits/kernel"] = np.zeros((2, 2), np.float32)
-    report = restore_fine_tune_checkpoint(
-        model, write_object_checkpoint(values, tmp_path / "ckpt-1"), "classification"
-    )
+    report = _restore(model, write_object_checkpoint(values, tmp_path / "ckpt-1"), "classification")
     assert report.count(Outcome.RESTORED) == load_golden(NAME).facts["restored"]["classification"]
     assert _restored_paths(model) == {path for path in _values() if path.startswith(BACKBONE)}
     assert report.unused == (f"feature_extractor/logits/kernel{VARIABLE_SUFFIX}",)
@@ -82,7 +95,7 @@ def test_other_shapes_and_missing_variables_are_named(model, tmp_path):
     )
     values[f"{head}/bias"] = np.zeros(24, np.float32)
     del values[f"{head}/pointwise_kernel"]
-    report = restore_fine_tune_checkpoint(model, write_object_checkpoint(values, tmp_path / "c"), "full")
+    report = _restore(model, write_object_checkpoint(values, tmp_path / "c"), "full")
     left = {row.name: row for row in report.variables if row.outcome is not Outcome.RESTORED}
     assert set(left) == {"class_head_pointwise/bias", "class_head_pointwise/kernel"}
     assert left["class_head_pointwise/bias"].outcome is Outcome.SKIPPED_SHAPE
@@ -94,10 +107,17 @@ def test_other_shapes_and_missing_variables_are_named(model, tmp_path):
     assert "class_head_pointwise/bias [546], found [24]" in table
 
 
+def test_a_checkpoint_of_another_width_is_refused(model, tmp_path):
+    values = {path: np.zeros((*value.shape, 2), np.float32) for path, value in _values().items()}
+    prefix = write_object_checkpoint(values, tmp_path / "c")
+    with pytest.raises(ModelError, match=r"found others in each variable.*set the depth_multiplier"):
+        _restore(model, prefix, "full")
+
+
 def test_a_foreign_checkpoint_is_refused(model, tmp_path):
     prefix = write_object_checkpoint({"model/dense/kernel": np.zeros((2, 2), np.float32)}, tmp_path / "c")
     with pytest.raises(ModelError, match=r"found none of them among 1, the first of which is model/dense"):
-        restore_fine_tune_checkpoint(model, prefix, "full")
+        _restore(model, prefix, "full")
 
 
 def test_a_damaged_checkpoint_changes_nothing(model, tmp_path):
@@ -106,11 +126,87 @@ def test_a_damaged_checkpoint_changes_nothing(model, tmp_path):
     data.write_bytes(data.read_bytes()[:-4000])
     before = [variable.numpy() for variable in model.network.variables]
     with pytest.raises(ModelError, match="damaged or truncated"):
-        restore_fine_tune_checkpoint(model, prefix, "full")
+        _restore(model, prefix, "full")
     for variable, value in zip(model.network.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value)
 
 
 def test_an_unknown_type_is_refused(model, detector_checkpoint):
     with pytest.raises(ConfigError, match="found 'fine_tune'"):
-        restore_fine_tune_checkpoint(model, detector_checkpoint, "fine_tune")
+        _restore(model, detector_checkpoint, "fine_tune")
+
+
+def _named_values(model) -> dict[str, np.ndarray]:
+    """A detector's checkpoint of TensorFlow 1, with what stands beside the weights there."""
+    names = {v.name: tuple(v.variable.shape) for v in scoped_variables(model.network, EXTRACTOR)}
+    names["FeatureExtractor/MobilenetV2/Conv/weights/Momentum"] = (2,)
+    names["FeatureExtractor/MobilenetV2/Conv/weights/ExponentialMovingAverage"] = (2,)
+    names["FeatureExtractor/MobilenetV2/Unknown/weights"] = (2,)
+    values = {name: named_weight(name, shape) for name, shape in names.items()}
+    return {**values, "global_step": np.array(7, np.int64)}
+
+
+def _with_named_weights(model) -> set[str]:
+    """Names of the variables that have the value of the name-based checkpoint now."""
+    return {
+        v.name
+        for v in scoped_variables(model.network, EXTRACTOR)
+        if np.array_equal(v.variable.numpy(), named_weight(v.name, tuple(v.variable.shape)))
+    }
+
+
+@pytest.mark.parametrize("heads, single_file", [(False, False), (True, True)])
+def test_a_detector_of_tensorflow_1_is_restored(model, tmp_path, heads, single_file):
+    values = _named_values(model)
+    path = write_named_checkpoint(values, tmp_path / "model.ckpt", single_file=single_file)
+    report = _restore(model, path, "detection", named=True, extractor=EXTRACTOR, heads=heads)
+    names = {v.name for v in scoped_variables(model.network, EXTRACTOR)}
+    wanted = {name for name in names if heads or name.startswith("FeatureExtractor/")}
+    assert _with_named_weights(model) == wanted
+    counts = report.counts()
+    assert counts == {
+        "restored": len(wanted),
+        "skipped_shape": 0,
+        "missing": 0,
+        "unused": 1 + len(names) - len(wanted),
+    }
+    # Steps, optimizer slots and averages are no model variables; what else is unused is named.
+    assert "FeatureExtractor/MobilenetV2/Unknown/weights" in report.unused
+    assert not {"global_step"} & set(report.unused)
+
+
+def test_a_classifier_of_tensorflow_1_gives_its_weights_to_the_backbone(model, tmp_path):
+    backbone = [v for v in scoped_variables(model.network, EXTRACTOR) if v.backbone]
+    assert len(backbone) == 260
+    values = {v.name: named_weight(v.name, tuple(v.variable.shape)) for v in backbone}
+    values["FeatureExtractor/MobilenetV2/Logits/weights"] = np.zeros((1, 1), np.float32)
+    slim = {name.removeprefix("FeatureExtractor/"): value for name, value in values.items()}
+    stem = "MobilenetV2/Conv/weights"
+    slim[stem] = slim[stem][..., :-1]
+    del slim["MobilenetV2/Conv_1/weights"]
+    path = write_named_checkpoint(slim, tmp_path / "mobilenet_v2_1.0_224.ckpt")
+    report = _restore(model, path, "classification", named=True, extractor=EXTRACTOR)
+    assert report.counts() == {"restored": 258, "skipped_shape": 1, "missing": 1, "unused": 1}
+    assert len(_with_named_weights(model)) == 258
+    table = report.table()
+    assert (
+        f"skipped: another shape: backbone_stem/kernel [3, 3, 3, 32], found [3, 3, 3, 31] ({stem})" in table
+    )
+    assert (
+        "missing in the checkpoint: backbone_head/kernel [1, 1, 320, 1280] (MobilenetV2/Conv_1/wei" in table
+    )
+
+
+def test_a_classifier_taken_for_a_detector_is_refused(model, tmp_path):
+    values = {"MobilenetV2/Conv/weights": np.zeros((3, 3, 3, 32), np.float32)}
+    path = write_named_checkpoint(values, tmp_path / "model.ckpt")
+    message = r"FeatureExtractor/MobilenetV2/Conv/weights, found none .* or another fine_tune_checkpoint_type"
+    with pytest.raises(ModelError, match=message):
+        _restore(model, path, "detection", named=True, extractor=EXTRACTOR)
+
+
+def test_a_version_that_does_not_fit_is_refused(model, detector_checkpoint):
+    with pytest.raises(ModelError, match="fine_tune_checkpoint_version: V2"):
+        _restore(model, detector_checkpoint, "detection", named=True, extractor=EXTRACTOR)
+    with pytest.raises(ConfigError, match="expected classification, detection, found 'full'"):
+        _restore(model, detector_checkpoint, "full", named=True, extractor=EXTRACTOR)

@@ -1,0 +1,83 @@
+"""Contradictions between the fields of train_config that are about the checkpoint to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from detection_core.config.conversion import COUNTERPARTS
+from detection_core.config.problems import Problem
+from detection_core.config.suggestions import near_names
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.train_pb2 import CheckpointVersion
+
+# What a checkpoint is taken for, by its format.
+OBJECT_TYPES = ("classification", "detection", "full")
+NAMED_TYPES = ("classification", "detection")
+
+NAMED_EXTRACTORS = tuple(name for name in COUNTERPARTS.values() if name.startswith("ssd_"))
+"""Extractors that TensorFlow 1 had, so that the names in its checkpoints are known."""
+
+_TYPE = "train_config.fine_tune_checkpoint_type"
+_VERSION = "train_config.fine_tune_checkpoint_version"
+_HEADS = "train_config.load_all_detection_checkpoint_vars"
+
+
+def check_fine_tuning(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+    """Find what cannot be taken from a checkpoint of the given version."""
+    train = config.train_config
+    yield from _type(train.fine_tune_checkpoint_type)
+    if not train.fine_tune_checkpoint:
+        return
+    if train.fine_tune_checkpoint_version == CheckpointVersion.V1:
+        yield from _named(config)
+    elif train.fine_tune_checkpoint_version != CheckpointVersion.V2:
+        yield Problem(
+            path=_VERSION,
+            message="expected V1, a checkpoint of TensorFlow 1, or V2, one of TensorFlow 2, found UNKNOWN",
+        )
+    elif train.load_all_detection_checkpoint_vars:
+        message = (
+            "expected false, as it is for checkpoints of TensorFlow 1, found true; set"
+            ' fine_tune_checkpoint_type: "full" instead'
+        )
+        yield Problem(path=_HEADS, message=message)
+
+
+def _type(kind: str) -> Iterator[Problem]:
+    if not kind or kind in OBJECT_TYPES:
+        return
+    near = near_names(kind, OBJECT_TYPES)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if kind == "fine_tune":
+        hint = ', which no detector of the field supports; "full" restores the heads, too'
+    message = f"expected one of {', '.join(OBJECT_TYPES)}, found {kind!r}{hint}"
+    yield Problem(path=_TYPE, message=message)
+
+
+def _named(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+    """Check a checkpoint of TensorFlow 1, which is also what a config without a version asks for."""
+    train = config.train_config
+    model = getattr(config.model, str(config.model.WhichOneof("model")), None)
+    extractor = model.feature_extractor.type if model is not None else ""
+    if extractor not in NAMED_EXTRACTORS:
+        message = (
+            f"expected V2, as TensorFlow 1 had no {extractor or 'such extractor'}, found V1 (the default of"
+            " the field); set fine_tune_checkpoint_version: V2 and use a checkpoint of TensorFlow 2"
+        )
+        yield Problem(path=_VERSION, message=message)
+        return
+    kind = train.fine_tune_checkpoint_type
+    if kind in OBJECT_TYPES and kind not in NAMED_TYPES:
+        message = (
+            f"expected {' or '.join(NAMED_TYPES)} with a checkpoint of TensorFlow 1, found {kind!r}; set"
+            ' "detection" and load_all_detection_checkpoint_vars: true, or'
+            " fine_tune_checkpoint_version: V2 if the checkpoint is one of TensorFlow 2"
+        )
+        yield Problem(path=_TYPE, message=message)
+    detection = kind == "detection" or (not kind and train.from_detection_checkpoint)
+    if train.load_all_detection_checkpoint_vars and not detection:
+        message = (
+            "expected false, as a classifier has no heads of a detector, found true; set"
+            ' fine_tune_checkpoint_type: "detection"'
+        )
+        yield Problem(path=_HEADS, message=message)

@@ -1,0 +1,97 @@
+"""Where a training's first weights come from: a detector, a checkpoint of the field, or chance."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+from detection_core import detector_layout
+from detection_core.export.detector_folder import load_detector
+from detection_core.models.base import DetectionModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.train_pb2 import CheckpointVersion
+from detection_core.training.checkpoint_file import find_prefix
+from detection_core.training.restore import FineTuneOptions, RestoreReport, restore_fine_tune_checkpoint
+from detection_core.training.warm_start import copy_matching_weights
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StartingWeights:
+    """Where the first weights came from.
+
+    Attributes:
+        source: `random weights`, or the detector or checkpoint that gave them.
+        restored: what came of each variable, where a checkpoint of the field gave them.
+    """
+
+    source: str
+    restored: RestoreReport | None = None
+
+    def counts(self) -> dict[str, int]:
+        """Numbers of variables restored, skipped, missing and unused; empty without a checkpoint."""
+        return self.restored.counts() if self.restored else {}
+
+    def tables(self) -> dict[str, str]:
+        """What to keep in the record of the run, by file name."""
+        return {"fine_tune_checkpoint.txt": self.restored.table() + "\n"} if self.restored else {}
+
+
+def starting_files(config: TrainEvalPipelineConfig, warm_start_dir: str) -> list[str]:
+    """Return patterns of the files that hold the first weights.
+
+    Raises:
+        ModelError: when the config's checkpoint is not there, or a part of it is not.
+    """
+    if warm_start_dir:
+        return [detector_layout.extra_file(warm_start_dir, detector_layout.CHECKPOINT) + ".*"]
+    if not config.train_config.fine_tune_checkpoint:
+        return []
+    prefix = find_prefix(config.train_config.fine_tune_checkpoint)
+    return [prefix, f"{prefix}.*"]
+
+
+def fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
+    """Return what a checked config wants of its `fine_tune_checkpoint`.
+
+    The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given.
+    """
+    train = config.train_config
+    old = "detection" if train.from_detection_checkpoint else "classification"
+    return FineTuneOptions(
+        path=train.fine_tune_checkpoint,
+        kind=train.fine_tune_checkpoint_type or old,
+        named=train.fine_tune_checkpoint_version == CheckpointVersion.V1,
+        extractor=config.model.ssd.feature_extractor.type,
+        heads=train.load_all_detection_checkpoint_vars,
+    )
+
+
+def fill_starting_weights(
+    model: DetectionModel, config: TrainEvalPipelineConfig, warm_start_dir: str
+) -> StartingWeights:
+    """Fill in a new model's first weights.
+
+    Args:
+        model: as a builder made it.
+        config: checked; its `fine_tune_checkpoint` is used where no detector is given.
+        warm_start_dir: detector folder, or "".
+
+    Raises:
+        ModelError: when the weights cannot be read or do not fit.
+    """
+    checkpoint = config.train_config.fine_tune_checkpoint
+    if warm_start_dir:
+        if checkpoint:
+            _logger.warning(
+                "the warm start takes the place of train_config.fine_tune_checkpoint %s", checkpoint
+            )
+        source = load_detector(warm_start_dir).model
+        copied = copy_matching_weights(source.network, model.network, where=warm_start_dir)
+        return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
+    if checkpoint:
+        report = restore_fine_tune_checkpoint(model, fine_tune_options(config))
+        _logger.info("%s", report.table())
+        return StartingWeights(source=checkpoint, restored=report)
+    return StartingWeights(source="random weights")

@@ -1,0 +1,72 @@
+import re
+
+import pytest
+
+from detection_core.config.check import find_problems
+from detection_core.config.check_fine_tuning import NAMED_EXTRACTORS
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.models.checkpoint_keys.scoped_names import FAMILIES
+from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_fine, assert_problems
+
+TRAIN = "train_config"
+TYPE = f"{TRAIN}.fine_tune_checkpoint_type"
+VERSION = f"{TRAIN}.fine_tune_checkpoint_version"
+HEADS = f"{TRAIN}.load_all_detection_checkpoint_vars"
+CHECKPOINT = {f"{TRAIN}.fine_tune_checkpoint": "weights/model.ckpt"}
+EXTRACTOR = "model.ssd.feature_extractor.type"
+PYRAMID_FIELD = "model.ssd.feature_extractor.fpn"
+
+
+def _named(extractor: str = "ssd_mobilenet_v2_fpn_keras", **fields) -> dict:
+    return {**CHECKPOINT, EXTRACTOR: extractor, VERSION: "V1", **fields}
+
+
+WRONG = [
+    ({TYPE: "detections"}, {TYPE: "did you mean detection"}),
+    ({TYPE: "fine_tune"}, {TYPE: "no detector of the field supports"}),
+    ({**CHECKPOINT, VERSION: "UNKNOWN"}, {VERSION: "expected V1, .* or V2"}),
+    ({**CHECKPOINT, VERSION: "V2", HEADS: True}, {HEADS: 'fine_tune_checkpoint_type: "full"'}),
+    (
+        _named("ssd_efficientnet-b0_bifpn_keras", **{PYRAMID_FIELD: "unset", TYPE: "full"}),
+        {VERSION: "TensorFlow 1 had no ssd_efficientnet-b0.* set fine_tune_checkpoint_version: V2"},
+    ),
+    # The default of the field is V1.
+    (
+        _named("ssd_efficientnet-b3_bifpn_keras", **{PYRAMID_FIELD: "unset", VERSION: "unset"}),
+        {VERSION: "expected V2"},
+    ),
+    (_named(**{TYPE: "full"}), {TYPE: "load_all_detection_checkpoint_vars: true"}),
+    (_named(**{TYPE: "classification", HEADS: True}), {HEADS: 'fine_tune_checkpoint_type: "detection"'}),
+    (_named(**{TYPE: "unset", HEADS: True}), {HEADS: "classifier has no heads"}),
+]
+
+
+@pytest.mark.parametrize("changes, expected", WRONG)
+def test_a_problem_is_found_where_it_is_with_what_to_do(changes, expected):
+    assert_problems(PYRAMID, changes, set(expected))
+    for problem in find_problems(apply_overrides(load_pipeline_config(PYRAMID), changes)):
+        assert re.search(expected[problem.path], problem.message)
+
+
+FINE = [
+    _named(**{TYPE: "detection", HEADS: True}),
+    _named("ssd_mobilenet_v1_fpn_keras", **{TYPE: "classification"}),
+    _named(**{TYPE: "unset", f"{TRAIN}.from_detection_checkpoint": True, HEADS: True}),
+    {**CHECKPOINT, VERSION: "V2", TYPE: "full"},
+    # Without a checkpoint nothing is said about its version.
+    {f"{TRAIN}.fine_tune_checkpoint": "unset", VERSION: "unset", HEADS: True},
+]
+
+
+@pytest.mark.parametrize("changes", FINE)
+def test_what_fits_passes(changes):
+    assert_fine(PYRAMID, changes)
+
+
+def test_nothing_is_asked_of_a_config_without_training():
+    assert_fine(LAYERS, {"train_config": "unset"})
+
+
+def test_the_extractors_are_those_whose_names_are_known():
+    assert set(NAMED_EXTRACTORS) == set(FAMILIES)

@@ -1,0 +1,179 @@
+import pytest
+import tf_keras
+from google.protobuf import text_format
+
+from detection_core.builders.backbones import BACKBONES
+from detection_core.builders.model import build_detection_model
+from detection_core.errors import ModelError
+from detection_core.models.checkpoint_keys.scoped_names import FAMILIES, scoped_variables
+from detection_core.protos import model_pb2
+from tests.detection_core.models.golden_networks import MOBILE, load_golden
+
+LAYERS, PYRAMID = MOBILE
+NORM = ("beta", "gamma", "moving_mean", "moving_variance")
+SHARED = "WeightSharedConvolutionalBoxPredictor"
+
+
+def _normed(scope: str, weights: str = "weights") -> set[str]:
+    return {f"{scope}/{weights}", *(f"{scope}/BatchNorm/{leaf}" for leaf in NORM)}
+
+
+def _separable(scope: str) -> set[str]:
+    return {f"{scope}/pointwise_weights"} | _normed(scope, "depthwise_weights")
+
+
+def _biased(scope: str) -> set[str]:
+    return {f"{scope}/weights", f"{scope}/biases"}
+
+
+# What the slim library calls the variables of its classifiers, without their last layers.
+def _mobilenet_v1() -> set[str]:
+    names = _normed("MobilenetV1/Conv2d_0")
+    for block in range(1, 14):
+        names |= _normed(f"MobilenetV1/Conv2d_{block}_depthwise", "depthwise_weights")
+        names |= _normed(f"MobilenetV1/Conv2d_{block}_pointwise")
+    return names
+
+
+def _mobilenet_v2() -> set[str]:
+    names = _normed("MobilenetV2/Conv") | _normed("MobilenetV2/Conv_1")
+    for block in range(17):
+        scope = "MobilenetV2/expanded_conv" + (f"_{block}" if block else "")
+        names |= _normed(f"{scope}/depthwise", "depthwise_weights") | _normed(f"{scope}/project")
+        names |= _normed(f"{scope}/expand") if block else set()
+    return names
+
+
+def _resnet_50() -> set[str]:
+    names = _normed("resnet_v1_50/conv1")
+    for block, units in enumerate((3, 4, 6, 3), start=1):
+        for unit in range(1, units + 1):
+            scope = f"resnet_v1_50/block{block}/unit_{unit}/bottleneck_v1"
+            parts = ["conv1", "conv2", "conv3"] + (["shortcut"] if unit == 1 else [])
+            names |= set().union(*(_normed(f"{scope}/{part}") for part in parts))
+    return names
+
+
+def _message(base: str, extractor: str, text: str = "") -> model_pb2.DetectionModel:
+    message = model_pb2.DetectionModel()
+    message.CopyFrom(load_golden(base).message)
+    message.ssd.feature_extractor.type = extractor
+    text_format.Merge(text, message)
+    return message
+
+
+def _names(message: model_pb2.DetectionModel) -> tuple[set[str], set[str]]:
+    """Names of a detector's variables: the backbone's as a classifier has them, and the others."""
+    network = build_detection_model(message).network
+    found = list(scoped_variables(network, message.ssd.feature_extractor.type))
+    assert len({v.name for v in found}) == len(found) == len(network.weights)
+    backbone = {v.name.removeprefix("FeatureExtractor/") for v in found if v.backbone}
+    return backbone, {v.name for v in found if not v.backbone}
+
+
+def _level_heads(levels: int, depthwise: bool = False) -> set[str]:
+    names = set()
+    for level in range(levels):
+        for head in ("BoxEncodingPredictor", "ClassPredictor"):
+            names |= _biased(f"BoxPredictor_{level}/{head}")
+            if depthwise:
+                names |= _normed(f"BoxPredictor_{level}/{head}_depthwise", "depthwise_weights")
+    return names
+
+
+def _extra(start: str, channels=(512, 256, 256, 128), depthwise: bool = False) -> set[str]:
+    names = set()
+    for index, depth in enumerate(channels, start=2):
+        halve = f"{start}_2_Conv2d_{index}_3x3_s2_{depth}"
+        names |= _normed(f"{start}_1_Conv2d_{index}_1x1_{depth // 2}") | _normed(halve)
+        names |= _normed(f"{halve}_depthwise", "depthwise_weights") if depthwise else set()
+    return names
+
+
+def test_ssd_mobilenet_v2_with_separable_layers():
+    text = """ssd { feature_extractor { use_depthwise: true }
+        box_predictor { convolutional_box_predictor { use_depthwise: true } } }"""
+    backbone, others = _names(_message(LAYERS, "ssd_mobilenet_v2_keras", text))
+    extra = _extra("FeatureExtractor/MobilenetV2/layer_19", depthwise=True)
+    assert backbone == _mobilenet_v2()
+    assert others == extra | _level_heads(6, depthwise=True)
+
+
+def test_ssd_mobilenet_v1_with_shared_layers_before_the_heads():
+    text = """ssd { box_predictor { convolutional_box_predictor {
+        num_layers_before_predictor: 1 max_depth: 64 } } }"""
+    backbone, others = _names(_message(LAYERS, "ssd_mobilenet_v1_keras", text))
+    before = set().union(*(_normed(f"BoxPredictor_{level}/Conv2d_0_1x1_64") for level in range(6)))
+    extra = _extra("FeatureExtractor/MobilenetV1/Conv2d_13_pointwise")
+    assert backbone == _mobilenet_v1()
+    assert others == before | extra | _level_heads(6)
+
+
+def _pyramid(scope: str, coarse: tuple[str, str], convolution) -> set[str]:
+    pyramid = f"FeatureExtractor/{scope}/fpn"
+    names = set().union(*(_biased(f"{pyramid}/projection_{number}") for number in (1, 2, 3)))
+    return names.union(
+        *(convolution(f"{pyramid}/smoothing_{number}") for number in (1, 2)),
+        *(convolution(f"{pyramid}/{name}") for name in coarse),
+    )
+
+
+@pytest.mark.parametrize(
+    "extractor, scope, coarse, backbone_names",
+    [
+        ("ssd_mobilenet_v1_fpn_keras", "MobilenetV1", (14, 15), _mobilenet_v1()),
+        ("ssd_mobilenet_v2_fpn_keras", "MobilenetV2", (20, 21), _mobilenet_v2()),
+    ],
+)
+def test_a_lite_pyramid_with_one_tower(extractor, scope, coarse, backbone_names):
+    backbone, others = _names(_message(PYRAMID, extractor))
+    wanted = _pyramid(scope, [f"bottom_up_Conv2d_{number}" for number in coarse], _separable)
+    for head in ("BoxPredictor", "ClassPredictor"):
+        halves = ("depthwise_weights", "pointwise_weights", "biases")
+        wanted |= {f"{SHARED}/{head}/{leaf}" for leaf in halves}
+    for index in range(4):
+        tower = f"{SHARED}/PredictionTower/conv2d_{index}"
+        wanted |= {f"{tower}/depthwise_weights", f"{tower}/pointwise_weights"}
+        wanted |= {f"{tower}/BatchNorm/feature_{level}/{leaf}" for level in range(5) for leaf in NORM}
+    assert backbone == backbone_names
+    assert others == wanted
+
+
+def test_a_pyramid_with_two_towers_and_whole_convolutions():
+    text = """ssd { feature_extractor { use_depthwise: false }
+        box_predictor { weight_shared_convolutional_box_predictor {
+            share_prediction_tower: false use_depthwise: false num_layers_before_predictor: 1 } } }"""
+    backbone, others = _names(_message(PYRAMID, "ssd_resnet50_v1_fpn_keras", text))
+    wanted = _pyramid("resnet_v1_50", ("bottom_up_block5", "bottom_up_block6"), _normed)
+    wanted |= _biased(f"{SHARED}/BoxPredictor") | _biased(f"{SHARED}/ClassPredictor")
+    for tower in ("BoxPredictionTower", "ClassPredictionTower"):
+        scope = f"{SHARED}/{tower}/conv2d_0"
+        wanted |= {f"{scope}/weights"}
+        wanted |= {f"{scope}/BatchNorm/feature_{level}/{leaf}" for level in range(5) for leaf in NORM}
+    assert backbone == _resnet_50()
+    assert others == wanted
+
+
+def test_the_families_of_tensorflow_1_are_known():
+    families = ("mobilenet_v1", "mobilenet_v2", "resnet_v1")
+    assert set(FAMILIES) == {name for name, entry in BACKBONES.items() if entry.family in families}
+
+
+def _conv_network(name: str) -> tf_keras.Model:
+    inputs = tf_keras.Input((8, 8, 3))
+    return tf_keras.Model(inputs, tf_keras.layers.Conv2D(4, 1, name=name)(inputs))
+
+
+def test_the_only_feature_map_has_no_scope_and_projections_are_numbered():
+    name = "ssd_mobilenet_v1_keras"
+    found = {v.name for v in scoped_variables(_conv_network("box_head_0"), name)}
+    assert found == _biased("BoxEncodingPredictor")
+    found = {v.name for v in scoped_variables(_conv_network("head_projection_2"), name)}
+    assert found == _biased(f"{SHARED}/ProjectionLayer/conv2d_2")
+
+
+def test_what_tensorflow_1_did_not_have_is_refused():
+    with pytest.raises(ModelError, match=r"expected an extractor that TensorFlow 1 had .*object-based"):
+        list(scoped_variables(_conv_network("backbone_stem"), "ssd_efficientnet-b0_bifpn_keras"))
+    with pytest.raises(ModelError, match="found 'somebody'"):
+        list(scoped_variables(_conv_network("somebody"), "ssd_mobilenet_v1_keras"))

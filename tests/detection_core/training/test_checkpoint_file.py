@@ -1,0 +1,82 @@
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.errors import ModelError
+from detection_core.training.checkpoint_file import CheckpointFile, find_prefix
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+
+VALUES = {f"scope/{number}/weights": np.random.rand(60, 60).astype(np.float32) for number in range(4)}
+
+
+@pytest.fixture
+def prefix(tmp_path):
+    return write_named_checkpoint(VALUES, tmp_path / "model.ckpt-3")
+
+
+def _read_all(path: str) -> None:
+    checkpoint = CheckpointFile(path)
+    for key in checkpoint.shapes:
+        checkpoint.read(key)
+
+
+@pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001"])
+def test_every_file_of_a_checkpoint_stands_for_it(prefix, suffix):
+    checkpoint = CheckpointFile(prefix + suffix)
+    assert checkpoint.prefix == prefix
+    assert checkpoint.shapes == {name: (60, 60) for name in VALUES}
+    np.testing.assert_array_equal(checkpoint.read("scope/2/weights"), VALUES["scope/2/weights"])
+
+
+def test_a_folder_stands_for_its_newest_checkpoint(tmp_path):
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(v=tf.Variable(1.0)), str(tmp_path), max_to_keep=2
+    )
+    manager.save(checkpoint_number=1)
+    manager.save(checkpoint_number=2)
+    assert find_prefix(str(tmp_path)) == str(tmp_path / "ckpt-2")
+
+
+def test_the_format_of_one_file_is_read(tmp_path):
+    path = write_named_checkpoint(VALUES, tmp_path / "resnet_v1_50.ckpt", single_file=True)
+    assert [p.name for p in tmp_path.glob("resnet*")] == ["resnet_v1_50.ckpt"]
+    np.testing.assert_array_equal(CheckpointFile(path).read("scope/0/weights"), VALUES["scope/0/weights"])
+
+
+@pytest.mark.parametrize("path", ["nothing", ".", "ckpt-0.index"])
+def test_a_missing_checkpoint_is_an_error(tmp_path, path):
+    with pytest.raises(ModelError, match=r"^\S+: expected a checkpoint, .*found none; give the prefix"):
+        CheckpointFile(str(tmp_path / path))
+
+
+def test_an_index_without_data_is_an_error(prefix):
+    pathlib.Path(f"{prefix}.data-00000-of-00001").unlink()
+    message = (
+        r"^\S+model.ckpt-3: expected 1 data file .* found 0, without model.ckpt-3.data-00000-of-00001; copy"
+    )
+    with pytest.raises(ModelError, match=message):
+        CheckpointFile(prefix)
+
+
+def test_a_missing_shard_is_named(prefix):
+    shutil.move(f"{prefix}.data-00000-of-00001", f"{prefix}.data-00001-of-00003")
+    message = "expected 3 data files .* found 1, without model.ckpt-3.data-00000-of-00003"
+    with pytest.raises(ModelError, match=message):
+        CheckpointFile(prefix)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+def test_a_truncated_checkpoint_is_an_error(prefix, suffix):
+    file = pathlib.Path(prefix + suffix)
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(ModelError, match=r"^\S+model.ckpt-3: .*damaged or truncated.*copy it again"):
+        _read_all(prefix)
+
+
+def test_a_file_of_something_else_is_an_error(tmp_path):
+    (tmp_path / "weights.h5").write_bytes(b"something else" * 100)
+    with pytest.raises(ModelError, match="damaged or truncated"):
+        _read_all(str(tmp_path / "weights.h5"))
