@@ -26,7 +26,7 @@ def make_label_map(categories: Iterable[Mapping[str, int]]) -> LabelMap:
             if merged.setdefault(name, number) != number:
                 raise DataError(
                     f"expected one id for the category {name!r}, found {merged[name]} and {number} "
-                    "in two splits; make the category lists of the annotation files equal"
+                    "in two splits or spans; make the category lists of the annotation files equal"
                 )
     if not merged:
         raise DataError("expected annotated objects or a list of categories, found none; check data.path")

@@ -56,22 +56,37 @@ def is_gzip(path: str) -> bool:
     return uri_of(path).endswith((".gz", ".gzip"))
 
 
-def openable(paths: tf.data.Dataset, names: Sequence[str]) -> tf.data.Dataset:
-    """Return a dataset of paths as one that TensorFlow can open, fetching what it cannot; the order stays.
+def fetched_ahead(paths: tf.data.Dataset, names: Sequence[str]) -> tf.data.Dataset:
+    """Return a dataset of paths as it is, having fetched the next few of those on S3.
 
     Args:
         paths: string [] each.
         names: the same paths, in any order.
     """
+    if not any(map(is_s3, names)):
+        return paths
+
+    def fetch_and_pass(path: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([tf.numpy_function(_fetched, [path], tf.string)]):
+            return tf.identity(path)
+
+    return paths.map(fetch_and_pass, num_parallel_calls=FETCHED_AHEAD, deterministic=True)
+
+
+def record_reader(names: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """Return what reads the records of one of some files, given its path as a tensor.
+
+    A copy of a shard on S3 is asked for again when it is opened: what was fetched ahead may have waited long
+    enough to be removed.
+
+    Args:
+        names: the paths.
+    """
     if any(map(is_s3, names)):
-        return paths.map(
-            lambda path: tf.ensure_shape(tf.numpy_function(_fetched, [path], tf.string), ()),
-            num_parallel_calls=FETCHED_AHEAD,
-            deterministic=True,
-        )
+        return lambda path: read_records(tf.ensure_shape(tf.numpy_function(_fetched, [path], tf.string), ()))
     if any(map(files.is_remote, names)):
-        return paths.map(lambda path: tf.strings.regex_replace(path, "#bytes=.*$", ""))
-    return paths
+        return lambda path: read_records(tf.strings.regex_replace(path, "#bytes=.*$", ""))
+    return read_records
 
 
 def _fetched(path: bytes) -> bytes:
@@ -84,7 +99,7 @@ def _local(path: str) -> str:
 
 
 def read_records(path: tf.Tensor | str) -> tf.data.Dataset:
-    """Return the records of one file as string []; the path may be a tensor, from `openable`."""
+    """Return the records of one file as string []; a tensor names one that TensorFlow can open."""
     if isinstance(path, str):
         path = _local(path)
     compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.data.records import openable, read_records
+from detection_core.data.records import fetched_ahead, record_reader
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1
@@ -60,8 +60,8 @@ def ordered_records(paths: Sequence[str], options: SequenceOptions) -> tf.data.D
 
 def _interleaved(paths: tf.Tensor, names: Sequence[str], options: SequenceOptions) -> tf.data.Dataset:
     readers = max(1, min(options.num_readers, len(names)))
-    records = openable(tf.data.Dataset.from_tensor_slices(paths), names).interleave(
-        read_records, cycle_length=readers, block_length=max(1, options.read_block_length)
+    records = fetched_ahead(tf.data.Dataset.from_tensor_slices(paths), names).interleave(
+        record_reader(names), cycle_length=readers, block_length=max(1, options.read_block_length)
     )
     every = options.sample_1_of_n_examples
     return records.shard(every, 0) if every > 1 else records

@@ -16,6 +16,7 @@ from detection_core.data.records import naming_bad_records
 from detection_core.data.shard_cache import shard_cache
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.work_folder import training_fingerprint
 from tests.components.example_gen import test_records as faults
 from tests.components.example_gen.datasets import Coco, picture, voc_xml, write_voc
 from tests.object_store import dead_server, s3_server
@@ -212,8 +213,15 @@ def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, d
     assert _content(_run(tmp_path, data, "again", compression=compression, shards_uri=uri)[0]) == kept
     assert [state.split()[0] for state in files.states(uri)] == [state.split()[0] for state in states]
     # Other parameters are other data: what an older manifest lists stays.
-    _run(tmp_path, data, "other", compression=compression, shards_uri=uri, shard_examples=2)
+    other, _ = _run(tmp_path, data, "other", compression=compression, shards_uri=uri, shard_examples=2)
     assert set(states) <= set(files.states(uri))
+    # An unfinished training goes on with the same list of shards, and not with another.
+    config = TrainEvalPipelineConfig()
+    same, again, another = (
+        training_fingerprint(point_at_examples(config, str(folder)))
+        for folder in (there, tmp_path / "again", other)
+    )
+    assert same == again != another
     with dead_server():
         assert len(_train_records(there)[0]) == 9
 

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from component_specs import TrainerJob
-from components.trainer.run import training_config
-from detection_core.detector_layout import read_info
+from components.trainer.run import run, training_config
+from detection_core import files
+from detection_core.detector_layout import LABEL_MAP, extra_file, read_info
+from detection_core.errors import ModelError
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
 STEPS = 100
@@ -73,3 +75,20 @@ def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path: Path) -
     changed = training_config(dataclasses.replace(job, train_steps=7, learning_rate=0.5)).train_config
     assert changed.num_steps == 7
     assert "0.5" in str(changed.optimizer) and "0.5" not in str(as_it_is.optimizer)
+
+
+def test_a_deployed_detector_of_other_classes_stops_the_training_before_it_begins(tmp_path: Path) -> None:
+    examples, deployed = write_examples(tmp_path / "examples"), tmp_path / "deployed"
+    files.write_text(str(deployed / "saved_model.pb"), "graph")
+    files.write_text(extra_file(str(deployed), LABEL_MAP), "item { id: 1 name: 'cat' }")
+    job = TrainerJob(
+        examples=str(examples),
+        warm_start=str(deployed),
+        model=str(tmp_path / "model"),
+        model_run=str(tmp_path / "run"),
+        work_dir=str(tmp_path / "work"),
+        pipeline_config=config_text(),
+    )
+    with pytest.raises(ModelError, match="class 1: cat deployed, dark in the data"):
+        run(job)
+    assert not (tmp_path / "work").exists()

@@ -9,9 +9,11 @@ import pytest
 
 from detection_core import files
 from detection_core.data import shard_cache as module
+from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.data.shard_cache import ShardCache, shard_cache
 from detection_core.data.shard_manifest import Shard
 from detection_core.errors import ConfigError, DataError
+from tests.detection_core.data.record_files import write_records
 from tests.object_store import dead_server, s3_server
 
 
@@ -126,4 +128,41 @@ def test_a_size_that_is_no_number_is_refused(monkeypatch):
     shard_cache.cache_clear()
     with pytest.raises(ConfigError, match="found 'much'"):
         shard_cache()
+    shard_cache.cache_clear()
+
+
+def test_a_cache_far_too_small_for_the_data_serves_every_epoch_in_the_same_order(
+    bucket, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(module.FOLDER, str(tmp_path / "cache"))
+    monkeypatch.setenv(module.GIGABYTES, "0")
+    shard_cache.cache_clear()
+    here = [
+        write_records(tmp_path / f"{n:02}.tfrecord", [bytes([n]) * 50, bytes([n]) * 60]) for n in range(40)
+    ]
+    there = [_shard(bucket, f"epochs/{n:02}.tfrecord", Path(p).read_bytes()) for n, p in enumerate(here)]
+
+    def two_epochs(paths):
+        options = SequenceOptions(num_readers=24, read_block_length=1, shuffle_buffer_size=16, num_epochs=2)
+        records = shuffled_epochs(shuffled_files(paths, options), options, seed=4)
+        return [record.element for record in records.as_numpy_iterator()]
+
+    read = two_epochs([shard.address for shard in there])
+    assert len(read) == 160 and read == two_epochs(here)
+    assert len(os.listdir(tmp_path / "cache")) == module._NEVER_REMOVED
+    shard_cache.cache_clear()
+
+
+def test_a_copy_that_waited_too_long_is_fetched_again(bucket, tmp_path, monkeypatch):
+    monkeypatch.setenv(module.FOLDER, str(tmp_path / "cache"))
+    shard_cache.cache_clear()
+    here = [write_records(tmp_path / f"{n}.tfrecord", [b"%d" % n] * 3) for n in range(6)]
+    there = [_shard(bucket, f"waited/{n}.tfrecord", Path(p).read_bytes()).address for n, p in enumerate(here)]
+    records = ordered_records(there, SequenceOptions(num_readers=1)).as_numpy_iterator()
+    read = []
+    for record in records:
+        read.append(record)
+        for copy in (tmp_path / "cache").glob("*.tfrecord"):
+            copy.unlink()
+    assert read == [b"%d" % n for n in range(6) for _ in range(3)]
     shard_cache.cache_clear()
