@@ -1,4 +1,4 @@
-"""Containers as a cluster runs them: any user, no capabilities, a file system that is read only, no network."""
+"""Containers as a cluster runs them: any user, no capabilities, a read-only file system, no network."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ def test_a_user_without_an_entry_has_a_name_and_a_home(image):
 def test_nothing_to_build_with_is_in_it(image):
     names = "pip gcc cc clang make"
     assert _inside(image, "sh", "-c", f"for n in {names}; do command -v $n; done; true") == ""
-    program = "import importlib.util as u; print([m for m in ('pip', 'setuptools', 'tfx', 'kfp') if u.find_spec(m)])"
+    modules = "('pip', 'setuptools', 'tfx', 'kfp')"
+    program = f"from importlib.util import find_spec; print([m for m in {modules} if find_spec(m)])"
     assert _inside(image, "python", "-c", program).strip() == "[]"
 
 
@@ -72,6 +73,11 @@ def test_quick_steps_do_not_load_tensorflow(image):
     for component in ("run_checker", "baseline_resolver", "example_gen", "pusher"):
         program = f"import sys, components.{component}.run; print('tensorflow' in sys.modules)"
         assert _inside(image, "python", "-c", program).strip() == "False", component
+
+
+def test_labels_on_pictures_have_the_letters_of_many_scripts(image):
+    program = "from detection_core.evaluation.drawing import text_font; print(text_font(14).getname()[0])"
+    assert _inside(image, "python", "-c", program).strip() == "DejaVu Sans"
 
 
 def test_beam_runs_without_what_was_left_out(image):
