@@ -22,6 +22,7 @@ from detection_core.quantization.quantizers import (
     KernelQuantizer,
     QuantizationOptions,
     QuantizedCall,
+    SigmoidQuantizer,
 )
 
 PREFIX = "quant_"
@@ -70,11 +71,12 @@ def add_fake_quantization(
                 copy.build(call.layer.input_shape)
             copy.set_weights(call.layer.get_weights())
         entry = placement.quantized.get(call.name)
-        if entry is None or not (entry.weights or entry.output == "own"):
+        if entry is None or not (entry.weights or entry.output in ("own", "fixed")):
             return copy
         depthwise = entry.weights == "depthwise_kernel"
         kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise) if entry.weights else None
-        output = ActivationQuantizer(options, clock) if entry.output == "own" else None
+        makers = {"own": ActivationQuantizer, "fixed": SigmoidQuantizer}
+        output = makers[entry.output](options, clock) if entry.output in makers else None
         config = CallConfig(entry.weights, kernel, output)
         return QuantizedCall(copy, config, name=PREFIX + call.name)
 

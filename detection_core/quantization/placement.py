@@ -12,12 +12,20 @@ from typing import Any
 
 import tf_keras
 
+from detection_core.models.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 _layers = tf_keras.layers
 
 WEIGHTED = {_layers.Conv2D: "kernel", _layers.DepthwiseConv2D: "depthwise_kernel", _layers.Dense: "kernel"}
-COMPUTING = (_layers.Add, _layers.Subtract, _layers.Multiply, _layers.ReLU, _layers.GlobalAveragePooling2D)
+COMPUTING = (
+    _layers.Add,
+    _layers.Subtract,
+    _layers.Multiply,
+    _layers.ReLU,
+    _layers.GlobalAveragePooling2D,
+    WeightedFusion,
+)
 MOVING = (
     _layers.Reshape,
     _layers.Flatten,
@@ -30,6 +38,11 @@ MOVING = (
 )
 FUSING = (*WEIGHTED, _layers.Add)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")
+WEIGHTED_SUMS = "weighted_sums"
+WEIGHTED_SUMS_REASON = (
+    "products and sums of a BiFPN's weighted inputs run in float32; inputs and results are integers, the"
+    " learnt weights are not"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +53,8 @@ class Quantized:
         layer: name of the call.
         kind: class of its layer.
         weights: attribute of the layer that holds the quantized kernel; "" where it has none.
-        output: `own` where its output has its own range, else the name of the call whose range it shares.
+        output: `own` where its output has its own range, `fixed` where the integer kernel sets the range,
+            else the name of the call whose range it shares.
     """
 
     layer: str
@@ -72,7 +86,7 @@ def place(graph: NetworkGraph) -> Placement:
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
     for call in graph.calls.values():
-        reason = _refusal(call)
+        reason = _refusal(call, graph)
         if reason:
             placement.not_quantized[call.name] = reason
             continue
@@ -81,22 +95,32 @@ def place(graph: NetworkGraph) -> Placement:
             layer=call.name,
             kind=type(call.layer).__name__,
             weights=WEIGHTED.get(type(call.layer), ""),
-            output="own" if owner == call.name else owner,
+            output="fixed" if _is_sigmoid(call.layer) else "own" if owner == call.name else owner,
         )
+    if any(isinstance(call.layer, WeightedFusion) for call in graph.calls.values()):
+        placement.not_quantized[WEIGHTED_SUMS] = WEIGHTED_SUMS_REASON
     return placement
 
 
-def _refusal(call: LayerCall) -> str:
+def _refusal(call: LayerCall, graph: NetworkGraph) -> str:
     """Return why a call cannot run in integers, "" where it can."""
     layer = call.layer
     if not call.inputs or _moves(layer) or isinstance(layer, (*COMPUTING, _layers.Concatenate)):
         return ""
+    if _is_sigmoid(layer):
+        return "256 scores are too few to rank detections by" if call.name in graph.outputs else ""
     if isinstance(layer, _layers.BatchNormalization):
         return "a normalisation that follows no convolution, or one whose output is read elsewhere too"
     if type(layer) in WEIGHTED:
         activation = tf_keras.activations.serialize(layer.activation)
         return "" if activation in FUSED_ACTIVATIONS else f"no integer rule for its activation {activation!r}"
     return f"no integer rule for layers of class {type(layer).__name__}"
+
+
+def _is_sigmoid(layer: Any) -> bool:
+    if type(layer) is not _layers.Activation:
+        return False
+    return bool(tf_keras.activations.serialize(layer.activation) == "sigmoid")
 
 
 def _moves(layer: Any) -> bool:

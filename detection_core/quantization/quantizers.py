@@ -137,6 +137,28 @@ class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         return dataclasses.asdict(self.options)
 
 
+class SigmoidQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+    """The grid that the integer kernel of a sigmoid always has: from 0 on in steps of 1 / 2**bits."""
+
+    def __init__(self, options: QuantizationOptions, clock: Clock) -> None:
+        self.bits, self.clock = options.activation_bits, clock
+
+    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
+        """Make no variables: the range is fixed."""
+        return {}
+
+    def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the activations, float32, on the grid."""
+        quantized = tf.quantization.fake_quant_with_min_max_args(
+            inputs, 0.0, 1.0 - 2.0**-self.bits, num_bits=self.bits
+        )
+        return self.clock.choose(quantized, inputs, training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        return {"bits": self.bits}
+
+
 def usable_range(low: Any, high: Any, options: QuantizationOptions) -> tuple[tf.Tensor, tf.Tensor]:
     """Widen a range to hold zero, and to zero in the middle where that is asked for."""
     low, high = tf.minimum(low, 0.0), tf.maximum(high, 1e-6)
@@ -152,7 +174,10 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
     """Tells the wrapper of one call what to quantize: its kernel, its output, or both."""
 
     def __init__(
-        self, weights: str, kernel: KernelQuantizer | None, output: ActivationQuantizer | None
+        self,
+        weights: str,
+        kernel: KernelQuantizer | None,
+        output: ActivationQuantizer | SigmoidQuantizer | None,
     ) -> None:
         self.weights, self.kernel, self.output = weights, kernel, output
 
@@ -172,7 +197,7 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
     def set_quantize_activations(self, layer: Any, quantize_activations: list[Any]) -> None:
         """Leave the layer's activation as it is."""
 
-    def get_output_quantizers(self, layer: Any) -> list[ActivationQuantizer]:
+    def get_output_quantizers(self, layer: Any) -> list[ActivationQuantizer | SigmoidQuantizer]:
         """Return the output's quantizer, where it has a range of its own."""
         return [self.output] if self.output else []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +59,8 @@ class WeightedFusion(tf_keras.layers.Layer):
     def call(self, inputs: list[tf.Tensor]) -> tf.Tensor:
         """Add up the maps, float32 [B, h, w, C] each."""
         shares = SHARES[self.method](self.combine_weights)
-        return tf.add_n([shares[index, 0] * features for index, features in enumerate(inputs)])
+        shared = [shares[index, 0] * features for index, features in enumerate(inputs)]
+        return functools.reduce(tf.add, shared)  # TensorFlow Lite has no integer kernel for add_n
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

@@ -6,6 +6,7 @@ import pytest
 import tf_keras
 from tf_keras import layers
 
+from detection_core.models.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.placement import Placement, place
@@ -66,3 +67,19 @@ def test_what_has_no_integer_rule_is_named_with_the_reason():
     assert "activation 'tanh'" in found.not_quantized["tanh_conv"]
     assert found.not_quantized["up"] == "no integer rule for layers of class UpSampling2D"
     assert found.not_quantized["leaky"] == "no integer rule for layers of class LeakyReLU"
+
+
+def test_weighted_sums_run_in_float_between_integers_and_sigmoids_on_their_fixed_grid():
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    x = layers.Conv2D(4, 1, name="left")(pixels)
+    x = WeightedFusion("fast_attention", name="sum")([x, layers.Conv2D(4, 1, name="right")(pixels)])
+    gate = layers.Activation("sigmoid", name="gate")(x)
+    x = layers.Multiply(name="product")([x, gate])
+    found = place(read_graph(tf_keras.Model(pixels, [x, layers.Activation("sigmoid", name="scores")(x)])))
+    outputs = {name: entry.output for name, entry in found.quantized.items()}
+    assert outputs == {
+        **{name: "own" for name in ("pixels", "left", "right", "sum", "product")},
+        "gate": "fixed",
+    }
+    assert set(found.not_quantized) == {"weighted_sums", "scores"}
+    assert "gate" not in found.observed

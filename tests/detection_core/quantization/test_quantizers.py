@@ -14,6 +14,7 @@ from detection_core.quantization.quantizers import (
     InputQuantizer,
     KernelQuantizer,
     QuantizationOptions,
+    SigmoidQuantizer,
     usable_range,
 )
 
@@ -117,3 +118,19 @@ def test_pixels_keep_their_256_values():
 def test_numbers_that_cannot_be_followed_are_refused(change):
     with pytest.raises(ConfigError, match=f"graph_rewriter.quantization.{next(iter(change))}"):
         QuantizationOptions(**change)
+
+
+def test_a_sigmoid_has_256_values_from_zero_on():
+    values = tf.constant([0.0, 0.1, 0.5, 0.9999, 1.0])
+    found = SigmoidQuantizer(OPTIONS, Clock(0, None))(values, False, {})
+    np.testing.assert_allclose(found, np.minimum(np.round(values * 256.0), 255.0) / 256.0, atol=1e-6)
+    assert SigmoidQuantizer(OPTIONS, Clock(0, None)).build((4,), "gate", None) == {}
+
+
+def test_a_sigmoid_is_left_alone_before_the_delay_has_passed():
+    step = tf.Variable(3, dtype=tf.int64)
+    quantize = SigmoidQuantizer(QuantizationOptions(delay=5), Clock(5, step))
+    values = tf.constant([0.1234])
+    np.testing.assert_array_equal(quantize(values, True, {}), values)
+    step.assign(5)
+    assert float(quantize(values, True, {})[0]) == pytest.approx(32 / 256)

@@ -1,0 +1,88 @@
+"""TensorFlow Lite files of a detector with squeeze-and-excitation, swish and BiFPN, run in LiteRT."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.export.tflite import convert, list_operations
+from detection_core.models.backbones.efficientnet import (
+    DEFAULT_HYPERPARAMS,
+    EfficientNetOptions,
+    efficientnet,
+)
+from detection_core.models.heads.predictions import per_anchor
+from detection_core.models.necks.bifpn import BifpnOptions, bidirectional_pyramid
+from detection_core.models.necks.bifpn_fusion import WeightedFusion
+from detection_core.models.network_layers import NetworkLayers
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import RewrittenModel, rewrite
+from tests.detection_core.export.test_tflite import OPTIONS, PIXELS, run
+from tests.detection_core.export.tiny_detector import TinyDetector
+from tests.detection_core.quantization.tiny_network import CLASSES, randomise
+
+
+@pytest.fixture(scope="module", params=["fast_attention", "sum"])
+def detector(request) -> TinyDetector:
+    """Levels 2 and 3 of an EfficientNet, 8 x 8 and 4 x 4."""
+    pixels = tf_keras.Input((32, 32, 3), name="pixels")
+    layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
+    ends = efficientnet(pixels, layers, EfficientNetOptions(version=0, max_level=3))
+    options = BifpnOptions(channels=8, iterations=1, min_level=2, max_level=3, combine_method=request.param)
+    levels = {level: ends[f"level_{level}"] for level in (2, 3)}
+    maps = bidirectional_pyramid(levels, layers, options)
+    box, classes = layers.conv("box", 2 * 4, 1), layers.conv("class", 2 * (CLASSES + 1), 1)
+    outputs = [
+        per_anchor([box(features) for features in maps], 4, "box_codes"),
+        per_anchor([classes(features) for features in maps], CLASSES + 1, "class_logits"),
+    ]
+    network = tf_keras.Model(pixels, outputs, name="tiny_bifpn")
+    randomise(network, 0)
+    for layer in network.layers:
+        if isinstance(layer, WeightedFusion):  # a node whose weights are all negative is dead
+            layer.combine_weights.assign([[0.7], [1.2]])
+    return TinyDetector(network)
+
+
+@pytest.fixture(scope="module")
+def rewritten(detector) -> RewrittenModel:
+    made = rewrite(detector, QuantizationOptions(delay=0))
+    made.calibrate([tf.constant(PIXELS)])
+    return made
+
+
+def test_the_float_file_gives_what_the_detector_gives(detector):
+    content = convert(detector, OPTIONS, integer=False)
+    found = run(content, detector.preprocess(PIXELS[:1]))
+    _, logits = detector.network(detector.preprocess(PIXELS[:1]), training=False)
+    best = tf.reduce_max(tf.sigmoid(logits[0, :, 1:]))
+    np.testing.assert_allclose(found["output_1"].max(), best, rtol=1e-4)
+
+
+def test_fake_quantization_is_close_to_float_and_folds_every_normalisation(detector, rewritten):
+    assert rewritten.record()["coverage"]["fraction"] == 1.0
+    pixels = detector.preprocess(tf.constant(PIXELS))
+    for plain, quantized in zip(
+        detector.network(pixels, training=False), rewritten.model.network(pixels, training=False), strict=True
+    ):
+        error = tf.sqrt(tf.reduce_mean(tf.square(plain - quantized)))
+        assert 0.0 < float(error) < 0.15 * float(tf.math.reduce_std(plain))
+
+
+def test_only_weighted_sums_run_in_float(rewritten):
+    content = convert(rewritten.model, OPTIONS, integer=True)
+    operations = Counter((operation.name, operation.outputs[0]) for operation in list_operations(content))
+    for name in ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "MAX_POOL_2D", "RESIZE_NEAREST_NEIGHBOR"):
+        assert operations[name, "int8"] > 0 and operations[name, "float32"] == 0
+    # The scores; then two nodes with two inputs each, whose shares are constants.
+    assert operations["LOGISTIC", "float32"] == 1
+    sums = "weighted_sums" in rewritten.aware.placement.not_quantized
+    assert operations["ADD", "float32"] == (2 if sums else 0)
+    found = run(content, PIXELS[:1].astype(np.uint8))
+    _, logits = rewritten.model.network(rewritten.model.preprocess(PIXELS[:1]), training=False)
+    best = tf.reduce_max(tf.sigmoid(logits[0, :, 1:]))
+    np.testing.assert_allclose(found["output_1"].max(), best, atol=0.02)

@@ -1,0 +1,191 @@
+"""The EfficientDet configurations of the model zoo: variables, outputs, penalties, losses, steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.builders.model import build_detection_model
+from detection_core.models.backbones.efficientnet import DEFAULT_HYPERPARAMS, EfficientNetOptions, _blocks
+from detection_core.models.base import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, TOTAL_LOSS
+from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_BACKBONE, EFFICIENTNET
+from detection_core.models.checkpoint_keys.object_keys import object_keys
+from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from detection_core.models.hyperparams import penalty_of
+from detection_core.models.regularization import penalized_variables, regularization_loss
+from detection_core.structures import Images
+from tests.detection_core.models.golden_networks import (
+    DATA,
+    RawInputModel,
+    build_golden,
+    deterministic_weight,
+    load_golden,
+    sample,
+)
+
+ZOO = tuple(sorted(path.stem for path in DATA.glob("efficientdet_d*.npz")))
+D0, D3, D6, D7 = (ZOO[index] for index in (0, 2, 5, 6))
+TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
+full_size = [pytest.mark.zoo, pytest.mark.slow]
+
+
+def _plain(*names: str) -> list:
+    return [name if name in names else pytest.param(name, marks=full_size) for name in ZOO]
+
+
+def _message(name: str, size: int):
+    """The configuration with another input size, which changes no variable."""
+    message = load_golden(name).message
+    resizer = message.ssd.image_resizer.keep_aspect_ratio_resizer
+    resizer.min_dimension = resizer.max_dimension = size
+    return message
+
+
+def _version(name: str) -> int:
+    return int(load_golden(name).message.ssd.feature_extractor.type.removeprefix("ssd_efficientnet-b")[0])
+
+
+@pytest.fixture(scope="module")
+def small(request) -> tuple[str, RawInputModel]:
+    """A configuration for images of 128 x 128, freshly initialised."""
+    built = build_detection_model(_message(request.param, 128))
+    return request.param, RawInputModel(built.network, built._parts)
+
+
+@pytest.fixture(scope="module")
+def full(request) -> tuple[str, RawInputModel]:
+    """A configuration as it is, with deterministic weights."""
+    return request.param, build_golden(request.param)
+
+
+# D7 is D6 on larger images.
+@pytest.mark.parametrize("small", ZOO[:-1], indirect=True)
+def test_variables_are_those_of_the_reference_but_for_the_classifier(small):
+    name, model = small
+    facts = load_golden(name).facts
+    keys = object_keys(model.network)
+    found = {key.removesuffix(VARIABLE_SUFFIX): tuple(variable.shape) for key, variable in keys.items()}
+    wanted = {path: tuple(shape) for path, shape in facts["variables"].items()}
+    classifier = {path for path in wanted if path.startswith(f"model/{CLASSIFICATION_BACKBONE}/")}
+    assert found == {path: shape for path, shape in wanted.items() if path not in classifier}
+    # What no detection depends on: the last blocks, nineteen variables each, and the classifier's
+    # convolution, normalisation and dense layer.
+    behind = sum(stage == 6 for stage, _ in _blocks(EfficientNetOptions(version=_version(name)))) - 1
+    assert len(classifier) == 19 * behind + 7
+    in_backbone = sum(path.startswith(f"model/{EFFICIENTNET}/") for path in found)
+    assert in_backbone + len(classifier) == facts["restored"]["classification"]
+    numbers = sum(int(np.prod(wanted[path])) for path in classifier)
+    assert model.network.count_params() + numbers == sum(
+        facts["parameters"][kind] for kind in ("trainable", "non_trainable")
+    )
+
+
+def test_d7_is_d6_on_larger_images():
+    one, other = _message(D6, 128), _message(D7, 128)
+    assert one == other
+    assert load_golden(D6).facts["variables"] == load_golden(D7).facts["variables"]
+
+
+@pytest.mark.parametrize("full", _plain(D0), indirect=True)
+def test_outputs_are_those_of_the_reference(full):
+    name, model = full
+    golden = load_golden(name)
+    arrays, anchors = golden.arrays, golden.facts["anchors"]
+    predictions = model.predict(golden.images, training=False)
+    assert predictions.anchors.shape == (anchors["count"], 4)
+    np.testing.assert_allclose(predictions.anchors[:8], anchors["first_8"], atol=1e-6)
+    np.testing.assert_allclose(predictions.anchors[-8:], anchors["last_8"], atol=1e-6)
+    sums = predictions.anchors.numpy().astype(np.float64).sum(axis=0)
+    np.testing.assert_allclose(sums, anchors["checksum_column_sums"], rtol=1e-6)
+    np.testing.assert_allclose(sample(predictions.box_codes), arrays["predict/box_encodings"], **TOLERANCE)
+    np.testing.assert_allclose(
+        sample(predictions.class_logits), arrays["predict/class_predictions_with_background"], **TOLERANCE
+    )
+    raw = model.raw_detections(predictions)
+    scores = raw.scores[:, :, 1:]
+    np.testing.assert_allclose(sample(raw.boxes), arrays["postprocess/raw_detection_boxes"], **TOLERANCE)
+    np.testing.assert_allclose(sample(scores), arrays["postprocess/raw_detection_scores"], **TOLERANCE)
+    found = model.detect(predictions, golden.images.true_sizes)
+    np.testing.assert_array_equal(found.count, arrays["postprocess/num_detections"])
+    # Along the borders many boxes have the same score to the last digit or two, and which of them suppress
+    # the others is open: what the reference chose is compared box by box, what is chosen here by score.
+    batch = golden.facts["input_shape"][0]
+    chosen = arrays["postprocess/detection_anchor_indices"].reshape(batch, -1)
+    classes = arrays["postprocess/detection_classes"].reshape(batch, -1).astype(np.int32)
+    wanted = arrays["postprocess/detection_scores"].reshape(batch, -1)
+    boxes = np.clip(tf.gather(raw.boxes, chosen, batch_dims=1), 0.0, 1.0)
+    np.testing.assert_allclose(boxes.reshape(-1), arrays["postprocess/detection_boxes"], **TOLERANCE)
+    of_anchor = tf.gather(scores, chosen, batch_dims=1)
+    np.testing.assert_allclose(tf.gather(of_anchor, classes, batch_dims=2), wanted, **TOLERANCE)
+    np.testing.assert_allclose(found.scores, wanted, rtol=1e-2)
+
+
+@pytest.mark.parametrize("full", _plain(D0), indirect=True)
+def test_penalties_are_those_of_the_reference_but_for_the_classifier(full):
+    name, model = full
+    facts = load_golden(name).facts
+    found = {key.removesuffix(VARIABLE_SUFFIX) for key in object_keys(model.network)}
+    # The reference penalises the classifier's kernels and biases, which nothing else ever changes.
+    unused = [
+        path for path in set(facts["variables"]) - found if path.rpartition("/")[-1] in ("kernel", "bias")
+    ]
+    total = regularization_loss(penalized_variables(model.network, model._parts.penalties))
+    for path in unused:
+        weights = deterministic_weight(path, tuple(facts["variables"][path]))
+        total += penalty_of(DEFAULT_HYPERPARAMS.penalty, tf.constant(weights))
+    np.testing.assert_allclose(total, facts["regularization_loss"], rtol=1e-5)
+    assert len(model._parts.penalties) + len(unused) == facts["num_regularization_losses"]
+
+
+def _train_losses(name: str, model: RawInputModel) -> dict[str, tf.Tensor]:
+    """Losses of a forward pass in training, which moves every moving statistic."""
+    golden = load_golden(name)
+    before = {v.ref(): v.numpy() for v in model.network.non_trainable_variables}
+    predictions = model.predict(golden.images, training=True)
+    changed = [not np.array_equal(before[v.ref()], v.numpy()) for v in model.network.non_trainable_variables]
+    for variable in model.network.non_trainable_variables:
+        variable.assign(before[variable.ref()])
+    assert all(changed)
+    return model.losses(predictions, golden.truth)
+
+
+# From D5 on a training forward at full size takes more memory than a test should.
+@pytest.mark.parametrize("full", _plain(D0)[:4], indirect=True)
+def test_losses_are_near_those_of_the_reference_which_dropped_other_branches(full):
+    name, model = full
+    losses, wanted = _train_losses(name, model), load_golden(name).facts["losses"]
+    np.testing.assert_allclose(losses[CLASSIFICATION_LOSS], wanted[CLASSIFICATION_LOSS], rtol=0.02)
+    np.testing.assert_allclose(losses[LOCALIZATION_LOSS], wanted[LOCALIZATION_LOSS], rtol=0.1)
+
+
+@pytest.mark.parametrize("full", [pytest.param(D3, marks=full_size)], indirect=True)
+def test_losses_are_those_of_the_reference_where_it_dropped_no_branch(full, monkeypatch):
+    def keep(layer, inputs, training=None):
+        return inputs / (1.0 - layer.rate) if training else inputs
+
+    monkeypatch.setattr(tf_keras.layers.Dropout, "call", keep)
+    losses, wanted = _train_losses(*full), load_golden(D3).facts["losses"]
+    for key in (CLASSIFICATION_LOSS, LOCALIZATION_LOSS):
+        np.testing.assert_allclose(losses[key], wanted[key], rtol=1e-4)
+
+
+@pytest.mark.parametrize("small", _plain(D0)[:-1], indirect=True)
+def test_steps_on_one_batch_lower_the_loss(small):
+    _, model = small
+    truth = load_golden(D0).truth
+    sizes = tf.constant([[128, 128], [128, 128]])
+    pixels = tf.random.stateless_normal([2, 128, 128, 3], [1, 2])
+    images = Images(pixels, sizes, sizes, tf.constant(["", ""]))
+    variables = model.network.trainable_variables
+    optimizer = tf_keras.optimizers.SGD(0.01, momentum=0.9)
+    totals = []
+    for _ in range(4):
+        with tf.GradientTape() as tape:
+            total = model.losses(model.predict(images, training=True), truth)[TOTAL_LOSS]
+        gradients = tape.gradient(total, variables)
+        assert all(np.isfinite(gradient).all() for gradient in gradients)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        totals.append(float(total))
+    assert np.isfinite(totals).all() and totals[-1] < totals[0]
