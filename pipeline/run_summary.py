@@ -82,6 +82,9 @@ def _text(record: RunRecord, data: dict[str, Any]) -> str:
     steps = [("step", "state", "seconds")]
     steps += [(s.id, s.state, f"{s.seconds:.1f}") for s in record.steps]
     parts = [f"{record.pipeline_name} {record.run_id}: {record.status}", table(steps)]
+    if data["spans"]:
+        train, evaluate = (", ".join(data["spans"][name]) for name in ("train", "evaluate"))
+        parts.append(f"spans: {train} to train on, {evaluate} for the other splits")
     if data["models"]:
         rows = [("model", "mAP@.50", "mAP@[.50:.95]", "gate")]
         rows += [

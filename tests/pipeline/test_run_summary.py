@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
+from components.example_gen.spans import Spans
 from detection_core import files
 from pipeline.run_record import RunRecord, StepRecord
 from pipeline.run_summary import summarise
@@ -62,3 +64,11 @@ def test_a_run_that_stopped_early(tmp_path):
     summary = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
     assert summary.data["models"] == [] and summary.data["pushed"] is None
     assert "example_gen" in summary.text
+
+
+def test_the_spans_of_a_run_are_told_where_it_had_any(tmp_path):
+    record = _record(tmp_path, {"trainer": []})
+    assert "spans" not in summarise(record).text and summarise(record).data["spans"] == {}
+    spans = Spans(train=("1", "2"), evaluate=("2",)).to_text()
+    told = summarise(dataclasses.replace(record, checks={"data_spans": spans}))
+    assert "spans: 1, 2 to train on, 2 for the other splits" in told.text

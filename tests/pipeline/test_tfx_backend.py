@@ -9,6 +9,7 @@ pytestmark = pytest.mark.tfx
 
 _CHECKS = {
     "data_fingerprint": "d",
+    "data_spans": "",
     "code_version": "c",
     "run_key": "r",
     "baseline_version": "",
