@@ -30,7 +30,7 @@ class ScheduleSettings:
 
     name: str = ""
     cron: str = dataclasses.field(default="", metadata=_TEXT)
-    interval: str = ""
+    interval: str = dataclasses.field(default="", metadata=_TEXT)
     start: str = dataclasses.field(default="", metadata=_TEXT)
     end: str = dataclasses.field(default="", metadata=_TEXT)
     time_zone: str = "UTC"

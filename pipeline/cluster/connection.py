@@ -207,10 +207,24 @@ def _build_client(options: ConnectionOptions, arguments: dict[str, Any]) -> kfp.
         # Only signing in at the Identity-Aware Proxy, and unreadable certificates, get here.
         raise explain(e, host=options.host, doing="preparing the connection", credentials="") from e
     api_client = client.runs.api_client
+    _keep_host(api_client.configuration)
     # One more try where the connection itself failed; a request that may have arrived is not repeated.
     api_client.configuration.retries = _retries()
     api_client.rest_client = BoundedRest(api_client.configuration)
     return client
+
+
+def _keep_host(configuration: Any) -> None:
+    """Keep the address while a kube context renews its token, which would cut the path to the server off."""
+    renew, host = configuration.refresh_api_key_hook, configuration.host
+    if renew is None:
+        return
+
+    def renew_and_keep(renewed: Any) -> None:
+        renew(renewed)
+        renewed.host = host
+
+    configuration.refresh_api_key_hook = renew_and_keep
 
 
 def _retries() -> Any:

@@ -45,14 +45,12 @@ class RunRequest:
         experiment_id: of the experiment.
         parameters: checked values.
         service_account: Kubernetes service account of the steps; empty: the server's default.
-        pipeline_root: where artifacts go; empty: the server's default.
     """
 
     name: str
     experiment_id: str
     parameters: Mapping[str, Any]
     service_account: str = ""
-    pipeline_root: str = ""
 
 
 def publish(connection: Connection, package: Package) -> Version:
@@ -78,7 +76,7 @@ def publish(connection: Connection, package: Package) -> Version:
 
     def upload() -> Version:
         made = connection.call(
-            f"uploading {package.path}",
+            f"uploading {name}",
             connection.client.upload_pipeline_version,
             package.path,
             pipeline_version_name=name,
@@ -103,7 +101,6 @@ def start_run(connection: Connection, version: Version, request: RunRequest) -> 
         pipeline_id=version.pipeline_id,
         version_id=version.version_id,
         params=dict(request.parameters),
-        pipeline_root=request.pipeline_root or None,
         service_account=request.service_account or None,
     )
     return str(made.run_id)

@@ -1,0 +1,250 @@
+"""A strict Kubeflow Pipelines server on a real socket: routes, faults and the log of what was asked."""
+
+from __future__ import annotations
+
+import email
+import json
+import re
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.pipeline.cluster.kfp_state import KfpState, RefusalError
+from tests.pipeline.cluster.strict_bodies import BadBodyError
+
+ID = "([^/:]+)"
+
+
+class KfpServer:
+    """The server.
+
+    Attributes:
+        state: what it keeps.
+        token: bearer token that it wants; empty: none.
+        cookie: cookie that it wants; empty: none.
+        version: as its health check names it.
+        logs: name of a pod to its log.
+        requests: method and path of every request, in order.
+    """
+
+    def __init__(self) -> None:
+        self.state = KfpState()
+        self.token = self.cookie = ""
+        self.version = "2.17.0"
+        self.logs: dict[str, str] = {}
+        self.requests: list[str] = []
+        self._faults: list[list[Any]] = []
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+        self._scheme = "http"
+
+    def start(self, certificate: str = "") -> None:
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+            self._scheme = "https"
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self._http.server_port}"
+
+    def misbehave(self, request: str, what: Any, times: int = 1) -> None:
+        """Answer the next requests that match in another way.
+
+        Args:
+            request: pattern of method and path, such as `POST .*/runs`.
+            what: a status; a status and a message; `close`; `html`. A number of seconds, as a float, or a
+                function to call first: the answer is then the right one.
+            times: how many requests.
+        """
+        self._faults.append([re.compile(request), what, times])
+
+    def count(self, request: str) -> int:
+        """Return how many requests matched a pattern."""
+        return sum(bool(re.fullmatch(request, r)) for r in self.requests)
+
+    def answer(self, request: Request) -> tuple[int, str, str] | None:
+        """Return status, type and text; None: close the connection."""
+        line = f"{request.method} {request.path}"
+        self.requests.append(line)
+        fault = self._fault(line)
+        if isinstance(fault, float):
+            self._over.wait(fault)
+        elif callable(fault):
+            fault()
+        elif fault is not None:
+            return self._misbehaved(fault)
+        try:
+            self._authorise(request)
+            with self._lock:
+                found = self._route(request)
+        except RefusalError as e:
+            return e.status, "application/json", _error(e.status, str(e), upload="upload" in request.path)
+        except BadBodyError as e:
+            return 400, "application/json", _error(400, str(e))
+        if isinstance(found, str):
+            return 200, "text/plain", found
+        return 200, "application/json", json.dumps(found if found is not None else {})
+
+    def _misbehaved(self, fault: Any) -> tuple[int, str, str] | None:
+        if fault == "close":
+            return None
+        if fault == "html":
+            return 200, "text/html", "<html><title>Log in</title></html>"
+        status, message = fault if isinstance(fault, tuple) else (fault, "it is broken")
+        return status, "application/json", _error(status, message)
+
+    def _fault(self, line: str) -> Any:
+        for fault in self._faults:
+            if fault[2] and fault[0].fullmatch(line):
+                fault[2] -= 1
+                return fault[1]
+        return None
+
+    def _authorise(self, request: Request) -> None:
+        if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
+            raise RefusalError(401, "Request header error: there is no user identity header.")
+        if self.cookie and request.headers.get("cookie") != self.cookie:
+            raise RefusalError(401, "no session")
+
+    def _route(self, request: Request) -> Any:
+        for method, pattern, function in _ROUTES:
+            match = re.fullmatch(pattern, request.path)
+            if match and method == request.method:
+                return function(self, request, *map(unquote, match.groups()))
+        raise RefusalError(404, f"Not Found: {request.method} {request.path}")
+
+
+class Request:
+    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
+        parts = urlsplit(handler.path)
+        self.method, self.path = handler.command, parts.path
+        self.query = dict(parse_qsl(parts.query))
+        self.headers = {k.lower(): v for k, v in handler.headers.items()}
+        self.raw = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+
+    @property
+    def body(self) -> Any:
+        try:
+            return json.loads(self.raw)
+        except ValueError as e:
+            raise BadBodyError(f"proto: syntax error: {e}") from e
+
+    @property
+    def file(self) -> bytes:
+        header = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
+        [part] = email.message_from_bytes(header + self.raw).get_payload()
+        if part.get_param("name", header="content-disposition") != "uploadfile":
+            raise RefusalError(400, "Failed to read pipeline from file")
+        return part.get_payload(decode=True)
+
+
+Route = Callable[..., Any]
+_V2 = "/apis/v2beta1"
+_ROUTES: tuple[tuple[str, str, Route], ...] = (
+    (
+        "GET",
+        f"{_V2}/healthz",
+        lambda s, r: {
+            "commit_sha": "x",
+            "tag_name": s.version,
+            "multi_user": s.state.multi_user,
+            "pipeline_store": "database",
+        },
+    ),
+    ("GET", f"{_V2}/pipelines", lambda s, r: s.state.listed(s.state.pipelines, "pipelines", r.query)),
+    ("POST", f"{_V2}/pipelines", lambda s, r: s.state.create_pipeline(r.body)),
+    (
+        "POST",
+        f"{_V2}/pipelines/upload_version",
+        lambda s, r: s.state.upload_version(r.query.get("name", ""), r.query.get("pipelineid", ""), r.file),
+    ),
+    (
+        "GET",
+        f"{_V2}/pipelines/{ID}/versions",
+        lambda s, r, i: s.state.listed(s.state.versions, "pipeline_versions", r.query, pipeline_id=i),
+    ),
+    (
+        "GET",
+        f"{_V2}/pipelines/{ID}/versions/{ID}",
+        lambda s, r, i, v: s.state.find(s.state.versions, v, "PipelineVersion"),
+    ),
+    ("GET", f"{_V2}/experiments", lambda s, r: s.state.listed(s.state.experiments, "experiments", r.query)),
+    ("POST", f"{_V2}/experiments", lambda s, r: s.state.create_experiment(r.body)),
+    ("GET", f"{_V2}/runs", lambda s, r: s.state.listed(s.state.runs, "runs", r.query)),
+    ("POST", f"{_V2}/runs", lambda s, r: s.state.create_run(r.body)),
+    ("GET", f"{_V2}/runs/{ID}", lambda s, r, i: s.state.read_run(i)),
+    ("POST", f"{_V2}/runs/{ID}:terminate", lambda s, r, i: s.state.terminate(i)),
+    ("POST", f"{_V2}/runs/{ID}:retry", lambda s, r, i: s.state.retry(i)),
+    (
+        "GET",
+        f"{_V2}/recurringruns",
+        lambda s, r: s.state.listed(s.state.recurring, "recurringRuns", r.query),
+    ),
+    ("POST", f"{_V2}/recurringruns", lambda s, r: s.state.create_recurring(r.body)),
+    (
+        "GET",
+        f"{_V2}/recurringruns/{ID}",
+        lambda s, r, i: s.state.find(s.state.recurring, i, "Recurring run"),
+    ),
+    ("POST", f"{_V2}/recurringruns/{ID}:enable", lambda s, r, i: s.state.set_mode(i, True)),
+    ("POST", f"{_V2}/recurringruns/{ID}:disable", lambda s, r, i: s.state.set_mode(i, False)),
+    (
+        "DELETE",
+        f"{_V2}/recurringruns/{ID}",
+        lambda s, r, i: (s.state.find(s.state.recurring, i, "Recurring run"), s.state.recurring.pop(i), {})[
+            2
+        ],
+    ),
+    ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", lambda s, r, i, pod: _log_of(s, pod)),
+)
+
+
+def _log_of(server: KfpServer, pod: str) -> str:
+    if pod not in server.logs:
+        raise RefusalError(404, f"no log of {pod}")
+    return server.logs[pod]
+
+
+def _error(status: int, message: str, upload: bool = False) -> str:
+    if upload:
+        return json.dumps({"error_message": message, "error_details": message})
+    return json.dumps({"error": message, "code": status, "message": message, "details": []})
+
+
+def _handler(server: KfpServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            answer = server.answer(Request(self))
+            if answer is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            status, kind, text = answer
+            data = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_DELETE = _do
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    return Handler

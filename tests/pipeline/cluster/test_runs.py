@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.cluster import runs
+from pipeline.cluster.errors import ClusterError
+from pipeline.cluster.package import read_package
+from pipeline.cluster.submission import RunRequest, ensure_experiment, publish, start_run
+
+
+@pytest.fixture
+def run_id(connection, package_path):
+    version = publish(connection, read_package(package_path))
+    request = RunRequest(
+        name="run 1",
+        experiment_id=ensure_experiment(connection, "digits"),
+        parameters={"data_path": "/data"},
+    )
+    return start_run(connection, version, request)
+
+
+def _wait(connection, run_id, limit_seconds=0, sleep=lambda _: None):
+    return runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=limit_seconds, sleep=sleep)
+
+
+def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
+    caplog.set_level(logging.INFO)
+    state = _wait(connection, run_id)
+    assert (state.state, state.good, state.failure()) == ("succeeded", True, "")
+    assert state.finished and state.link.endswith(f"/#/runs/details/{run_id}")
+    steps = [r.getMessage() for r in caplog.records if r.getMessage().startswith("step |")]
+    assert steps == [
+        "step | example-gen running",
+        "step | example-gen succeeded in 30 s",
+        "step | pusher running",
+        "step | pusher succeeded in 30 s",
+        "step | trainer running",
+        "step | trainer succeeded in 30 s",
+    ]
+
+
+def test_a_failed_step_is_named_with_its_error_and_its_log(server, connection, run_id):
+    server.state.failing_step = "pusher"
+    server.logs["pusher-pod"] = "\n".join(f"line {i}" for i in range(100))
+    state = _wait(connection, run_id)
+    assert state.failure() == "step pusher failed: exit code 1"
+    [failed] = [s for s in state.steps if s.state == "failed"]
+    log = runs.step_log(connection, run_id, failed).splitlines()
+    assert len(log) == 25 and log[-1] == "line 99"
+    del server.logs["pusher-pod"]
+    assert runs.step_log(connection, run_id, failed) == ""
+
+
+def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connection, run_id, caplog):
+    server.state.tells_steps = False
+    server.state.failing_step = "trainer"
+    caplog.set_level(logging.INFO)
+    state = _wait(connection, run_id)
+    assert state.failure() == "the run is failed: step failed"
+    assert [r.getMessage() for r in caplog.records if r.getMessage().startswith("run |")] == [
+        "run | running",
+        "run | failed",
+    ]
+
+
+def test_a_run_whose_version_is_gone_is_still_shown(server, connection, run_id):
+    runs.read_run(connection, run_id)
+    server.misbehave("GET .*/versions/.*", 404)
+    names = [s.name for s in runs.read_run(connection, run_id).steps]
+    assert names == ["example-gen", "pusher"]
+
+
+def test_waiting_outlives_a_restart_of_the_server_but_no_refusal(server, connection, run_id):
+    server.misbehave("GET .*/runs/.*", 503, times=4)
+    server.misbehave("GET .*/runs/.*", "close", times=3)
+    assert _wait(connection, run_id).good
+    server.misbehave("GET .*/runs/.*", 404)
+    with pytest.raises(ClusterError, match="404"):
+        _wait(connection, run_id)
+
+
+def test_a_server_that_stays_away_ends_the_waiting(server, connection, run_id, monkeypatch):
+    monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
+    server.misbehave("GET .*/runs/.*", 503, times=9)
+    with pytest.raises(ClusterError, match="503"):
+        _wait(connection, run_id)
+
+
+def test_waiting_has_a_limit_and_the_run_goes_on(connection, run_id):
+    with pytest.raises(
+        ClusterError, match=f"not ended within 1e-09 s; it goes on: `detflow runs show {run_id}`"
+    ):
+        _wait(connection, run_id, limit_seconds=1e-9)
+
+
+def test_a_run_is_cancelled_and_the_waiting_ends(connection, run_id):
+    runs.cancel(connection, run_id)
+    state = _wait(connection, run_id)
+    assert state.state == "canceled" and not state.good
+    with pytest.raises(ConfigError, match="the run has canceled already"):
+        runs.cancel(connection, run_id)
+
+
+def test_a_failed_run_is_retried(server, connection, run_id):
+    with pytest.raises(
+        ConfigError, match="only a failed or canceled run can be retried, this one is running"
+    ):
+        runs.retry(connection, run_id)
+    server.state.failing_step = "trainer"
+    _wait(connection, run_id)
+    server.state.failing_step = ""
+    runs.retry(connection, run_id)
+    assert _wait(connection, run_id).good
+
+
+def test_the_newest_runs_are_listed_first(server, connection, run_id, package_path):
+    version = publish(connection, read_package(package_path))
+    experiment = ensure_experiment(connection, "digits")
+    for i in range(3):
+        values = {"data_path": "x"}
+        request = RunRequest(name=f"later {i}", experiment_id=experiment, parameters=values)
+        start_run(connection, version, request)
+    assert [s.name for s in runs.list_runs(connection, 2)] == ["later 2", "later 1"]
+    assert len(runs.list_runs(connection, 20)) == 4
+
+
+def test_an_unknown_run_says_so(connection):
+    with pytest.raises(ClusterError, match=r"reading the run nope: refused \(404: Run nope not found\)"):
+        runs.read_run(connection, "nope")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.cluster.trigger import (
+    format_interval,
+    make_trigger,
+    parse_interval,
+    parse_time,
+    require_future,
+)
+
+NOW = datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.UTC)
+
+
+def _trigger(**changes):
+    given = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC", "where": "s.yaml"}
+    return make_trigger(**{**given, **changes})
+
+
+def _hours(times):
+    return [(t - NOW).total_seconds() / 3600 for t in times]
+
+
+def test_a_cron_expression_is_read_in_the_time_zone():
+    trigger = _trigger(cron="0 0 3 * * *", time_zone="Europe/Paris")
+    [first] = trigger.preview(NOW, 1)
+    assert first.isoformat() == "2026-11-22T03:00:00+01:00"
+    assert trigger.describe() == "cron 0 0 3 * * *"
+
+
+def test_nothing_fires_outside_the_window():
+    window = {"start": "2026-11-21T12:00:00Z", "end": "2026-11-21T14:00:00+00:00"}
+    assert _hours(_trigger(cron="0 0 * * * *", **window).preview(NOW, 5)) == [2, 3, 4]
+    assert _hours(_trigger(interval="50m", **window).preview(NOW, 5)) == pytest.approx([2 + 5 / 6, 3 + 2 / 3])
+    assert _trigger(interval="1h", **window).describe() == (
+        "every 1h from 2026-11-21T12:00:00+00:00 until 2026-11-21T14:00:00+00:00"
+    )
+
+
+def test_an_interval_counts_from_the_start_or_from_now():
+    assert _hours(_trigger(interval="6h").preview(NOW, 3)) == [6, 12, 18]
+    since = _trigger(interval="6h", start="2026-11-20T01:00:00Z")
+    assert _hours(since.preview(NOW, 2)) == [3, 9]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("45s", 45), ("90m", 5400), ("1h30m", 5400), ("1d", 86400), ("@every 2h", 7200)]
+)
+def test_intervals(text, seconds):
+    assert parse_interval(text, "x") == seconds
+    assert parse_interval(format_interval(seconds), "x") == seconds
+
+
+@pytest.mark.parametrize("text", ["6", "0s", "-1h", "1.5h", "1w", "h", "6h x"])
+def test_an_interval_that_is_none_is_refused(text):
+    with pytest.raises(ConfigError, match="expected a time such as 90m, 6h or 1d"):
+        parse_interval(text, "x")
+
+
+def test_times_want_a_zone():
+    assert parse_time("2030-01-31t03:00:00z", "x").hour == 3
+    assert parse_time("2030-01-31 03:00:00+01:00", "x").utcoffset() == datetime.timedelta(hours=1)
+    with pytest.raises(ConfigError, match=r"expected a time with a zone .*add Z or \+01:00"):
+        parse_time("2030-01-31T03:00:00", "x")
+    for text in ("2030-01-31", "tomorrow", "2030-13-31T03:00:00Z"):
+        with pytest.raises(ConfigError, match="expected an RFC 3339 time such as"):
+            parse_time(text, "x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "expected one of schedule.cron .* and schedule.interval, found neither"),
+        ({"cron": "@daily", "interval": "1h"}, "found both"),
+        ({"cron": "@daily", "time_zone": "Paris"}, "expected a name such as Europe/Paris, found 'Paris'"),
+        (
+            {"cron": "@daily", "start": "2030-01-02T00:00:00Z", "end": "2030-01-01T00:00:00Z"},
+            "expected an end after the start",
+        ),
+        ({"cron": "0 3 * * *"}, "s.yaml: schedule.cron: expected six fields"),
+        ({"interval": "x"}, "s.yaml: schedule.interval: expected"),
+        ({"cron": "@daily", "start": "x"}, "s.yaml: schedule.start: expected"),
+        ({"cron": "@daily", "end": "x"}, "s.yaml: schedule.end: expected"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        _trigger(**changes)
+
+
+def test_a_schedule_that_is_over_is_refused_where_it_would_be_made():
+    past = _trigger(cron="@daily", end="2020-01-01T00:00:00Z")
+    with pytest.raises(ConfigError, match="would never fire: its end is past"):
+        require_future(past, "s.yaml")
+    require_future(_trigger(cron="@daily"), "s.yaml")

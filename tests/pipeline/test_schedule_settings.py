@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.settings_file import load_settings
+
+
+def test_the_section_is_checked_when_the_file_is_read(digits_settings):
+    settings = load_settings(digits_settings, ["schedule.cron=@daily", "schedule.start=2030-01-01T00:00:00Z"])
+    assert settings.schedule.trigger("x").cron.text == "@daily"
+    for override, message in (
+        ("schedule.cron=0 3 * * *", r"schedule.cron: expected six fields.*Write '0 0 3 \* \* \*'"),
+        ("schedule.interval=6", "schedule.interval: expected a time such as 90m"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_settings(digits_settings, [override])
+    with pytest.raises(ConfigError, match=r"schedule.max_concurrency: expected 1 to 10, found 11"):
+        load_settings(digits_settings, ["schedule.interval=6h", "schedule.max_concurrency=11"])
+
+
+def test_times_may_stand_in_the_file_as_yaml_has_them(digits_settings):
+    with open(digits_settings, "a", encoding="utf-8") as f:
+        f.write('schedule:\n  cron: "0 0 3 * * *"\n  start: 2030-01-01T00:00:00+01:00\n')
+    trigger = load_settings(digits_settings).schedule.trigger("x")
+    assert trigger.start.isoformat() == "2030-01-01T00:00:00+01:00"
+
+
+def test_a_schedule_that_is_over_does_not_keep_the_file_from_being_used(digits_settings):
+    assert load_settings(digits_settings, ["schedule.cron=@daily", "schedule.end=2020-01-01T00:00:00Z"])
