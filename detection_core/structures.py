@@ -90,7 +90,7 @@ class AnchorPredictions(NamedTuple):
     """Raw outputs of an anchor-based one-stage detector.
 
     Attributes:
-        box_codes: float32 [B, A, 4], encoded relative to `anchors` by the model's box coder.
+        box_codes: float32 [B, A, code size], encoded relative to `anchors` by the model's box coder.
         class_logits: float32 [B, A, C + 1], background first.
         anchors: float32 [A, 4], normalised to the (padded) network input, not clipped.
     """
@@ -106,7 +106,7 @@ class AnchorTargets(NamedTuple):
     Attributes:
         class_targets: float32 [B, A, C + 1], background first.
         class_weights: float32 [B, A, 1] or [B, A, C + 1], broadcast against class_targets.
-        box_targets: float32 [B, A, 4], encoded.
+        box_targets: float32 [B, A, code size], encoded; NaN where a keypoint is missing.
         box_weights: float32 [B, A].
         matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
     """

@@ -24,11 +24,13 @@ class HeadPlan:
         head: adds the layers to a network.
         hyperparams: of the layers.
         code_clip: smallest and largest box code; minus and plus infinity for no bounds.
+        code_size: numbers in a box code.
     """
 
     head: PredictionHead
     hyperparams: LayerHyperparams
     code_clip: tuple[float, float] = (-math.inf, math.inf)
+    code_size: int = 4
 
 
 def _clip_range(message: Any) -> tuple[float, float]:
@@ -37,11 +39,11 @@ def _clip_range(message: Any) -> tuple[float, float]:
     return message.box_encodings_clip_range.min, message.box_encodings_clip_range.max
 
 
-def _check_code_size(message: Any, where: str) -> None:
-    if message.box_code_size != 4:
+def _check_code_size(message: Any, code_size: int, where: str) -> None:
+    if message.box_code_size != code_size:
         raise ConfigError(
-            f"expected 4, the size of the codes of one-stage detectors' box coders, found"
-            f" {message.box_code_size}; remove the field",
+            f"expected {code_size}, the size of the box coder's codes, found {message.box_code_size}; set"
+            f" box_code_size: {code_size}",
             where=f"{where}.box_code_size",
         )
 
@@ -53,7 +55,6 @@ def _options(options_class: type, message: Any, **by_hand: Any) -> Any:
 
 
 def _convolutional(message: Any, where: str) -> HeadPlan:
-    _check_code_size(message, where)
     if message.apply_sigmoid_to_scores:
         raise ConfigError(
             "expected false, found true: scores are made from logits in one place;"
@@ -80,7 +81,6 @@ SCORE_CONVERTERS = {
 
 
 def _weight_shared(message: Any, where: str) -> HeadPlan:
-    _check_code_size(message, where)
     if message.num_layers_before_predictor > 0 and message.depth <= 0:
         raise ConfigError(
             f"expected a positive number of channels for the {message.num_layers_before_predictor} layers"
@@ -106,15 +106,23 @@ UNSUPPORTED_BOX_PREDICTORS = {
 }
 
 
-def build_head(message: box_predictor_pb2.BoxPredictor, where: str) -> HeadPlan:
+def build_head(message: box_predictor_pb2.BoxPredictor, where: str, *, code_size: int = 4) -> HeadPlan:
     """Read the prediction head of a one-stage detector.
 
+    Args:
+        message: the message.
+        where: its path in the configuration, for errors.
+        code_size: numbers in a code of the detector's box coder.
+
     Raises:
-        ConfigError: when no head is set or it is one that one-stage detectors do not have.
+        ConfigError: when no head is set, it is one that one-stage detectors do not have, or it is not made
+            for the box coder.
     """
     arm = message.WhichOneof("box_predictor_oneof")
     if arm in BOX_PREDICTORS:
-        return BOX_PREDICTORS[arm](getattr(message, arm), f"{where}.{arm}")
+        _check_code_size(getattr(message, arm), code_size, f"{where}.{arm}")
+        plan = BOX_PREDICTORS[arm](getattr(message, arm), f"{where}.{arm}")
+        return dataclasses.replace(plan, code_size=code_size)
     reason = UNSUPPORTED_BOX_PREDICTORS.get(arm or "", "set one")
     raise ConfigError(
         f"expected one of {', '.join(BOX_PREDICTORS)}, found {arm or 'none'}: {reason}", where=where

@@ -32,7 +32,8 @@ def build_label_targets(config: pipeline_pb2.TrainEvalPipelineConfig) -> LabelTa
         config: its train_config says which labels, its train_input_reader what is read.
 
     Raises:
-        ConfigError: when scores are to be used that are not read, or beside merged boxes.
+        ConfigError: when scores are to be used that are not read, or beside merged boxes, or when the box
+            coder wants other keypoints than are read.
     """
     train, reader = config.train_config, config.train_input_reader
     if train.use_multiclass_scores and not reader.load_multiclass_scores:
@@ -45,6 +46,14 @@ def build_label_targets(config: pipeline_pb2.TrainEvalPipelineConfig) -> LabelTa
             "expected merge_multiple_label_boxes or use_multiclass_scores, found both; scores tell all"
             " classes of a box already: remove merge_multiple_label_boxes",
             where="train_config.merge_multiple_label_boxes",
+        )
+    coder = config.model.ssd.box_coder
+    wanted = coder.keypoint_box_coder.num_keypoints
+    if coder.HasField("keypoint_box_coder") and reader.num_keypoints != wanted:
+        raise ConfigError(
+            f"expected the {wanted} keypoints of model.ssd.box_coder.keypoint_box_coder, found"
+            f" {reader.num_keypoints}; set num_keypoints: {wanted}",
+            where="train_input_reader.num_keypoints",
         )
     message: Any = getattr(config.model, str(config.model.WhichOneof("model")), None)
     return LabelTargets(

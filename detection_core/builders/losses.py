@@ -108,6 +108,12 @@ def build_localization_loss(
     return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES, where)
 
 
+def compares_boxes(message: losses_pb2.LocalizationLoss) -> bool:
+    """Tell whether a localisation loss compares decoded boxes, rather than all numbers of their codes."""
+    arm = message.WhichOneof("localization_loss")
+    return arm is not None and build_localization_loss(message).compares_boxes
+
+
 def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
     """Build the miner of a Loss message, or None when it has none.
 

@@ -72,9 +72,10 @@ def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None) -> SsdModel:
         )
     input_size = network_input_size(message.image_resizer, f"{where}.image_resizer")
     generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
-    plan = build_head(message.box_predictor, f"{where}.box_predictor")
     # Whatever can be refused is read before the network, which takes seconds.
     assigner = build_target_assigner(message, where)
+    code_size = assigner.box_coder.code_size
+    plan = build_head(message.box_predictor, f"{where}.box_predictor", code_size=code_size)
     criterion = _build_criterion(message, assigner, where)
     post_processing = build_post_processing(message.post_processing, f"{where}.post_processing")
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
@@ -146,12 +147,18 @@ def _build_network(
     outputs = HeadOutputs(
         anchors_per_location=generator.num_anchors_per_location(),
         num_class_slots=message.num_classes + int(message.add_background_class),
+        code_size=plan.code_size,
     )
     if len(maps) != len(outputs.anchors_per_location):
         raise ConfigError(
             f"expected as many feature maps as the anchor generator has layers,"
             f" {len(outputs.anchors_per_location)}, found {len(maps)}; make their levels equal",
             where=where,
+        )
+    if not all(outputs.anchors_per_location):
+        raise ConfigError(
+            "expected one anchor or more at each place of every feature map, found none; give aspect_ratios",
+            where="model.ssd.anchor_generator",
         )
     predictions = plan.head(maps, layers, outputs)
     return BuiltNetwork(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from detection_core.box_coders.keypoint import KeypointBoxCoder
 from detection_core.builders.box_coders import build_box_coder
 from detection_core.builders.label_targets import foreground_classes
+from detection_core.builders.losses import compares_boxes
 from detection_core.builders.matchers import build_matcher
 from detection_core.builders.similarity import build_similarity
 from detection_core.errors import ConfigError
@@ -27,11 +28,11 @@ def build_target_assigner(message: ssd_pb2.Ssd, where: str = "model.ssd") -> Anc
         ConfigError: when a part is missing, or settings contradict each other.
     """
     box_coder = build_box_coder(message.box_coder, f"{where}.box_coder")
-    if isinstance(box_coder, KeypointBoxCoder):
+    if isinstance(box_coder, KeypointBoxCoder) and compares_boxes(message.loss.localization_loss):
         raise ConfigError(
-            "expected a coder of boxes, found keypoint_box_coder, which needs keypoints of every object; "
-            "use faster_rcnn_box_coder",
-            where=f"{where}.box_coder.keypoint_box_coder",
+            "expected a loss of codes beside keypoint_box_coder, found one of boxes, which never sees the "
+            "keypoints; use weighted_smooth_l1",
+            where=f"{where}.loss.localization_loss",
         )
     if message.explicit_background_class and message.add_background_class:
         raise ConfigError(

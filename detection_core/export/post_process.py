@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from detection_core.builders.label_targets import foreground_classes
 from detection_core.errors import ExportError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -105,11 +106,11 @@ def post_process_options(
     nms = ssd.post_processing.batch_non_max_suppression
     return PostProcessOptions(
         max_detections=max_detections,
-        max_classes_per_detection=min(classes_per_detection, ssd.num_classes),
+        max_classes_per_detection=min(classes_per_detection, foreground_classes(ssd)),
         use_regular_nms=use_regular_nms,
         nms_score_threshold=nms.score_threshold,
         nms_iou_threshold=nms.iou_threshold,
-        num_classes=ssd.num_classes,
+        num_classes=foreground_classes(ssd),
         y_scale=scales.y_scale,
         x_scale=scales.x_scale,
         h_scale=scales.height_scale,

@@ -78,7 +78,8 @@ def serving_outputs(
         All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
         detection_classes [B, D] (from 1), num_detections [B], detection_anchor_indices [B, D],
         detection_multiclass_scores [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores
-        [B, A, C + 1] (before suppression; background first).
+        [B, A, C + 1] (before suppression; background first). A detector of keypoints also gives
+        detection_keypoints [B, D, K, 2] (y, x, normalised).
     """
     raw = model.raw_detections(predictions)
     detections, anchors = model.detect_with_anchors(predictions, true_sizes)
@@ -92,4 +93,8 @@ def serving_outputs(
         "raw_detection_boxes": raw.boxes,
         "raw_detection_scores": raw.scores,
     }
+    if model.num_keypoints:
+        keypoints = model.detected_keypoints(predictions, anchors, true_sizes)
+        filled = tf.sequence_mask(detections.count, tf.shape(anchors)[1])[..., tf.newaxis, tf.newaxis]
+        named["detection_keypoints"] = tf.where(filled, keypoints, 0.0)
     return {name: tf.cast(value, tf.float32) for name, value in named.items()}

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from detection_core.box_coders.keypoint import KeypointBoxCoder
 from detection_core.losses.ssd_losses import SsdLosses
 from detection_core.structures import AnchorPredictions, AnchorTargets, GroundTruth
 from detection_core.targets.anchor_targets import AnchorTargetAssigner
@@ -85,6 +86,9 @@ class AnchorCriterion:
         found, wanted = predictions.box_codes, targets.box_targets
         if self.losses.localization.compares_boxes:
             found, wanted = (self._decode(codes, predictions.anchors) for codes in (found, wanted))
+        elif isinstance(self.assigner.box_coder, KeypointBoxCoder):
+            # What is not known of an object cannot be predicted wrong.
+            wanted = tf.where(tf.math.is_nan(wanted), found, wanted)
         return self.losses.localization(found, wanted, targets.box_weights)
 
     def _decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:

@@ -38,11 +38,13 @@ class DetectionModel(tf.Module, abc.ABC):
             (box codes [B, A, 4], class logits [B, A, C + 1]).
         num_classes: C, without the background.
         input_size: rows and columns of the network input.
+        num_keypoints: K, keypoints of each detection.
     """
 
     network: tf_keras.Model
     num_classes: int
     input_size: tuple[int, int]
+    num_keypoints: int = 0
 
     @abc.abstractmethod
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
@@ -97,6 +99,21 @@ class DetectionModel(tf.Module, abc.ABC):
     def detect(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
         """Turn predictions into detections; as `detect_with_anchors`, without the anchors."""
         return self.detect_with_anchors(predictions, true_sizes)[0]
+
+    def detected_keypoints(
+        self, predictions: AnchorPredictions, anchor_indices: tf.Tensor, true_sizes: tf.Tensor
+    ) -> tf.Tensor:
+        """Decode the keypoints of detections.
+
+        Args:
+            predictions: of `predict`.
+            anchor_indices: int32 [B, D], of `detect_with_anchors`.
+            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+
+        Returns:
+            float32 [B, D, K, 2], (y, x) normalised to the true image; K is 0 for a detector of boxes alone.
+        """
+        return tf.zeros(tf.concat([tf.shape(anchor_indices), [0, 2]], 0))
 
     @abc.abstractmethod
     def with_network(self, network: tf_keras.Model) -> Self:

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.box_coders.base import BoxCoder
+from detection_core.box_coders.keypoint import KeypointBoxCoder
 from detection_core.errors import ModelError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import (
@@ -78,6 +79,8 @@ class SsdModel(DetectionModel):
         self.network = network
         self.num_classes = parts.options.num_classes
         self.input_size = parts.options.input_size
+        coder = parts.box_coder
+        self.num_keypoints = coder.num_keypoints if isinstance(coder, KeypointBoxCoder) else 0
         self._parts = parts
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
@@ -135,6 +138,18 @@ class SsdModel(DetectionModel):
             boxes=found.boxes, scores=found.scores, classes=found.classes, count=found.count
         )
         return detections, found.anchor_indices
+
+    def detected_keypoints(
+        self, predictions: AnchorPredictions, anchor_indices: tf.Tensor, true_sizes: tf.Tensor
+    ) -> tf.Tensor:
+        """Decode the keypoints of detections; see `DetectionModel.detected_keypoints`."""
+        coder = self._parts.box_coder
+        if not isinstance(coder, KeypointBoxCoder):
+            return super().detected_keypoints(predictions, anchor_indices, true_sizes)
+        codes = tf.gather(predictions.box_codes, anchor_indices, batch_dims=1)
+        keypoints = coder.decode_keypoints(codes, tf.gather(predictions.anchors, anchor_indices))
+        share = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
+        return keypoints / share[:, tf.newaxis, tf.newaxis, :]
 
     def with_network(self, network: tf_keras.Model) -> Self:
         """The same detector around a rewritten network; see `DetectionModel.with_network`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from detection_core.box_coders.base import BoxCoder
+from detection_core.box_coders.keypoint import KeypointBoxCoder
 from detection_core.matchers.base import UNMATCHED, Matcher
 from detection_core.ops.similarities import Similarity
 from detection_core.structures import AnchorTargets, GroundTruth
@@ -98,7 +99,7 @@ class AnchorTargetAssigner:
             return AnchorTargets(
                 class_targets=self._class_targets(truth, matched, positive),
                 class_weights=class_weights[..., tf.newaxis],
-                box_targets=self.box_targets(anchors, truth.boxes, matched),
+                box_targets=self.box_targets(anchors, truth, matched),
                 box_weights=weights,
                 matched=matched,
             )
@@ -125,22 +126,32 @@ class AnchorTargetAssigner:
             )
         return tf.pad(scores, [[0, 0], [0, 0], [missing, 0]]) if missing else scores
 
-    def box_targets(self, anchors: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor) -> tf.Tensor:
-        """Encode the matched box of each anchor.
+    def box_targets(self, anchors: tf.Tensor, truth: GroundTruth, matched: tf.Tensor) -> tf.Tensor:
+        """Encode the matched box of each anchor, with its keypoints where the coder wants them.
 
         Args:
             anchors: float32 [A, 4].
-            boxes: float32 [B, G, 4].
+            truth: ground truth of a batch.
             matched: int32 [B, A].
 
         Returns:
-            float32 [B, A, code size], zeros where there is no match.
+            float32 [B, A, code size], zeros where there is no match, NaN where a keypoint is missing.
+
+        Raises:
+            ValueError: when the coder wants another number of keypoints than there are.
         """
         positive = matched >= 0
         # Anchors without an object encode themselves, so that no logarithm of zero is ever taken.
         own = tf.broadcast_to(anchors, tf.concat([tf.shape(matched), [4]], axis=0))
-        chosen = tf.where(positive[..., tf.newaxis], gather_matched(boxes, matched, positive), own)
-        codes = self.box_coder.encode(chosen, anchors)
+        chosen = tf.where(positive[..., tf.newaxis], gather_matched(truth.boxes, matched, positive), own)
+        if isinstance(self.box_coder, KeypointBoxCoder):
+            wanted, found = self.box_coder.num_keypoints, truth.keypoints.shape[-2]
+            if found != wanted:
+                raise ValueError(f"expected {wanted} keypoints of each object, found {found}")
+            keypoints = gather_matched(truth.keypoints, matched, positive)
+            codes = self.box_coder.encode(chosen, anchors, keypoints)
+        else:
+            codes = self.box_coder.encode(chosen, anchors)
         return tf.where(positive[..., tf.newaxis], codes, 0.0)
 
 

@@ -92,7 +92,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         return AnchorTargets(
             class_targets=targets,
             class_weights=weights,
-            box_targets=self.box_targets(anchors, truth.boxes, matched),
+            box_targets=self.box_targets(anchors, truth, matched),
             box_weights=box_weights,
             matched=matched,
         )

@@ -63,3 +63,11 @@ def test_an_explicit_background_is_one_of_the_columns_and_no_class() -> None:
     assert foreground_classes(config.model.ssd) == 3
     assert score_columns(config.model) == ScoreColumns(count=4, background=True)
     assert score_columns(_config("").model) == ScoreColumns(count=4, background=False)
+
+
+def test_keypoints_of_the_box_coder_must_be_read():
+    coder = "model { ssd { box_coder { keypoint_box_coder { num_keypoints: 3 } } } }"
+    build_label_targets(_config(coder, "train_input_reader { num_keypoints: 3 }"))
+    with pytest.raises(ConfigError, match=r"expected the 3 keypoints.*set num_keypoints: 3") as caught:
+        build_label_targets(_config(coder))
+    assert caught.value.where == "train_input_reader.num_keypoints"

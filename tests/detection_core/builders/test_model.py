@@ -6,7 +6,8 @@ from google.protobuf import text_format
 
 from detection_core.builders.model import build_detection_model, network_input_size
 from detection_core.errors import ConfigError
-from detection_core.models.base import TOTAL_LOSS
+from detection_core.export.signatures import serving_outputs
+from detection_core.models.base import LOCALIZATION_LOSS, TOTAL_LOSS
 from detection_core.ops.objects import new_truth
 from detection_core.protos import image_resizer_pb2, model_pb2
 from detection_core.structures import GroundTruth, Images
@@ -153,6 +154,44 @@ def test_an_explicit_background_is_the_first_of_the_classes_that_are_counted():
     assert hard == pytest.approx(same, rel=1e-6)
 
 
+KEYPOINTS = """
+  box_coder { keypoint_box_coder { num_keypoints: 2 } }
+  box_predictor { weight_shared_convolutional_box_predictor { box_code_size: 8 } }
+"""
+
+
+def _with_coder(text: str) -> model_pb2.DetectionModel:
+    message = _small(MOBILE[1])
+    message.ssd.ClearField("box_coder")
+    text_format.Merge(text, message.ssd)
+    return message
+
+
+def test_a_keypoint_coder_learns_and_gives_keypoints():
+    model = build_detection_model(_with_coder(KEYPOINTS))
+    images, truth = _images(1), _truth([[True, True]])
+    keypoints = np.array([[[[0.3, 0.3], [0.6, 0.5]], [[0.3, 0.3], [np.nan, np.nan]]]], np.float32)
+    known, partly = (truth._replace(keypoints=tf.constant(keypoints[:, [i, i]])) for i in (0, 1))
+    with tf.GradientTape() as tape:
+        predictions = model.predict(images, training=True)
+        loss = model.losses(predictions, partly)[LOCALIZATION_LOSS]
+    gradients = [g for g in tape.gradient(loss, model.network.trainable_variables) if g is not None]
+    assert gradients and all(np.isfinite(g).all() for g in gradients)
+    assert 0 < float(loss) < float(model.losses(predictions, known)[LOCALIZATION_LOSS])
+    outputs = serving_outputs(model, predictions, images.true_sizes)
+    assert outputs["detection_keypoints"].shape == (1, outputs["detection_boxes"].shape[1], 2, 2)
+    with pytest.raises(ValueError, match="expected 2 keypoints of each object, found 0"):
+        model.losses(predictions, truth)
+
+
+def test_codes_of_three_numbers_fit_a_head_for_them():
+    text = KEYPOINTS.replace("keypoint_box_coder { num_keypoints: 2 }", "square_box_coder {}")
+    model = build_detection_model(_with_coder(text.replace("8", "3")))
+    predictions = model.predict(_images(1), training=False)
+    assert predictions.box_codes.shape[-1] == 3
+    assert np.isfinite(float(model.losses(predictions, _truth([[True]]))[TOTAL_LOSS]))
+
+
 @pytest.mark.parametrize(
     "text, size",
     [
@@ -178,6 +217,13 @@ def test_input_size_follows_the_resizer(text, size):
 def test_contradictions_are_refused(extra, match):
     with pytest.raises(ConfigError, match=match):
         build_detection_model(_small(MOBILE[1], extra))
+
+
+def test_a_generator_without_anchors_is_refused():
+    message = _small(MOBILE[1])
+    message.ssd.anchor_generator.multiscale_anchor_generator.ClearField("aspect_ratios")
+    with pytest.raises(ConfigError, match="found none; give aspect_ratios"):
+        build_detection_model(message)
 
 
 def test_another_meta_architecture_is_refused():

@@ -9,6 +9,7 @@ from detection_core.targets.confidence_targets import ConfidenceTargetAssigner
 
 PARTS = "num_classes: 4 matcher { argmax_matcher {} } similarity_calculator { iou_similarity {} } "
 CODER = "box_coder { faster_rcnn_box_coder {} } "
+KEYPOINTS = "box_coder { keypoint_box_coder { num_keypoints: 3 } } "
 
 
 def _build(text: str):
@@ -34,7 +35,10 @@ def test_kinds(text, kind, columns):
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        (PARTS + "box_coder { keypoint_box_coder { num_keypoints: 3 } }", "box_coder.keypoint_box_coder"),
+        (
+            PARTS + KEYPOINTS + "loss { localization_loss { weighted_giou {} } }",
+            "loss.localization_loss",
+        ),
         (PARTS + CODER + "explicit_background_class: true", "explicit_background_class"),
         (PARTS, "box_coder"),
         (CODER + "num_classes: 1 similarity_calculator { iou_similarity {} }", "matcher"),
@@ -50,3 +54,8 @@ def test_refusals_name_the_place(text, place):
 def test_an_explicit_background_leaves_one_class_less():
     assigner = _build(PARTS + CODER + "explicit_background_class: true add_background_class: false")
     assert assigner.num_classes == 3
+
+
+def test_keypoints_are_coded_with_the_box():
+    text = PARTS + KEYPOINTS + "loss { localization_loss { weighted_smooth_l1 {} } }"
+    assert _build(text).box_coder.code_size == 10

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from detection_core.box_coders.keypoint import KeypointBoxCoder
 from detection_core.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
@@ -12,6 +13,9 @@ from tests.detection_core.golden_cases import GoldenCase, load_cases
 CASES = load_cases(__file__, "target_assigner")
 SINGLE = [case for case in CASES.values() if "groundtruth_labels" in case.inputs]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
+
+
+BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 
 
 def make_assigner(params=(), **options):
@@ -27,9 +31,8 @@ def make_assigner(params=(), **options):
     return AnchorTargetAssigner(
         similarity=iou_ops.iou,
         matcher=matcher,
-        box_coder=FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0),
         negative_class_weight=params.get("negative_class_weight", 1.0),
-        **options,
+        **{"box_coder": BOX_CODER, **options},
     )
 
 
@@ -186,3 +189,14 @@ def test_graph_with_unknown_sizes_equals_eager():
         eager = assigner.assign(tf.constant(anchors), truth)
         for found, expected in zip(traced(tf.constant(anchors), truth), eager, strict=True):
             np.testing.assert_allclose(found, expected, **TOLERANCE)
+
+
+def test_keypoints_stand_behind_the_box_and_missing_ones_are_told():
+    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
+    keypoints = tf.constant([[[[0.25, 0.25], [np.nan, np.nan], [0.5, 0.25]]]])
+    truth = make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[0]])._replace(keypoints=keypoints)
+    coder = KeypointBoxCoder(num_keypoints=3, y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
+    assigner = make_assigner(num_classes=2, box_coder=coder)
+    found = assigner.assign(anchors, truth).box_targets[0]
+    nan = np.nan
+    np.testing.assert_allclose(found, [[0, 0, 0, 0, 0, 0, nan, nan, 5, 0], [0] * 10], atol=1e-5)
