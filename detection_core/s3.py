@@ -315,8 +315,11 @@ def lock(path: str, *, wait_seconds: float = 1.0) -> Iterator[None]:
         path: the object, which exists while somebody holds the lock.
         wait_seconds: time between two attempts.
     """
-    owner = uuid.uuid4().hex.encode()
+    owner, told = uuid.uuid4().hex.encode(), False
     while not create(path, owner):
+        if not told:
+            _log.warning("%s: somebody holds this lock; waiting for them to let go", path)
+            told = True
         if _age(path) > _STALE_LOCK_SECONDS:
             _log.warning("%s: its holder is gone; taking the lock over", path)
             remove(path)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import pytest
 
@@ -68,3 +70,26 @@ def test_schemes():
     assert files.is_remote("gs://bucket/x")
     assert not files.is_remote("/local/x")
     assert not files.is_remote("file:///local/x")
+
+
+def test_a_file_is_downloaded_from_wherever_it_is(tmp_path):
+    files.write_bytes(str(tmp_path / "there"), b"x" * 3_000_000)
+    files.download(f"file://{tmp_path}/there", str(tmp_path / "here"))
+    assert (tmp_path / "here").read_bytes() == b"x" * 3_000_000
+
+
+def test_one_at_a_time_holds_a_lock_file(tmp_path):
+    order = []
+
+    def work(name):
+        with files.exclusive(str(tmp_path / ".lock")):
+            order.append(name)
+            time.sleep(0.05)
+            order.append(name)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert order in (list("aabb"), list("bbaa"))

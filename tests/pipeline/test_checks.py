@@ -8,8 +8,10 @@ import pytest
 from components._runtime.destination import PushDestination, Version
 from components.run_checker.run import code_version
 from detection_core import files
+from detection_core.errors import DataError
 from pipeline.checks import CHECKS, run_checks
 from pipeline.settings_file import load_settings
+from tests.object_store import dead_server
 
 
 @pytest.fixture
@@ -112,3 +114,9 @@ def test_pods_are_no_part_of_what_a_run_is_asked_to_do(settings_path):
     before = run_checks(load_settings(settings_path))
     after = run_checks(load_settings(settings_path, ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1"]))
     assert before["run_key"] == after["run_key"]
+
+
+def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(settings_path):
+    with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store") as raised:
+        run_checks(load_settings(settings_path, [f"push.destination={bucket}/pushed"]))
+    assert raised.value.where.startswith(f"{bucket}/pushed")
