@@ -148,6 +148,9 @@ def _levels(ssd: Ssd) -> Iterator[Problem]:
     low, high = getattr(extractor, pyramid).min_level, getattr(extractor, pyramid).max_level
     if generator.HasField("multiscale_anchor_generator"):
         anchors = generator.multiscale_anchor_generator
+        if not anchors.aspect_ratios:
+            message = "expected at least one ratio of width to height, found none; add aspect_ratios: 1.0"
+            yield Problem(path=f"{path}.multiscale_anchor_generator.aspect_ratios", message=message)
         if (anchors.min_level, anchors.max_level) != (low, high):
             found = f"{anchors.min_level} to {anchors.max_level}"
             message = f"expected levels {low} to {high} as feature_extractor.{pyramid} has, found {found}"

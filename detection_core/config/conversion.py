@@ -9,6 +9,7 @@ from typing import cast
 from google.protobuf.descriptor import Descriptor
 
 from detection_core.config.positions import field_lines
+from detection_core.config.support.fields import find_refused, find_without_effect
 from detection_core.config.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -119,6 +120,12 @@ def _replaced(text: str, line: int, old: str, config: TrainEvalPipelineConfig) -
 
 
 def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
+    """Say what cannot be followed, and what is accepted but changes nothing."""
+    rest = [*find_refused(config), *find_without_effect(config)]
+    return (*_checkpoint_note(config), *(f"{field.path}: {field.message}" for field in rest))
+
+
+def _checkpoint_note(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
     train = config.train_config
     if train.fine_tune_checkpoint and train.fine_tune_checkpoint_version == CheckpointVersion.V1:
         return (

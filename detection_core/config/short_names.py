@@ -22,6 +22,7 @@ _TRAIN_READER, _EVAL_READERS = "train_input_reader", "eval_input_reader[*]"
 # Names that always stand for the same fields.
 _FIXED: dict[str, tuple[str, ...]] = {
     "train_steps": ("train_config.num_steps",),
+    "eval_steps": ("eval_config.num_examples",),
     "batch_size": ("train_config.batch_size",),
     "use_bfloat16": ("train_config.use_bfloat16",),
     "fine_tune_checkpoint": ("train_config.fine_tune_checkpoint",),

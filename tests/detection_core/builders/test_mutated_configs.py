@@ -21,6 +21,9 @@ from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
 from tests.detection_core.config.mutations import mutated_configs
+from tests.detection_core.config.zoo import ZOO, zoo_config
+
+SEEDS = [*map(load_pipeline_config, (PYRAMID, LAYERS, RETINA)), *map(zoo_config, ZOO)]
 
 EXTRACTOR = "model.ssd.feature_extractor"
 
@@ -55,7 +58,7 @@ def _built(build, config) -> None:
         assert error.where and len(error.message) > 20
 
 
-@given(mutated_configs([PYRAMID, LAYERS, RETINA], changes=2))
+@given(mutated_configs(SEEDS, changes=2))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_every_part_is_built_or_refused(config):
     assume(_passes(config))
@@ -64,9 +67,9 @@ def test_every_part_is_built_or_refused(config):
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
+def small():
     """The pyramid's config with a network that is built in a second."""
-    config = apply_overrides(
+    return apply_overrides(
         load_pipeline_config(PYRAMID),
         {
             f"{EXTRACTOR}.depth_multiplier": 0.1,
@@ -74,9 +77,6 @@ def small(tmp_path_factory):
             "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": 8,
         },
     )
-    path = tmp_path_factory.mktemp("small") / "small.config"
-    path.write_text(str(config))
-    return str(path)
 
 
 @pytest.mark.slow

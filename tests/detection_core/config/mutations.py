@@ -4,7 +4,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from detection_core.config.load import load_pipeline_config
 from detection_core.config.problems import walk_messages
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.random_messages import is_map, messages, scalars
@@ -21,9 +20,12 @@ EDGES = {
 
 
 @st.composite
-def mutated_configs(draw: st.DrawFn, paths: list[str], changes: int = 3) -> TrainEvalPipelineConfig:
+def mutated_configs(
+    draw: st.DrawFn, configs: list[TrainEvalPipelineConfig], changes: int = 3
+) -> TrainEvalPipelineConfig:
     """One of the configs with a few fields set, cleared, doubled or put to another arm of their oneof."""
-    config = load_pipeline_config(draw(st.sampled_from(paths)))
+    config = TrainEvalPipelineConfig()
+    config.CopyFrom(draw(st.sampled_from(configs)))
     for _ in range(draw(st.integers(1, changes))):
         inside = [message for _, message in walk_messages(config) if message.DESCRIPTOR.fields]
         _change(draw, draw(st.sampled_from(inside)))

@@ -19,6 +19,7 @@ NMS = f"{SSD}.post_processing.batch_non_max_suppression"
 WRONG = [
     (PYRAMID, {"model": "unset"}, {"model"}),
     (PYRAMID, {f"{SSD}.num_classes": 0}, {f"{SSD}.num_classes"}),
+    (PYRAMID, {f"{PYRAMID_ANCHORS}.aspect_ratios": "[]"}, {f"{PYRAMID_ANCHORS}.aspect_ratios"}),
     (TWO_STAGE, {"model.faster_rcnn.num_classes": "unset"}, {"model.faster_rcnn.num_classes"}),
     (CENTER, {"model.center_net.num_classes": -1}, {"model.center_net.num_classes"}),
     (PYRAMID, {f"{SSD}.feature_extractor.type": ""}, {f"{SSD}.feature_extractor.type"}),

@@ -82,3 +82,20 @@ def test_a_checkpoint_of_tensorflow_1_is_pointed_out():
 def test_a_text_that_is_no_config_is_one_error():
     with pytest.raises(ConfigError, match="no field 'modell'"):
         convert_config("modell {}", where="old.config")
+
+
+def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
+    text = Path(PYRAMID).read_text(encoding="utf-8")
+    for message, fields in (
+        ("train_config", "sync_replicas: true batch_queue_capacity: 8"),
+        ("eval_config", "max_evals: 10 eval_instance_masks: true"),
+    ):
+        text = text.replace(f"{message} {{", f"{message} {{ {fields}", 1)
+    notes = convert_config(text).notes
+    assert sorted(note.partition(":")[0] for note in notes) == [
+        "eval_config.eval_instance_masks",
+        "eval_config.max_evals",
+        "train_config.batch_queue_capacity",
+        "train_config.sync_replicas",
+    ]
+    assert all(len(note.partition(": ")[2]) > 20 for note in notes)

@@ -2,17 +2,31 @@
 
 import logging
 
+import pytest
 from hypothesis import given, settings
 
 from detection_core.config.check import check_pipeline_config, find_problems
-from detection_core.config.load import format_pipeline_config, parse_pipeline_config
+from detection_core.config.load import (
+    format_pipeline_config,
+    load_pipeline_config,
+    parse_pipeline_config,
+)
 from detection_core.config.support.fields import find_refused, find_without_effect
 from detection_core.errors import ConfigError
 from tests.detection_core.config.configs import PATHS
 from tests.detection_core.config.mutations import mutated_configs
+from tests.detection_core.config.zoo import ZOO, zoo_config
+
+SEEDS = [*map(load_pipeline_config, PATHS), *map(zoo_config, ZOO)]
 
 
-@given(mutated_configs(PATHS))
+@pytest.mark.parametrize("name", ZOO)
+def test_every_configuration_of_the_zoo_passes(name):
+    check_pipeline_config(zoo_config(name), where=name)
+    assert zoo_config(name).model.ssd.num_classes == 90
+
+
+@given(mutated_configs(SEEDS))
 @settings(max_examples=150, deadline=None)
 def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
     logging.disable(logging.WARNING)
@@ -29,14 +43,13 @@ def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
         logging.disable(logging.NOTSET)
 
 
-@given(mutated_configs(PATHS))
+@given(mutated_configs(SEEDS))
 @settings(max_examples=60, deadline=None)
 def test_a_changed_config_comes_back_from_its_text(config):
-    text = format_pipeline_config(config)
-    assert format_pipeline_config(parse_pipeline_config(text)) == text
+    assert parse_pipeline_config(format_pipeline_config(config)) == config
 
 
-@given(mutated_configs(PATHS))
+@given(mutated_configs(SEEDS))
 @settings(max_examples=60, deadline=None)
 def test_what_has_no_effect_is_never_refused_too(config):
     refused = {problem.path for problem in find_refused(config)}

@@ -12,6 +12,7 @@ MOMENTUM = "train_config.optimizer.momentum_optimizer"
 # Short name, value, and what it sets in ssd_pyramid.config.
 FIXED = [
     ("train_steps", 123, {"train_config.num_steps": 123}),
+    ("eval_steps", 17, {"eval_config.num_examples": 17}),
     ("batch_size", 7, {"train_config.batch_size": 7}),
     ("use_bfloat16", True, {"train_config.use_bfloat16": True}),
     ("num_classes", 3, {"model.ssd.num_classes": 3}),

@@ -8,6 +8,7 @@ from detection_core.config.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import count_flops, describe
 from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+from tests.detection_core.config.zoo import zoo_config, zoo_facts
 
 
 def test_operations_are_two_for_each_multiply_add_at_every_place_a_layer_is_called():
@@ -49,6 +50,24 @@ def test_a_config_is_described_without_data():
     ):
         assert part in text
     assert json.loads(json.dumps(found.data()))["levels"][0] == {"rows": 32, "columns": 32, "anchors": 6144}
+
+
+# Twice the multiply-adds that the papers' tables of layers and the configurations' heads give by hand.
+@pytest.mark.parametrize(
+    ("name", "gflops"),
+    [
+        ("ssd_mobilenet_v2_320x320", 1.545558112),
+        ("ssd_mobilenet_v2_fpnlite_320x320", 1.970068992),
+        ("ssd_resnet50_v1_fpn_640x640", 178.317952),
+    ],
+)
+def test_the_zoo_s_networks_are_described_as_they_are(name, gflops):
+    found, facts = describe(zoo_config(name)), zoo_facts(name)
+    assert found.input_size == facts.input_size
+    assert (found.parameters, found.trainable_parameters) == (facts.parameters, facts.trained)
+    assert found.anchors == facts.anchors
+    assert tuple((level.rows, level.columns) for level in found.levels) == facts.levels
+    assert found.flops / 1e9 == pytest.approx(gflops, rel=1e-9)
 
 
 def test_what_cannot_be_built_is_one_error():

@@ -1,0 +1,53 @@
+"""The model zoo's one-stage configurations, four whole and the others by what differs, with their facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from pathlib import Path
+
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+FOLDER = Path(__file__).parent / "data" / "zoo"
+_RECORDS = json.loads((FOLDER / "zoo.json").read_text(encoding="utf-8"))
+ZOO = tuple(_RECORDS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZooFacts:
+    """What the Object Detection API makes of a configuration.
+
+    Attributes:
+        input_size: rows and columns of the network input.
+        parameters: numbers in all variables of the network.
+        trained: of them, those that training changes.
+        anchors: boxes predicted for one image.
+        levels: rows and columns of the feature maps.
+    """
+
+    input_size: tuple[int, int]
+    parameters: int
+    trained: int
+    anchors: int
+    levels: tuple[tuple[int, int], ...]
+
+
+@functools.cache
+def zoo_config(name: str) -> TrainEvalPipelineConfig:
+    """One of `ZOO`; not to be changed."""
+    record = _RECORDS[name]
+    return apply_overrides(load_pipeline_config(str(FOLDER / f"{record['like']}.config")), record["changes"])
+
+
+def zoo_facts(name: str) -> ZooFacts:
+    record = _RECORDS[name]
+    return ZooFacts(
+        input_size=tuple(record["input"]),
+        parameters=record["parameters"],
+        trained=record["trained"],
+        anchors=record["anchors"],
+        levels=tuple(tuple(level) for level in record["levels"]),
+    )
