@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,11 @@ from detection_core.quantization.quantizers import (
 )
 
 PREFIX = "quant_"
+# `Quantized.output` -> what quantizes the output; other values name the call that does.
+OUTPUT_QUANTIZERS: dict[str, Callable[..., ActivationQuantizer | SigmoidQuantizer]] = {
+    "own": ActivationQuantizer,
+    "fixed": SigmoidQuantizer,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,12 +76,13 @@ def add_fake_quantization(
                 copy.build(call.layer.input_shape)
             copy.set_weights(call.layer.get_weights())
         entry = placement.quantized.get(call.name)
-        if entry is None or not (entry.weights or entry.output in ("own", "fixed")):
+        if entry is None or not (entry.weights or entry.output in OUTPUT_QUANTIZERS):
             return copy
         depthwise = entry.weights == "depthwise_kernel"
         kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise) if entry.weights else None
-        makers = {"own": ActivationQuantizer, "fixed": SigmoidQuantizer}
-        output = makers[entry.output](options, clock) if entry.output in makers else None
+        output = (
+            OUTPUT_QUANTIZERS[entry.output](options, clock) if entry.output in OUTPUT_QUANTIZERS else None
+        )
         config = CallConfig(entry.weights, kernel, output)
         return QuantizedCall(copy, config, name=PREFIX + call.name)
 

@@ -10,7 +10,7 @@ import tf_keras
 from detection_core.builders.model import build_detection_model
 from detection_core.models.backbones.efficientnet import DEFAULT_HYPERPARAMS, EfficientNetOptions, _blocks
 from detection_core.models.base import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, TOTAL_LOSS
-from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_BACKBONE, EFFICIENTNET
+from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_BACKBONE, CLASSIFICATION_PREFIXES
 from detection_core.models.checkpoint_keys.object_keys import object_keys
 from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
 from detection_core.models.hyperparams import penalty_of
@@ -74,7 +74,8 @@ def test_variables_are_those_of_the_reference_but_for_the_classifier(small):
     # convolution, normalisation and dense layer.
     behind = sum(stage == 6 for stage, _ in _blocks(EfficientNetOptions(version=_version(name)))) - 1
     assert len(classifier) == 19 * behind + 7
-    in_backbone = sum(path.startswith(f"model/{EFFICIENTNET}/") for path in found)
+    prefixes = tuple(f"model/{prefix}/" for prefix in CLASSIFICATION_PREFIXES)
+    in_backbone = sum(path.startswith(prefixes) for path in found)
     assert in_backbone + len(classifier) == facts["restored"]["classification"]
     numbers = sum(int(np.prod(wanted[path])) for path in classifier)
     assert model.network.count_params() + numbers == sum(
