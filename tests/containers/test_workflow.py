@@ -57,8 +57,8 @@ def test_the_first_run_has_no_baseline_and_publishes(pipeline, first):
     )
 
 
-# Step and artifact to what is the same byte by byte on one machine and in containers,
-# on one kind of processor. The rest names places or times, or is a SavedModel, whose bytes vary with equal content.
+# What is the same byte by byte on one machine and in containers, on one kind of processor. The rest names
+# places or times, or is a SavedModel, whose bytes vary with equal content.
 SAME_BYTES = {
     ("example_gen", "examples"): "**/*",
     ("trainer", "model"): "Format-Serving/assets.extra/detflow/checkpoint/*",
