@@ -64,11 +64,13 @@ class Cluster:
     Attributes:
         root: folder below which `minio` and `tmp` lie.
         prefix: what runs the YAML's command; empty: this Python.
+        source: folder with the packages to run; empty: this checkout.
         in_container: whether the prefix starts a container, with `minio` and `tmp` at their real places.
     """
 
     root: Path
     prefix: Sequence[str] = ()
+    source: str = ""
     in_container: bool = False
 
     def local(self, uri: str) -> Path:
@@ -100,20 +102,40 @@ class Cluster:
             task: name of the task; the component's without one.
         """
         spec = _component_spec(component)
-        task = task or component
+        return self.run_task(*_only_component(spec), parameters, inputs or {}, task or component)
+
+    def run_task(
+        self,
+        body: Mapping[str, Any],
+        container: Mapping[str, Any],
+        parameters: Mapping[str, Any],
+        inputs: Mapping[str, Mapping[str, Any]],
+        task: str,
+    ) -> Finished:
+        """Run one container.
+
+        Args:
+            body: the component's interface, as in a compiled pipeline.
+            container: its executor.
+            parameters: those that the caller sets.
+            inputs: input name to artifact.
+            task: name of the task.
+        """
         tmp = Path("/tmp") if self.in_container else self.root / "tmp"
-        call = executor_input(spec, parameters, inputs or {}, f"{BUCKET}/{task}", str(tmp / task))
+        call = executor_input(body, parameters, inputs, f"{BUCKET}/{task}", str(tmp / task))
         for entry in call["outputs"]["artifacts"].values():
             self.local(entry["artifacts"][0]["uri"]).parent.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
-            self._command(spec, call), capture_output=True, text=True, timeout=600, check=False
+            self._command(container, call),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            cwd=self.source or None,
         )
         return self._finished(call, done, self.root / "tmp" / task)
 
-    def _command(self, spec: Mapping[str, Any], call: Mapping[str, Any]) -> list[str]:
-        container = spec["deploymentSpec"]["executors"][_only(spec["components"])["executorLabel"]][
-            "container"
-        ]
+    def _command(self, container: Mapping[str, Any], call: Mapping[str, Any]) -> list[str]:
         command, arguments = list(container["command"]), list(container["args"])
         if not self.in_container:
             command[0] = sys.executable
@@ -136,7 +158,7 @@ class Cluster:
 
 
 def executor_input(
-    spec: Mapping[str, Any],
+    body: Mapping[str, Any],
     parameters: Mapping[str, Any],
     inputs: Mapping[str, Mapping[str, Any]],
     uri: str,
@@ -145,13 +167,12 @@ def executor_input(
     """Return the JSON that stands for `{{$}}`.
 
     Args:
-        spec: a component's YAML.
+        body: the component's interface, as in its YAML.
         parameters: that the caller sets; for others the driver puts the defaults in, whole numbers as floats.
         inputs: input name to artifact.
         uri: folder of the outputs, below the pipeline root.
         tmp: folder of the output file and the output parameters; neither is made beforehand.
     """
-    body = _only(spec["components"])
     taken, given = body.get("inputDefinitions", {}), body.get("outputDefinitions", {})
     defaults = {n: p["defaultValue"] for n, p in taken.get("parameters", {}).items() if "defaultValue" in p}
     outputs = {
@@ -178,6 +199,7 @@ def _component_spec(component: str) -> Any:
     return yaml.safe_load((FOLDER / f"{component}.yaml").read_text(encoding="utf-8"))
 
 
-def _only(mapping: Mapping[str, Any]) -> Any:
-    (value,) = mapping.values()
-    return value
+def _only_component(spec: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return interface and container of a component's YAML."""
+    (body,) = spec["components"].values()
+    return body, spec["deploymentSpec"]["executors"][body["executorLabel"]]["container"]
