@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import cli, commands
+from pipeline.commands.group import Group
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,19 +29,35 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip().endswith("[]")
 
 
-@pytest.mark.parametrize("verb", commands.VERBS, ids=lambda v: v.name)
-def test_every_verb_has_help_with_an_example(verb, capsys):
+def _verbs():
+    """Every verb with the words that lead to it."""
+    for verb in commands.VERBS:
+        inner = verb.verbs if isinstance(verb, Group) else ()
+        for words, found in [([verb.name, v.name], v) for v in inner] or [([verb.name], verb)]:
+            yield pytest.param(words, found, id=" ".join(words))
+
+
+@pytest.mark.parametrize(("words", "verb"), _verbs())
+def test_every_verb_has_help_with_an_example(words, verb, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main([verb.name, "--help"])
+        cli.main([*words, "--help"])
     assert stop.value.code == 0
     assert verb.example in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("verb", commands.VERBS, ids=lambda v: v.name)
-def test_the_example_of_a_verb_parses(verb):
-    words = verb.example.split()
-    assert words[:2] == ["detflow", verb.name]
-    assert cli._parser().parse_args(words[1:]).command is verb.command
+@pytest.mark.parametrize(("words", "verb"), _verbs())
+def test_the_example_of_a_verb_parses(words, verb):
+    found = shlex.split(verb.example)
+    assert found[: len(words) + 1] == ["detflow", *words]
+    assert cli._parser().parse_args(found[1:]).command is verb.command
+
+
+def test_the_first_verb_of_a_group_may_be_left_out():
+    short, long = (cli._parser().parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"]))
+    assert short == long and short.place == "DIR"
+    assert cli._parser().parse_args(["runs"]) == cli._parser().parse_args(["runs", "list"])
+    with pytest.raises(SystemExit):
+        cli._parser().parse_args(["schedule", "no-verb"])
 
 
 def _documented_commands():
@@ -47,7 +65,9 @@ def _documented_commands():
         for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.strip().startswith("detflow ") or ".venv/bin/detflow " in line:
-                    yield pytest.param(line.split("#")[0].split(), id=f"{path.name}: {line.strip()[:60]}")
+                    yield pytest.param(
+                        shlex.split(line, comments=True), id=f"{path.name}: {line.strip()[:60]}"
+                    )
 
 
 @pytest.mark.parametrize("words", _documented_commands())

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from pipeline import cli
+
+
+@pytest.fixture
+def call(server, capsys):
+    """Calls the command line against the server; returns exit code, output and errors."""
+
+    def call(*words):
+        code = cli.main([*map(str, words), "--host", server.url, "--timeout", "5"])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def _json(answer):
+    code, out, _ = answer
+    assert code == 0, out
+    return json.loads(out)
+
+
+def _submit(call, package_path, *words):
+    return call("submit", package_path, "--param", "data_path=/data", *words)
+
+
+def test_submitting_a_compiled_file_prints_the_link(server, call, package_path):
+    code, out, err = _submit(call, package_path, "--param", "train_steps=5", "--experiment", "trials")
+    assert code == 0
+    [run] = server.state.runs.values()
+    assert out == f"run {run['run_id']}\n{server.url}/#/runs/details/{run['run_id']}\n"
+    assert run["runtime_config"]["parameters"] == {"data_path": "/data", "train_steps": 5}
+    assert "pipeline | version digits-" in err and "uploaded" in err
+    assert "is there already" in _submit(call, package_path)[2]
+    assert [e["display_name"] for e in server.state.experiments.values()] == ["trials", "digits"]
+
+
+def test_waiting_shows_the_steps_and_ends_with_the_state(call, package_path):
+    code, out, err = _submit(call, package_path, "--wait", "--poll", "0")
+    assert code == 0 and re.match(r"run \S+ succeeded\n", out)
+    assert "step | trainer running" in err and "step | trainer succeeded in 30 s" in err
+
+
+def test_a_failed_run_names_the_step_and_ends_with_2(server, call, package_path):
+    server.state.failing_step = "trainer"
+    server.logs["trainer-pod"] = "Traceback\nValueError: no images"
+    code, out, err = _submit(call, package_path, "--wait", "--poll", "0")
+    assert code == 2
+    assert re.match(r"run \S+ failed: step trainer failed: exit code 1\n", out)
+    assert out.endswith("the end of the log of trainer:\nTraceback\nValueError: no images\n")
+    assert "step trainer failed: exit code 1" in err
+    code, out, _ = _submit(call, package_path, "--wait", "--poll", "0", "--json")
+    assert code == 2 and json.loads(out)["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--param", "train_stepz=5"], "--param: no parameter train_stepz; did you mean train_steps?"),
+        (["--set", "a=b"], "expected no --set for a compiled pipeline"),
+        (["--token-env", "NOT_SET"], "token_env: the environment variable NOT_SET is not set"),
+        (["--token-file", "/no/file"], "token_file: cannot read the token"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_made(server, call, package_path, words, message):
+    code, out, err = _submit(call, package_path, *words)
+    assert (code, out) == (2, "")
+    assert message in err and "Traceback" not in err and err.count("\n") == 1
+    assert not server.state.pipelines
+
+
+def test_a_server_that_is_not_there_is_one_line(package_path, capsys):
+    words = [
+        "submit",
+        package_path,
+        "--param",
+        "data_path=x",
+        "--host",
+        "http://127.0.0.1:1",
+        "--timeout",
+        "2",
+    ]
+    assert cli.main(words) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "detflow: ClusterError: http://127.0.0.1:1: asking for the server's health: nothing"
+    )
+    assert err.count("\n") == 1
+
+
+def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, capsys):
+    with open(digits_settings, "a", encoding="utf-8") as f:
+        f.write(f"kubeflow: {{host: '{server.url}', experiment: trials, service_account: robot}}\n")
+    words = ["submit", digits_settings, "--set", "train_config.num_steps=3", "--param", "train_steps=7"]
+    assert cli.main(words) == 0
+    [run] = server.state.runs.values()
+    assert run["runtime_config"]["parameters"] == {"train_steps": 7} and run["service_account"] == "robot"
+    assert [e["display_name"] for e in server.state.experiments.values()] == ["trials"]
+    version = server.state.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
+    assert "num_steps: 3" in json.dumps(version["pipeline_spec"])
+    capsys.readouterr()
+    assert cli.main(["runs", "show", run["run_id"], "--settings", digits_settings]) == 0
+    assert "trainer" not in capsys.readouterr().out.splitlines()[0]
+
+
+def test_credentials_are_named_in_the_settings_and_never_written_there(
+    server, digits_settings, tmp_path, monkeypatch, capsys
+):
+    server.token = "topsecret"
+    monkeypatch.setenv("MY_TOKEN", "topsecret")
+    with open(digits_settings, "a", encoding="utf-8") as f:
+        f.write(f"kubeflow:\n  host: {server.url}\n  connection: {{token_env: MY_TOKEN, timeout: 5}}\n")
+    assert cli.main(["runs", "list", "--settings", digits_settings]) == 0
+    assert capsys.readouterr().out == "no runs yet\n"
+    token = tmp_path / "token"
+    token.write_text("another")
+    assert cli.main(["runs", "list", "--settings", digits_settings, "--token-file", str(token)]) == 2
+    assert f"credentials from {token} were not accepted (401)" in capsys.readouterr().err
+
+
+def test_runs_are_listed_shown_cancelled_and_retried(server, call, package_path):
+    run_id = _json(_submit(call, package_path, "--json"))["run_id"]
+    [listed] = _json(call("runs", "list", "--json"))
+    assert listed["run_id"] == run_id and listed["state"] == "running"
+    assert run_id in call("runs")[1]
+    assert "pusher" in call("runs", "show", run_id)[1]
+    assert _json(call("runs", "cancel", run_id, "--json"))["state"] == "canceled"
+    code, _, err = call("runs", "cancel", run_id)
+    assert code == 2 and "the run has canceled already; nothing to stop" in err
+    code, out, _ = call("runs", "retry", run_id, "--wait", "--poll", "0")
+    assert code == 0 and "succeeded" in out
+    code, _, err = call("runs", "show", "nope")
+    assert code == 2 and "reading the run nope: refused (404: Run nope not found)" in err
+
+
+def test_the_log_of_a_step(server, call, package_path):
+    server.state.failing_step = "pusher"
+    run_id = _json(_submit(call, package_path, "--json"))["run_id"]
+    call("runs", "retry", run_id)
+    for _ in range(3):
+        call("runs", "show", run_id)
+    server.logs["pusher-pod"] = "the end"
+    assert call("runs", "log", run_id)[1] == "the end\n"
+    assert (
+        "the server keeps no log of example-gen; see http"
+        in call("runs", "log", run_id, "--step", "example-gen")[1]
+    )
+    code, _, err = call("runs", "log", run_id, "--step", "nope")
+    assert code == 2 and "expected a step with --step, found nope; the run has example-gen, pusher" in err
+
+
+def test_interrupting_the_waiting_leaves_the_run_alone(server, call, package_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.cluster.runs.wait_for", interrupted)
+    code, _, err = _submit(call, package_path, "--wait")
+    [run_id] = server.state.runs
+    assert code == cli.EXIT_INTERRUPTED
+    assert f"{run_id} goes on; `detflow runs cancel {run_id}` stops it" in err

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from pipeline import cli
+
+
+@pytest.fixture
+def call(server, capsys):
+    """Calls `detflow schedule` against the server; returns exit code, output and errors."""
+
+    def call(*words):
+        code = cli.main(["schedule", *map(str, words), "--host", server.url, "--timeout", "5"])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def create(call, package_path):
+    def create(*words):
+        return call("create", package_path, "--name", "nightly", "--param", "data_path=/d", *words)
+
+    return create
+
+
+def test_creating_shows_what_was_done_and_the_next_times(create):
+    code, out, _ = create("--cron", "0 0 3 * * *")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "schedule nightly created" and "/#/recurringrun/details/" in lines[1]
+    assert lines[3] == "next times, UTC:" and len([t for t in lines if t.endswith("T03:00:00+00:00")]) == 5
+    assert create("--cron", "0 0 3 * * *")[1].startswith("schedule nightly unchanged\n")
+    replaced = create("--interval", "6h", "--max-concurrency", "2")[1]
+    assert replaced.startswith("schedule nightly replaced\n  cron: '0 0 3 * * *' -> ''\n")
+    assert "  max_concurrency: 1 -> 2\n" in replaced
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--cron", "0 3 * * *"], "Write '0 0 3 * * *'"),
+        ([], "expected one of schedule.cron"),
+        (["--cron", "@daily", "--interval", "1h"], "found both"),
+        (["--cron", "@daily", "--max-concurrency", "11"], "max_concurrency: expected 1 to 10, found 11"),
+        (["--cron", "@daily", "--end", "2020-01-01T00:00:00Z"], "would never fire"),
+        (["--cron", "@daily", "--param", "data_path=[[ScheduleTime]]"], "did you mean [[ScheduledTime]]?"),
+        (["--cron", "@daily", "--param", "x=1"], "no parameter x"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_made(server, create, words, message):
+    code, out, err = create(*words)
+    assert (code, out) == (2, "")
+    assert message in err and err.count("\n") == 1
+    assert not server.requests
+
+
+def test_a_settings_file_holds_the_schedule_and_flags_win(server, digits_settings, call):
+    with open(digits_settings, "a", encoding="utf-8") as f:
+        f.write(
+            "schedule:\n  cron: '@daily'\n  paused: true\n  max_concurrency: 3\n"
+            "  parameters: {train_steps: 9, data_path: '/d/[[ScheduledTime]]'}\n"
+        )
+    code, out, err = call("create", digits_settings, "--param", "train_steps=10", "--interval", "6h")
+    assert code == 0, err
+    assert out.startswith("schedule digits created; it is paused\n")
+    [kept] = server.state.recurring.values()
+    assert kept["trigger"] == {"periodic_schedule": {"interval_second": 21600}}
+    assert kept["max_concurrency"] == "3" and kept["no_catchup"] is True
+    assert kept["runtime_config"]["parameters"] == {"train_steps": 10, "data_path": "/d/[[ScheduledTime]]"}
+
+
+def test_a_schedule_is_listed_shown_paused_resumed_run_and_deleted(server, create, call):
+    assert call("list")[1] == "no schedules yet\n"
+    create("--cron", "@daily", "--start", "2030-01-01T00:00:00Z")
+    [listed] = json.loads(call("list", "--json")[1])
+    assert listed["name"] == "nightly" and listed["start"] == "2030-01-01T00:00:00+00:00"
+    assert "nightly  cron @daily  on" in call("list")[1]
+    assert "2030-01-01T00:00:00+00:00 to open" in call("show", "nightly")[1]
+    assert call("pause", "nightly")[1] == "schedule nightly paused\n"
+    assert "paused" in call("list")[1]
+    assert call("resume", "nightly")[1] == "schedule nightly resumed\n"
+    code, out, _ = call("run-now", "nightly", "--param", "train_steps=3", "--json")
+    [run] = server.state.runs.values()
+    assert code == 0 and json.loads(out)["run"] == run["run_id"]
+    assert run["runtime_config"]["parameters"] == {"data_path": "/d", "train_steps": 3}
+    assert call("delete", "nightly")[1] == "schedule nightly deleted; its runs stay\n"
+    code, _, err = call("show", "nightly")
+    assert code == 2 and "no schedule nightly; there is none yet" in err
+
+
+def test_a_preview_asks_no_server(digits_settings, capsys):
+    words = ["schedule", "preview", digits_settings, "--set", "schedule.cron=0 0 3 ? * MON"]
+    assert cli.main([*words, "--set", "schedule.time_zone=Europe/Paris"]) == 0
+    assert "next times, Europe/Paris:" in capsys.readouterr().out
+    assert cli.main([*words, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["next"]) == 5
+
+
+def test_units_and_crontab_lines_are_printed(digits_settings, capsys):
+    words = ["schedule", "run-local", digits_settings, "--set", "schedule.cron=@daily"]
+    assert cli.main([*words, "--print-systemd"]) == 0
+    units = capsys.readouterr().out
+    assert f"run {digits_settings} --set schedule.cron=@daily" in units and "# digits.timer" in units
+    assert cli.main([*words, "--print-crontab"]) == 0
+    assert "\n0 0 * * * flock --nonblock " in capsys.readouterr().out
+
+
+def test_the_schedule_runs_the_workflow_of_the_settings(digits_settings, capsys, monkeypatch):
+    """The data folder is empty: the run itself fails at once, the schedule goes on to its end."""
+    monkeypatch.setattr(sys, "argv", ["detflow"])
+    words = ["schedule", "run-local", digits_settings, "--set", "schedule.interval=1s", "--max-runs", "1"]
+    assert cli.main([*words, "--set", "evaluate.split=test"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "1 runs\n"
+    assert "schedule | digits: every 1s" in err
+    assert "schedule | run failed with exit code 2; the next slot tries again" in err
