@@ -209,10 +209,11 @@ def _apply_one(
     amount = tf.gather(tf.constant(amounts, tf.float32), chosen) * sign
     probability = tf.gather(tf.constant([row[1] for row in rows], tf.float32), chosen)
     step_seed = tf.random.fold_in(seed, 1)
-    branches = [lambda: sample]
-    branches += [
-        lambda name=name: OPERATIONS[name].apply(sample, amount, probability, step_seed) for name in names
-    ]
+
+    def branch(name: str) -> Callable[[], Sample]:
+        return lambda: OPERATIONS[name].apply(sample, amount, probability, step_seed)
+
+    branches = [lambda: sample, *map(branch, names)]
     numbers = tf.constant([names.index(name) + 1 if name else 0 for name, _, _ in rows])
     taken = draws[0] < tf.gather(tf.constant(chances, tf.float32), chosen)
     return tf.switch_case(tf.where(taken, tf.gather(numbers, chosen), 0), branches)

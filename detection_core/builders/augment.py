@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detection_core.augment import colour, crops, geometry, noise, objects, pads, policies, scaling, squares
+from detection_core.augment.policy_tables import POLICIES
 from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.oneof import build_oneof
 from detection_core.data.decode import DecodeOptions
@@ -272,7 +273,7 @@ def _check_keypoint_step(arm: str, step: Any, keypoints: int, where: str) -> Non
             where=f"{where}.{_PERMUTATIONS[arm]}",
         )
     if arm == "autoaugment_image" and policies.moves_in_boxes(step.policy_name):
-        kept = [name for name in policies.POLICIES if not policies.moves_in_boxes(name)]
+        kept = [name for name in POLICIES if not policies.moves_in_boxes(name)]
         raise ConfigError(
             f"expected {' or '.join(kept)} beside keypoints, found {step.policy_name}, which moves what is "
             "inside boxes to where keypoints cannot follow; use one of them",

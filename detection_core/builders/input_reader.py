@@ -35,7 +35,8 @@ UNSUPPORTED = {
     "load_track_id": "tracks are not read; set it to false",
     "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
     "frame_index": "single frames of sequence examples are not read; write each frame as a tf.Example",
-    "expand_labels_hierarchy": "class hierarchies are not expanded; write the parents' boxes too",
+    "expand_labels_hierarchy": "it adds ancestors to an image's labels, not to its boxes; write them into "
+    "image/class/label",
 }
 
 # Fields that add features no model here takes: training goes on without them.

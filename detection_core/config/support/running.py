@@ -80,7 +80,8 @@ _READER = Support(
         "load_track_id": "tracks are not read; set it to false",
         "load_keypoint_depth_features": "keypoint depths are not read; set it to false",
         "frame_index": "single frames of sequence examples are not read; write each frame as a tf.Example",
-        "expand_labels_hierarchy": "class hierarchies are not expanded; write the parents' boxes too",
+        "expand_labels_hierarchy": "it adds ancestors to an image's labels, not to its boxes; write them "
+        "into image/class/label",
         "external_input_reader": "it names a reader that is not part of this project; write TFRecords and "
         "use tf_record_input_reader",
     },
