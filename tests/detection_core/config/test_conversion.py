@@ -87,7 +87,7 @@ def test_a_text_that_is_no_config_is_one_error():
 def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
     text = Path(PYRAMID).read_text(encoding="utf-8")
     for message, fields in (
-        ("train_config", "sync_replicas: true batch_queue_capacity: 8"),
+        ("train_config:", "sync_replicas: true batch_queue_capacity: 8"),
         ("eval_config", "max_evals: 10 eval_instance_masks: true"),
     ):
         text = text.replace(f"{message} {{", f"{message} {{ {fields}", 1)
