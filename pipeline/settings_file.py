@@ -101,7 +101,7 @@ def _resolve_paths(cls: type, tree: Mapping[str, Any], base: str) -> None:
     """Make the file's relative paths absolute, in place."""
     hints = typing.get_type_hints(cls)
     for name, field in _fields(cls).items():
-        value = tree.get(name)
+        value: Any = tree.get(name)
         if dataclasses.is_dataclass(hints[name]) and isinstance(value, dict):
             _resolve_paths(typing.cast(type, hints[name]), value, base)
         elif _is_path(field, value):
