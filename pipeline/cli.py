@@ -59,7 +59,7 @@ class _Parser(argparse.ArgumentParser):
 
     group: Group | None = None
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if self.group and self.group.default and args is not None:
             known = [verb.name for verb in self.group.verbs]
             if not args or args[0] not in (*known, "-h", "--help"):

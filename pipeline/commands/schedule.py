@@ -182,7 +182,8 @@ def run_local(arguments: argparse.Namespace) -> Result:
     from pipeline.settings_file import load_settings
     from pipeline.workspace import Workspace
 
-    settings = load_settings(arguments.settings, arguments.overrides)
+    printing = arguments.print_systemd or arguments.print_crontab
+    settings = load_settings(arguments.settings, arguments.overrides, check_files=not printing)
     trigger = settings.schedule.trigger(arguments.settings)
     require_future(trigger, arguments.settings)
     name = settings.schedule.name or settings.name
