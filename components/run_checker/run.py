@@ -23,16 +23,18 @@ from components._runtime.destination import PushDestination
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from detection_core import files
+from detection_core.errors import ConfigError
 
 
 def run(job: RunCheckerJob) -> dict[str, str]:
     """Return what `component_specs.kfp_outputs` lists for this component.
 
     Raises:
-        ConfigError: for a span pattern or splits that cannot be used.
+        ConfigError: for a span pattern, splits or a parameter of the run that cannot be used.
         DataError: when the data set cannot be listed, or the wanted span is not there.
         ContractError: when the push destination's records are broken.
     """
+    _check_parameters(job)
     spans = _spans(job)
     data, code = _data_fingerprint(job, spans), code_version()
     key = _run_key(job, data, code)
@@ -45,6 +47,28 @@ def run(job: RunCheckerJob) -> dict[str, str]:
         "baseline_version": baseline,
         "push_token": token,
     }
+
+
+def _check_parameters(job: RunCheckerJob) -> None:
+    """Refuse what a user mistyped before anything is trained with it."""
+    try:
+        thresholds = json.loads(job.thresholds)
+    except ValueError as e:
+        raise ConfigError(
+            f"expected a JSON object, found {job.thresholds!r} ({e})", where="thresholds"
+        ) from e
+    if not isinstance(thresholds, dict) or not all(isinstance(v, dict) for v in thresholds.values()):
+        raise ConfigError(
+            'expected {"METRIC": {"lower_bound": 0.3}}, with upper_bound and min_change likewise, found'
+            f" {job.thresholds!r}",
+            where="thresholds",
+        )
+    for name in ("train_steps", "learning_rate"):
+        value = getattr(job, name)
+        if value < 0:
+            raise ConfigError(
+                f"expected 0, for what the pipeline.config says, or more, found {value}", where=name
+            )
 
 
 def _spans(job: RunCheckerJob) -> Spans:

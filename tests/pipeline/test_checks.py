@@ -5,11 +5,13 @@ import shutil
 
 import pytest
 
+from component_specs import RunCheckerJob
 from components._runtime.destination import PushDestination, Version
-from components.run_checker.run import code_version
+from components.run_checker.run import code_version, run
 from detection_core import files
+from detection_core.errors import ConfigError
 from detection_core.errors import DataError
-from pipeline.checks import CHECKS, run_checks
+from pipeline.checks import CHECKS, check_parameters, run_checks
 from pipeline.settings_file import load_settings
 from tests.object_store import dead_server
 
@@ -120,3 +122,19 @@ def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(setti
     with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store") as raised:
         run_checks(load_settings(settings_path, [f"push.destination={bucket}/pushed"]))
     assert raised.value.where.startswith(f"{bucket}/pushed")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("thresholds", '{"mAP": ', "thresholds: expected a JSON object"),
+        ("thresholds", '{"mAP": 0.3}', "thresholds: expected .*lower_bound"),
+        ("thresholds", "[]", "thresholds: expected .*lower_bound"),
+        ("train_steps", -1, "train_steps: expected 0, .* or more, found -1"),
+        ("learning_rate", -0.1, "learning_rate: expected 0, .* or more"),
+    ],
+)
+def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path, field, value, message):
+    fields = {**check_parameters(load_settings(settings_path)), field: value}
+    with pytest.raises(ConfigError, match=message):
+        run(RunCheckerJob(**fields))
