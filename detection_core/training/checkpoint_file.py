@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 
 import numpy as np
 import tensorflow as tf
@@ -33,8 +34,9 @@ class CheckpointFile:
             ModelError: when there is none, a part of it is missing, or it is damaged.
         """
         self.prefix = find_prefix(path)
+        readable = self._copied_here() if files.is_remote(self.prefix) else self.prefix
         try:
-            self._reader = tf.train.load_checkpoint(self.prefix)
+            self._reader = tf.train.load_checkpoint(readable)
             shapes = self._reader.get_variable_to_shape_map()
         except _DAMAGE as error:
             raise self.damaged(error) from error
@@ -50,6 +52,14 @@ class CheckpointFile:
             return self._reader.get_tensor(key)
         except _DAMAGE as error:
             raise self.damaged(error) from error
+
+    def _copied_here(self) -> str:
+        """Copy a remote checkpoint, as TensorFlow does not open every kind of path; return its prefix here."""
+        self._scratch = tempfile.TemporaryDirectory(prefix="checkpoint-")  # Goes with this object.
+        for path in (self.prefix, *files.glob(f"{self.prefix}.*")):
+            if files.exists(path) and not files.is_dir(path):
+                files.download(path, files.join(self._scratch.name, path.rpartition("/")[2]))
+        return files.join(self._scratch.name, self.prefix.rpartition("/")[2])
 
     def damaged(self, error: Exception) -> ModelError:
         """What to tell of a failure to read."""
@@ -72,8 +82,8 @@ def find_prefix(path: str) -> str:
     Raises:
         ModelError: when there is none, or one of its files is missing.
     """
-    prefix = tf.train.latest_checkpoint(path) if files.is_dir(path) else path
-    prefix = re.sub(r"\.(index|data-\d{5}-of-\d{5})$", "", prefix or "")
+    prefix = _latest(path.rstrip("/")) if files.is_dir(path) else path
+    prefix = re.sub(r"\.(index|data-\d{5}-of-\d{5})$", "", prefix)
     if prefix and files.exists(f"{prefix}.index"):
         _check_shards(prefix)
         return prefix
@@ -84,6 +94,16 @@ def find_prefix(path: str) -> str:
         " checkpoint/ckpt-0, or the folder",
         where=path,
     )
+
+
+def _latest(folder: str) -> str:
+    """Prefix of the checkpoint that TensorFlow's note in a folder calls the latest, or ""."""
+    note = files.join(folder, "checkpoint")
+    found = (
+        re.search(r'^model_checkpoint_path: "(.+)"', files.read_text(note)) if files.exists(note) else None
+    )
+    # The folder may have been moved since the note was written with a whole path.
+    return files.join(folder, found[1].rpartition("/")[2]) if found else ""
 
 
 def _check_shards(prefix: str) -> None:

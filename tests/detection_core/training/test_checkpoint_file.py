@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core import files
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile, find_prefix
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+from tests.object_store import s3_server
 
 VALUES = {f"scope/{number}/weights": np.random.rand(60, 60).astype(np.float32) for number in range(4)}
 
@@ -38,6 +40,15 @@ def test_a_folder_stands_for_its_newest_checkpoint(tmp_path):
     manager.save(checkpoint_number=1)
     manager.save(checkpoint_number=2)
     assert find_prefix(str(tmp_path)) == str(tmp_path / "ckpt-2")
+
+
+def test_a_checkpoint_on_an_object_store_is_read(prefix):
+    with s3_server() as bucket:
+        for path in pathlib.Path(prefix).parent.iterdir():
+            files.copy_file(str(path), f"{bucket}/zoo/{path.name}")
+        checkpoint = CheckpointFile(f"{bucket}/zoo")
+        assert checkpoint.prefix == f"{bucket}/zoo/model.ckpt-3"
+    np.testing.assert_array_equal(checkpoint.read("scope/1/weights"), VALUES["scope/1/weights"])
 
 
 def test_the_format_of_one_file_is_read(tmp_path):
