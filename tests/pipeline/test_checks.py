@@ -9,8 +9,7 @@ from component_specs import RunCheckerJob
 from components._runtime.destination import PushDestination, Version
 from components.run_checker.run import code_version, run
 from detection_core import files
-from detection_core.errors import ConfigError
-from detection_core.errors import DataError
+from detection_core.errors import ConfigError, DataError
 from pipeline.checks import CHECKS, check_parameters, run_checks
 from pipeline.settings_file import load_settings
 from tests.object_store import dead_server
