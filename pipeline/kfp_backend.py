@@ -128,7 +128,8 @@ def _kfp_compiler() -> Any:
 
 def _cluster_steps(settings: PipelineSettings) -> list[Step]:
     """Return the steps of the DAG, the checks first, with what differs on a cluster."""
-    steps = [check_step(settings), *build_dag(settings).steps]
+    dag = build_dag(settings)  # first, as it says what is wrong with a configuration file
+    steps = [check_step(settings), *dag.steps]
     work_dir = settings.kubeflow.work_dir
     if not work_dir:
         return steps

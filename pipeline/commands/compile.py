@@ -28,9 +28,7 @@ VERBS = (
         arguments=(
             SETTINGS,
             SET,
-            argument(
-                "-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"
-            ),
+            argument("-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"),
         ),
         command=compile_workflow,
     ),

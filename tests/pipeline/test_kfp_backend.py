@@ -165,3 +165,9 @@ def test_training_that_goes_on_from_the_deployed_model_takes_the_baseline():
     trainer = _tasks(next(yaml.safe_load_all(render_pipeline(settings))))["trainer"]
     source = trainer["inputs"]["artifacts"]["warm_start"]["taskOutputArtifact"]
     assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
+
+
+def test_a_missing_configuration_is_one_message(tmp_path, capsys):
+    missing = f"model.config={tmp_path}/none.config"
+    assert cli.main(["compile", str(SETTINGS), "-o", str(tmp_path / "p.yaml"), "--set", missing]) == 2
+    assert "none.config" in capsys.readouterr().err and not (tmp_path / "p.yaml").exists()
