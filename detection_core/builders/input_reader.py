@@ -141,14 +141,19 @@ def build_input_reader(
         groups=tuple(tuple(expand_patterns([pattern])) for pattern in patterns) if weights else (),
         weights=weights,
         table=class_text_table(label_map.items),
-        decoding=_decoding(message, scores, where),
+        decoding=build_decoding(message, scores, where),
         sequence=sequence,
         max_boxes=message.max_number_of_boxes,
         prefetched_batches=ahead if ahead > 0 else tf.data.AUTOTUNE,
     )
 
 
-def _decoding(message: pb.InputReader, scores: ScoreColumns | None, where: str) -> DecodeOptions:
+def build_decoding(message: pb.InputReader, scores: ScoreColumns | None, where: str) -> DecodeOptions:
+    """Build what is read of a record; see `build_input_reader`.
+
+    Raises:
+        ConfigError: when there are weights of other keypoints than are read.
+    """
     kinds = len(message.keypoint_type_weight)
     if kinds not in (0, message.num_keypoints):
         raise ConfigError(

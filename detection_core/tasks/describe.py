@@ -9,9 +9,11 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.builders.augment import build_augmentations
+from detection_core.builders.augment import build_augmentations, check_augmentations
 from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.input_reader import build_decoding
+from detection_core.builders.label_targets import build_label_targets, score_columns
 from detection_core.builders.model import build_detection_model
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.models.base import DetectionModel
@@ -98,7 +100,7 @@ def describe(config: TrainEvalPipelineConfig) -> Description:
         ConfigError: when the config cannot be followed.
     """
     resizer = model_image_resizer(config.model)
-    build_augmentations(config.train_config.data_augmentation_options)
+    _check_training_input(config)
     if config.train_config.HasField("optimizer"):
         build_optimizer(config.train_config.optimizer)
     model = build_detection_model(config.model, seed=None)
@@ -145,6 +147,14 @@ def _layer_flops(layer: Any) -> int:
     outputs = [layer.get_output_at(i).shape for i in range(len(layer.inbound_nodes))]
     places = sum(math.prod(shape[1:-1]) for shape in outputs)
     return int(2 * math.prod(kernel.shape) * places)
+
+
+def _check_training_input(config: TrainEvalPipelineConfig) -> None:
+    """Build what makes training batches of records, as far as that needs none."""
+    steps, reader = config.train_config.data_augmentation_options, config.train_input_reader
+    build_augmentations(steps)
+    build_label_targets(config)
+    check_augmentations(steps, build_decoding(reader, score_columns(config.model), "train_input_reader"))
 
 
 def _levels(model: DetectionModel) -> tuple[Level, ...]:

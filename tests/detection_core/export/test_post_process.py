@@ -63,6 +63,11 @@ def test_another_box_coder_is_refused():
         post_process_options(config(text), max_detections=10)
 
 
+def test_an_explicit_background_is_not_among_the_classes():
+    text = CONFIG.replace("num_classes: 90", "num_classes: 91 explicit_background_class: true")
+    assert post_process_options(config(text), max_detections=10).num_classes == 90
+
+
 def test_regular_suppression_can_be_asked_for():
     options = post_process_options(config(), max_detections=4, use_regular_nms=True, classes_per_detection=3)
     assert 'key: "use_regular_nms" value { b: true }' in options.attribute_text() and options.rows == 4

@@ -73,3 +73,19 @@ def test_the_zoo_s_networks_are_described_as_they_are(name, gflops):
 def test_what_cannot_be_built_is_one_error():
     with pytest.raises(ConfigError, match="expected ssd, found faster_rcnn: two-stage detectors"):
         describe(load_pipeline_config(TWO_STAGE))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"train_config.use_multiclass_scores": True}, "train_config.use_multiclass_scores"),
+        ({"train_input_reader.num_keypoints": 2}, "keypoint_flip_permutation"),
+        ({"train_input_reader.keypoint_type_weight": [1.0]}, "train_input_reader.keypoint_type_weight"),
+    ],
+)
+def test_labels_that_do_not_fit_together_are_found_before_there_are_data(changes, place):
+    flip = {"train_config.data_augmentation_options[+]": "random_horizontal_flip {}"}
+    config = apply_overrides(load_pipeline_config(PYRAMID), changes | flip)
+    with pytest.raises(ConfigError) as caught:
+        describe(config)
+    assert caught.value.where.endswith(place)
