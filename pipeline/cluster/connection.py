@@ -23,6 +23,7 @@ _Answer = TypeVar("_Answer")
 
 # Where the kubelet projects a token for the pipelines API, and where the API answers inside a cluster.
 IN_CLUSTER_TOKEN = "/var/run/secrets/kubeflow/pipelines/token"
+POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 IN_CLUSTER_HOST = "http://ml-pipeline.kubeflow.svc.cluster.local:8888"
 
 
@@ -100,6 +101,8 @@ class Connection:
                 where=self.host,
             ) from e
         if multi_user and not self.namespace:
+            self.namespace = _pod_namespace()
+        if multi_user and not self.namespace:
             raise ClusterError(
                 "the server has users with namespaces of their own, and none is chosen; give --namespace",
                 where=self.host,
@@ -124,6 +127,7 @@ def connect(options: ConnectionOptions) -> Connection:
     check_options(options)
     if not options.host and "KUBERNETES_SERVICE_HOST" in os.environ:
         options = dataclasses.replace(options, host=IN_CLUSTER_HOST)
+    _require_kfp()
     credentials, arguments = _credentials(options)
     client = _build_client(options, arguments)
     if not options.host and client.runs.api_client.configuration.host == "http://localhost":
@@ -134,6 +138,15 @@ def connect(options: ConnectionOptions) -> Connection:
             where="host",
         )
     return Connection(client, options, credentials)
+
+
+def _require_kfp() -> None:
+    try:
+        import kfp  # noqa: F401
+    except ImportError as e:
+        raise ConfigError(
+            f"expected the package kfp, found {e}; install it with `pip install 'detflow[cluster]'`"
+        ) from e
 
 
 def _credentials(options: ConnectionOptions) -> tuple[str, dict[str, Any]]:
@@ -212,6 +225,15 @@ def _build_client(options: ConnectionOptions, arguments: dict[str, Any]) -> kfp.
     api_client.configuration.retries = _retries()
     api_client.rest_client = BoundedRest(api_client.configuration)
     return client
+
+
+def _pod_namespace() -> str | None:
+    """Return the namespace of the pod that this runs in; None outside a cluster."""
+    try:
+        with open(POD_NAMESPACE, encoding="utf-8") as f:
+            return f.read().strip() or None
+    except OSError:
+        return None
 
 
 def _keep_host(configuration: Any) -> None:

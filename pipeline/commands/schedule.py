@@ -193,8 +193,8 @@ def run_local(arguments: argparse.Namespace) -> Result:
         units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
         return Result(text=units, data={"units": units})
     if arguments.print_crontab:
-        lock = os.path.join(settings.workspace, ".cron.lock")
-        line = crontab_line(trigger, [*_program(), *workflow], lock)
+        # The settings file is there at any rate, and serves as the lock.
+        line = crontab_line(trigger, [*_program(), *workflow], os.path.abspath(arguments.settings))
         return Result(text=line, data={"crontab": line})
     if settings.schedule.parameters:
         _log.warning("schedule | schedule.parameters are for the cluster; here the settings themselves count")

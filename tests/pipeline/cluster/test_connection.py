@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import datetime
 import json
+import sys
 import time
 
 import pytest
@@ -121,11 +122,21 @@ def _self_signed(folder):
     return str(path)
 
 
-def test_a_server_with_users_wants_a_namespace(server):
+def test_a_server_with_users_wants_a_namespace(server, tmp_path, monkeypatch):
     server.state.multi_user = True
     with pytest.raises(ClusterError, match="give --namespace"):
         connect(_options(server))
     assert connect(_options(server, namespace="team-a")).namespace == "team-a"
+    path = tmp_path / "namespace"
+    path.write_text("of-the-pod")
+    monkeypatch.setattr(connection_module, "POD_NAMESPACE", str(path))
+    assert connect(_options(server)).namespace == "of-the-pod"
+
+
+def test_a_missing_kfp_says_what_to_install(server, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kfp", None)
+    with pytest.raises(ConfigError, match=r"expected the package kfp, .*pip install 'detflow\[cluster\]'"):
+        connect(_options(server))
 
 
 def test_an_old_server_is_refused_and_an_unnamed_one_is_not(server):
