@@ -54,7 +54,7 @@ class CheckpointFile:
             raise self.damaged(error) from error
 
     def _copied_here(self) -> str:
-        """Copy a remote checkpoint, as TensorFlow does not open every kind of path; return its prefix here."""
+        """Copy a remote checkpoint, as TensorFlow opens not every kind of path; return its prefix here."""
         self._scratch = tempfile.TemporaryDirectory(prefix="checkpoint-")  # Goes with this object.
         for path in (self.prefix, *files.glob(f"{self.prefix}.*")):
             if files.exists(path) and not files.is_dir(path):
