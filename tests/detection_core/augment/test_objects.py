@@ -16,6 +16,7 @@ from tests.detection_core.augment.golden_samples import CASES, SEED, assert_gold
         "remap_labels",
         "drop_label_always",
         "drop_label_never",
+        "convert_class_logits_to_softmax",
     ],
 )
 def test_golden(name: str) -> None:
