@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.pipeline.cluster.kfp_state import KfpState, RefusalError
-from tests.pipeline.cluster.strict_bodies import BadBodyError
+from tests.pipeline.cluster.strict_bodies import BadBodyError, check_body
 
 ID = "([^/:]+)"
 
@@ -96,6 +96,7 @@ class KfpServer:
             return 400, "application/json", _error(400, str(e))
         if isinstance(found, str):
             return 200, "text/plain", found
+        _check_answer(request, found)
         return 200, "application/json", json.dumps(found if found is not None else {})
 
     def _misbehaved(self, fault: Any) -> tuple[int, str, str] | None:
@@ -210,6 +211,30 @@ _ROUTES: tuple[tuple[str, str, Route], ...] = (
     ),
     ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", lambda s, r, i, pod: _log_of(s, pod)),
 )
+
+
+# What is answered is held against the models, too: the test server may not invent a field either.
+_ANSWERS = {
+    f"GET {_V2}/pipelines": "V2beta1ListPipelinesResponse",
+    f"POST {_V2}/pipelines": "V2beta1Pipeline",
+    f"POST {_V2}/pipelines/upload_version": "V2beta1PipelineVersion",
+    f"GET {_V2}/pipelines/{ID}/versions": "V2beta1ListPipelineVersionsResponse",
+    f"GET {_V2}/pipelines/{ID}/versions/{ID}": "V2beta1PipelineVersion",
+    f"GET {_V2}/experiments": "V2beta1ListExperimentsResponse",
+    f"POST {_V2}/experiments": "V2beta1Experiment",
+    f"GET {_V2}/runs": "V2beta1ListRunsResponse",
+    f"POST {_V2}/runs": "V2beta1Run",
+    f"GET {_V2}/runs/{ID}": "V2beta1Run",
+    f"GET {_V2}/recurringruns": "V2beta1ListRecurringRunsResponse",
+    f"POST {_V2}/recurringruns": "V2beta1RecurringRun",
+    f"GET {_V2}/recurringruns/{ID}": "V2beta1RecurringRun",
+}
+
+
+def _check_answer(request: Request, found: Any) -> None:
+    for pattern, kind in _ANSWERS.items():
+        if re.fullmatch(pattern, f"{request.method} {request.path}"):
+            check_body(kind, found, "answer")
 
 
 def _log_of(server: KfpServer, pod: str) -> str:

@@ -1,0 +1,57 @@
+"""The test server refuses what the real one refuses; otherwise the tests against it would prove little."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.cluster.errors import ClusterError
+from tests.pipeline.cluster.strict_bodies import BadBodyError, check_body
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"display_nam": "x"}, 'unknown field "display_nam"'),
+        ({"trigger": {"cron": "x"}}, 'unknown field "cron" in body.trigger'),
+        ({"display_name": 3}, "body.display_name: expected str, found 3"),
+        ({"no_catchup": "yes"}, "body.no_catchup: expected bool"),
+        ({"max_concurrency": "many"}, "body.max_concurrency"),
+        ({"max_concurrency": True}, "body.max_concurrency"),
+        ({"mode": "ENABLED"}, "body.mode: expected one of"),
+        (
+            {"trigger": {"cron_schedule": {"start_time": "2030-01-01T00:00:00"}}},
+            "start_time: expected datetime",
+        ),
+        ({"runtime_config": {"parameters": []}}, r"expected dict\(str, object\)"),
+        ([], "expected V2beta1RecurringRun"),
+    ],
+)
+def test_an_unknown_key_and_a_wrong_type_are_refused(body, message):
+    with pytest.raises(BadBodyError, match=message):
+        check_body("V2beta1RecurringRun", body)
+
+
+def test_a_body_as_the_client_sends_it_passes():
+    check_body(
+        "V2beta1RecurringRun",
+        {
+            "display_name": "x",
+            "max_concurrency": 1,
+            "mode": "ENABLE",
+            "trigger": {"periodic_schedule": {"interval_second": 60, "end_time": "2030-01-01T00:00:00Z"}},
+            "runtime_config": {"parameters": {"a": [1, {"b": None}]}},
+        },
+    )
+
+
+def test_the_client_meets_the_rules_of_the_server(connection):
+    client = connection.client
+    with pytest.raises(ClusterError, match="experiment id is missing"):
+        connection.call("running", client.run_pipeline, None, "x", pipeline_id="p", version_id="v")
+    with pytest.raises(ClusterError, match="404: Experiment e not found"):
+        connection.call("running", client.run_pipeline, "e", "x", pipeline_id="p", version_id="v")
+    with pytest.raises(ClusterError, match="400: bad sort: size"):
+        connection.call("listing", client.list_runs, sort_by="size")
+    with pytest.raises(ClusterError, match="400: Invalid filter"):
+        bad = '{"predicates": [{"operation": 1, "key": "nam", "stringValue": "x"}]}'
+        connection.call("listing", client.list_runs, filter=bad)
