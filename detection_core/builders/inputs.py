@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Iterator
@@ -31,6 +32,24 @@ DEFAULT_CACHE_BYTES = 1 << 30
 _PART_SEED_STRIDE = 7_919
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Share:
+    """What one of several workers reads; together they see the images of one alone.
+
+    Attributes:
+        worker: its number, from 0.
+        workers: how many there are.
+        replicas: over all workers; each element of a dataset is the batch of one replica.
+    """
+
+    worker: int = 0
+    workers: int = 1
+    replicas: int = 1
+
+
+_ALL = Share()
+
+
 def build_train_dataset(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     *,
@@ -40,8 +59,7 @@ def build_train_dataset(
     start_step: int = 0,
     model_config: model_pb2.DetectionModel | None = None,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
-    shard: tuple[int, int] = (0, 1),
-    replicas: int = 1,
+    share: Share = _ALL,
 ) -> tf.data.Dataset:
     """Build the dataset to train on, endless unless the reader's num_epochs says otherwise.
 
@@ -57,11 +75,10 @@ def build_train_dataset(
         model_config: model with the image resizer; None: the configuration's.
         cache_bytes: keep decoded images in memory if they need no more than this. The order differs between
             a cached and an uncached run.
-        shard: this worker's number and how many there are; together they see the images of one alone.
-        replicas: over all workers; each element is the batch of one replica.
+        share: this worker's part of every batch.
 
     Returns:
-        `Batch`es of exactly `batch_size / replicas`.
+        `Batch`es of exactly `batch_size / share.replicas`.
 
     Raises:
         ConfigError: when something of the reader, resizer or augmentations is not supported.
@@ -83,9 +100,10 @@ def build_train_dataset(
         sample = sample._replace(truth=targets(sample.truth))
         return network_input(sample, resizer=resizer, max_boxes=max_boxes, original_size=original_size)
 
-    samples = samples.shard(shard[1], shard[0]) if shard[1] > 1 else samples
+    samples = samples.shard(share.workers, share.worker) if share.workers > 1 else samples
     elements = samples.map(to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return batched(elements, batch_size // replicas, drop_remainder=True).prefetch(reader.prefetched_batches)
+    batches = batched(elements, batch_size // share.replicas, drop_remainder=True)
+    return batches.prefetch(reader.prefetched_batches)
 
 
 def _train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:

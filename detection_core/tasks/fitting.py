@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from detection_core import files
-from detection_core.builders.inputs import build_train_dataset, naming_bad_train_records
+from detection_core.builders.inputs import Share, build_train_dataset, naming_bad_train_records
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.data.label_map import LabelMap
 from detection_core.progress import Reporter
@@ -60,8 +60,7 @@ def fit(
                 batch_size=config.train_config.batch_size,
                 seed=SEED,
                 start_step=start,
-                shard=(worker.index, worker.count),
-                replicas=replicas,
+                share=Share(worker=worker.index, workers=worker.count, replicas=replicas),
             ),
             build_optimizer(config.train_config.optimizer),
             options,

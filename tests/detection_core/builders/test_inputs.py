@@ -10,6 +10,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.inputs import (
+    Share,
     build_eval_dataset,
     build_train_dataset,
     iterate_truth,
@@ -87,7 +88,14 @@ def test_workers_share_the_batch_of_one(records: str, cache_bytes: int) -> None:
     config = _config(records, augmentation=AUGMENTATION)
     whole = _train(config, 8, seed=3, start_step=2, cache_bytes=cache_bytes)
     shares = [
-        _train(config, 8, seed=3, start_step=2, cache_bytes=cache_bytes, shard=(index, 2), replicas=2)
+        _train(
+            config,
+            8,
+            seed=3,
+            start_step=2,
+            cache_bytes=cache_bytes,
+            share=Share(worker=index, workers=2, replicas=2),
+        )
         for index in range(2)
     ]
     for batch, *parts in zip(whole, *shares, strict=True):
