@@ -54,28 +54,33 @@ class LocalPipeline:
         self.pushed, self.work, self._root = (folder / n for n in ("pushed", "work", "root"))
         for place in (self.pushed, self.work, self._root):
             place.mkdir(mode=0o777)
-        self._package = folder / "pipeline.yaml"
+
+    def compile(self, *overrides: str) -> Path:
+        """Compile the workflow with further settings, and return the package."""
         sets = (
-            f"data.path={scenes}",
-            f"kubeflow.image={image}",
+            f"data.path={self.scenes}",
+            f"kubeflow.image={self.image}",
             f"kubeflow.work_dir={self.work}",
             f"push.destination={self.pushed}",
             "kubeflow.steps={trainer: {retries: 1, retry_delay: 0s}}",
         )
+        package = self.work.parent / f"pipeline{len(overrides)}.yaml"
         settings = ROOT / "examples" / "digits" / "settings.yaml"
-        command = [sys.executable, "-m", "pipeline.cli", "compile", settings, "-o", self._package]
-        overrides = [f"--set={s}" for s in (*SMALL, *sets)]
-        subprocess.run([*command, *overrides], check=True, timeout=120, env=environment())
+        command = [sys.executable, "-m", "pipeline.cli", "compile", settings, "-o", package]
+        flags = [f"--set={s}" for s in (*SMALL, *sets, *overrides)]
+        subprocess.run([*command, *flags], check=True, timeout=120, env=environment())
+        return package
 
     @property
     def pointer(self) -> dict:
         """The push destination's pointer to the deployed version."""
         return json.loads((self.pushed / "current.json").read_text())
 
-    def run(self, watch=None, **arguments) -> Run:
-        """Run the package to its end.
+    def run(self, package: Path, watch=None, **arguments) -> Run:
+        """Run a package to its end.
 
         Args:
+            package: from `compile`.
             watch: called with the log so far, in a thread, again and again until it returns True.
             arguments: parameters of the pipeline that differ from its defaults.
         """
@@ -96,13 +101,15 @@ class LocalPipeline:
             mounts=mounts,
         )
         local.init(runner=runner, pipeline_root=str(self._root), enable_caching=True)
-        pipeline = components.load_component_from_file(str(self._package))
+        pipeline = components.load_component_from_file(str(package))
         before, log, failed = set(self._runs()), io.StringIO(), ""
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), _watching(log, watch):
             try:
                 pipeline(**arguments)
-            except RuntimeError as e:
-                failed = str(e)
+            except (RuntimeError, ValueError) as e:
+                # A container that ends at once may be gone before the runner asks for its exit code, which it
+                # then takes for 0; what it notices is that the step's outputs are missing.
+                failed = f"{type(e).__name__}: {e}"
         (folder,) = set(self._runs()) - before
         return Run(folder, log.getvalue(), failed)
 
