@@ -75,13 +75,14 @@ RUN_PARAMETERS = (
         (("trainer", "work_dir"), ("quantization_rewriter", "work_dir")),
     ),
 )
+IMAGE = "image"
 
 
 def compile_pipeline(settings: PipelineSettings, path: str) -> None:
     """Write the workflow as a Kubeflow Pipelines package.
 
-    Settings and pipeline.config are part of it, and so is the image: KFP takes an image from a parameter, but
-    its local runner does not, and what was compiled and tested is then what runs.
+    Settings and pipeline.config are part of it. The image is a parameter of the run unless
+    `kubeflow.image_parameter` is false.
 
     Args:
         settings: of the workflow.
@@ -151,15 +152,25 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
     # KFP calls with one positional argument for each parameter of the signature.
     def workflow(*channels: Any) -> None:
         values: dict[str, dict[str, Any]] = {}
-        for parameter, channel in zip(offered, channels, strict=True):
+        for parameter, channel in zip(offered, channels, strict=False):
             for step, field in parameter.targets:
                 values.setdefault(step, {})[field] = channel
-        _add_tasks(settings, steps, values)
+        tasks = _add_tasks(settings, steps, values)
+        for task in tasks.values() if settings.kubeflow.image_parameter else ():
+            task.set_container_image(channels[-1])
 
     parameters = [_signature_parameter(p, by_id) for p in offered]
+    descriptions = {p.name: p.description for p in offered}
+    if settings.kubeflow.image_parameter:
+        parameters.append(
+            inspect.Parameter(
+                IMAGE, inspect.Parameter.KEYWORD_ONLY, annotation=str, default=settings.kubeflow.image
+            )
+        )
+        descriptions[IMAGE] = "Container image of every step, best by digest or by a tag that never moves."
     workflow.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     workflow.__annotations__ = {p.name: p.annotation for p in parameters}
-    arguments = "\n".join(f"    {p.name}: {p.description}" for p in offered)
+    arguments = "\n".join(f"    {name}: {text}" for name, text in descriptions.items())
     workflow.__doc__ = f"Object detection, from images to a published detector.\n\nArgs:\n{arguments}\n"
     return dsl.pipeline(
         name=pipeline_name(settings.name), pipeline_root=settings.kubeflow.pipeline_root or None
@@ -182,8 +193,8 @@ def _signature_parameter(parameter: RunParameter, steps: Mapping[str, Step]) -> 
 
 def _add_tasks(
     settings: PipelineSettings, steps: Sequence[Step], overrides: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Add a task a step; called by KFP while it traces the pipeline.
+) -> dict[str, Any]:
+    """Add a task a step and return them by step id; called by KFP while it traces the pipeline.
 
     Args:
         settings: of the workflow.
@@ -206,6 +217,7 @@ def _add_tasks(
         component = kfp_component(step.component, settings.kubeflow.image, step.id)
         tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
         _configure(tasks[step.id], step.id, settings)
+    return tasks
 
 
 def _configure(task: Any, step: str, settings: PipelineSettings) -> None:

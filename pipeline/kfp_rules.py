@@ -136,6 +136,9 @@ def _arguments(spec: Mapping[str, Any]) -> Iterator[str]:
                 yield f"an argument of {name} is longer than {ARGUMENT_BYTES} bytes"
 
 
+_PLACEHOLDER = re.compile(r"\{\{\$\.inputs\.parameters\['[^'{}]+'\]\}\}")
+
+
 def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
     for component, body in _components(spec):
         for task, call in body.get("dag", {}).get("tasks", {}).items():
@@ -147,7 +150,8 @@ def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
                     f"the values given to {task} in {component} are {size} bytes long; they travel as one"
                     f" argument, and {CONSTANT_BYTES} are safe: give a file's path in place of its content"
                 )
-            if any("{{" in constant for constant in constants):
+            # A whole value may be one placeholder, as KFP's compiler writes it for an image from a parameter.
+            if any("{{" in constant and not _PLACEHOLDER.fullmatch(constant) for constant in constants):
                 yield f"a value given to {task} in {component} holds {{{{, which begins a placeholder"
 
 

@@ -106,6 +106,8 @@ class KubeflowSettings:
     Attributes:
         image: container image of every step, best by digest or by a tag that never moves: it is part of what
             the cache goes by.
+        image_parameter: whether a run may name another image (its parameter `image`, with this as the
+            default); false for KFP's local runner, which takes no image from a parameter.
         image_pull_policy: `Always`, `IfNotPresent` or `Never`; empty: the cluster's default.
         image_pull_secrets: names of secrets with which the image is pulled.
         pipeline_root: object-store folder of the artifacts; empty: the server's default.
@@ -121,6 +123,7 @@ class KubeflowSettings:
     """
 
     image: str = "detflow:latest"
+    image_parameter: bool = True
     image_pull_policy: str = ""
     image_pull_secrets: list[str] = dataclasses.field(default_factory=list)
     pipeline_root: str = ""

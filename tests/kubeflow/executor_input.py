@@ -20,6 +20,11 @@ import yaml
 from component_specs.kfp_yaml import FOLDER
 
 BUCKET = "minio://mlpipeline/v2/artifacts/digits/run-1"
+# What KFP adds to a task whose image comes from a parameter, though its component declares neither.
+IMAGE_PARAMETERS = {
+    "base_image": "{{$.inputs.parameters['pipelinechannel--image']}}",
+    "pipelinechannel--image": "detflow:0.1.0",
+}
 
 
 def through_metadata_store(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +189,7 @@ def executor_input(
     log = {"name": "executor-logs", "type": {"schemaTitle": "system.Artifact"}, "uri": f"{uri}/executor-logs"}
     return {
         "inputs": {
-            "parameterValues": {**defaults, **parameters},
+            "parameterValues": {**defaults, **parameters, **IMAGE_PARAMETERS},
             "artifacts": {name: {"artifacts": [artifact]} for name, artifact in inputs.items()},
         },
         "outputs": {

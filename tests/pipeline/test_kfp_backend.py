@@ -62,7 +62,7 @@ def _without_descriptions(body, name):
 
 def test_what_a_user_may_change_is_a_parameter_with_type_default_and_description(spec):
     parameters = spec["root"]["inputDefinitions"]["parameters"]
-    assert set(parameters) == {p.name for p in RUN_PARAMETERS}
+    assert set(parameters) == {p.name for p in RUN_PARAMETERS} | {"image"}
     for parameter in parameters.values():
         assert parameter["parameterType"] and parameter["description"] and "defaultValue" in parameter
     assert parameters["data_path"]["defaultValue"] == "/data/digits"
@@ -85,7 +85,6 @@ def test_checks_come_from_one_step_that_is_never_cached(spec):
 
 def test_pods_get_what_the_settings_ask_for(spec, kubernetes):
     container = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]
-    assert container["image"] == "detflow:0.1.0"
     assert container["resources"]["resourceMemoryLimit"] == "16Gi"
     assert container["resources"]["accelerator"]["resourceType"] == "nvidia.com/gpu"
     assert _tasks(spec)["trainer"]["retryPolicy"]["maxRetryCount"] == 2
@@ -95,6 +94,25 @@ def test_pods_get_what_the_settings_ask_for(spec, kubernetes):
     assert trainer["tolerations"][0]["operator"] == "Exists"
     assert trainer["activeDeadlineSeconds"] == "86400"
     assert "pvcMount" not in kubernetes["exec-evaluator"]
+
+
+def test_every_step_runs_the_image_of_the_run(spec):
+    assert spec["root"]["inputDefinitions"]["parameters"]["image"]["defaultValue"] == "detflow:0.1.0"
+    executors = spec["deploymentSpec"]["executors"].values()
+    taken = {e["container"]["image"] for e in executors}
+    assert taken == {"{{$.inputs.parameters['pipelinechannel--image']}}"}
+    for task in _tasks(spec).values():
+        given = task["inputs"]["parameters"]["pipelinechannel--image"]
+        assert given == {"componentInputParameter": "image"}
+
+
+def test_the_image_may_be_fixed():
+    settings = load_settings(str(SETTINGS), ["kubeflow.image_parameter=false"], check_files=False)
+    text = render_pipeline(settings)
+    spec = next(yaml.safe_load_all(text))
+    assert "image" not in spec["root"]["inputDefinitions"]["parameters"]
+    executors = spec["deploymentSpec"]["executors"].values()
+    assert {e["container"]["image"] for e in executors} == {"detflow:0.1.0"}
 
 
 def test_secrets_config_maps_and_the_rest(tmp_path):
