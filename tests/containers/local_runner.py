@@ -22,7 +22,7 @@ class Run:
     """What a run left behind.
 
     Attributes:
-        folder: of its steps' outputs.
+        folder: of its steps' outputs; one that is not there where no step made any.
         log: what the steps and the runner wrote.
         failed: the runner's message when a step failed; "" otherwise.
     """
@@ -110,8 +110,8 @@ class LocalPipeline:
                 # A container that ends at once may be gone before the runner asks for its exit code, which it
                 # then takes for 0; what it notices is that the step's outputs are missing.
                 failed = f"{type(e).__name__}: {e}"
-        (folder,) = set(self._runs()) - before
-        return Run(folder, log.getvalue(), failed)
+        made = set(self._runs()) - before
+        return Run(made.pop() if made else self._root / "none", log.getvalue(), failed)
 
     def _runs(self) -> list[Path]:
         return [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
