@@ -60,6 +60,7 @@ class LocalPipeline:
         sets = (
             f"data.path={self.scenes}",
             f"kubeflow.image={self.image}",
+            "kubeflow.image_parameter=false",  # KFP's local runner takes no image from a parameter
             f"kubeflow.work_dir={self.work}",
             f"push.destination={self.pushed}",
             "kubeflow.steps={trainer: {retries: 1, retry_delay: 0s}}",

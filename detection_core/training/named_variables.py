@@ -1,0 +1,87 @@
+"""Variables of anybody's model from a name-based checkpoint, by name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import tensorflow as tf
+
+from detection_core.training.named_checkpoint import NamedCheckpoint
+
+_logger = logging.getLogger(__name__)
+GLOBAL_STEP = "global_step"
+
+Variables = TypeVar("Variables", Mapping[str, tf.Variable], Sequence[tf.Variable])
+
+
+def variables_in_checkpoint(
+    variables: Variables, checkpoint: str, *, include_global_step: bool = True
+) -> Variables:
+    """Return those of the variables that a TensorFlow 1 checkpoint has, with the same shape.
+
+    What the checkpoint lacks, or has in another shape, is left out and logged. Behaves as the Object
+    Detection API's `get_variables_available_in_checkpoint`.
+
+    Args:
+        variables: a mapping of names in the checkpoint to variables, or a list of variables whose own names
+            are looked for.
+        checkpoint: prefix of its files.
+        include_global_step: False leaves out the variable that the checkpoint calls `global_step`.
+
+    Returns:
+        A mapping for a mapping, a list for a list.
+
+    Raises:
+        ModelError: when the checkpoint is missing, damaged or object-based.
+        TypeError: for neither of the two forms.
+    """
+    if not isinstance(variables, Mapping | list | tuple):
+        raise TypeError(f"expected a mapping or a list of variables, found {type(variables).__name__}")
+    named = variables if isinstance(variables, Mapping) else {_own_name(v): v for v in variables}
+    shapes = NamedCheckpoint(checkpoint).shapes
+    found = {}
+    for name, variable in named.items():
+        if name == GLOBAL_STEP and not include_global_step:
+            continue
+        if name not in shapes:
+            _logger.warning("%s: no variable %s; it keeps its value", checkpoint, name)
+        elif tuple(shapes[name]) != tuple(variable.shape):
+            wanted, there = list(variable.shape), list(shapes[name])
+            _logger.warning("%s: %s is %s, found %s; it keeps its value", checkpoint, name, wanted, there)
+        else:
+            found[name] = variable
+    return found if isinstance(variables, Mapping) else list(found.values())
+
+
+def restore_variables(
+    variables: Mapping[str, tf.Variable] | Sequence[tf.Variable],
+    checkpoint: str,
+    *,
+    include_global_step: bool = True,
+) -> list[str]:
+    """Fill variables from a TensorFlow 1 checkpoint, where it has them with the same shape.
+
+    Args:
+        variables: as `variables_in_checkpoint` takes them.
+        checkpoint: prefix of its files.
+        include_global_step: False leaves the step as it is.
+
+    Returns:
+        The names of what was restored.
+
+    Raises:
+        ModelError: when the checkpoint is missing, damaged or object-based.
+    """
+    found = variables_in_checkpoint(variables, checkpoint, include_global_step=include_global_step)
+    named = found if isinstance(found, Mapping) else {_own_name(v): v for v in found}
+    reader = NamedCheckpoint(checkpoint)
+    values = {name: reader.read(name) for name in named}
+    for name, variable in named.items():
+        variable.assign(tf.cast(values[name], variable.dtype))
+    return sorted(named)
+
+
+def _own_name(variable: tf.Variable) -> str:
+    return str(variable.name).partition(":")[0]

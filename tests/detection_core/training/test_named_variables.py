@@ -1,0 +1,73 @@
+"""Variables by name from a TensorFlow 1 checkpoint: a mapping or a list, with the global step or without."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.errors import ModelError
+from detection_core.training.named_variables import restore_variables, variables_in_checkpoint
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+
+VALUES = {
+    "weights": np.float32([[1, 2], [3, 4]]),
+    "other": np.float32([5]),
+    "global_step": np.int64(7),
+}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return write_named_checkpoint(VALUES, tmp_path / "model.ckpt")
+
+
+def fresh() -> dict[str, tf.Variable]:
+    return {
+        "weights": tf.Variable(tf.zeros([2, 2]), name="mine"),
+        "other": tf.Variable(tf.zeros([3]), name="other"),
+        "absent": tf.Variable(0.0, name="absent"),
+        "global_step": tf.Variable(0, dtype=tf.int64, name="global_step"),
+    }
+
+
+@pytest.mark.parametrize(("step", "found"), [(True, {"weights", "global_step"}), (False, {"weights"})])
+def test_a_mapping_gives_a_mapping(
+    checkpoint: str, step: bool, found: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    variables = fresh()
+    with caplog.at_level(logging.WARNING):
+        available = variables_in_checkpoint(variables, checkpoint, include_global_step=step)
+    assert set(available) == found
+    assert all(available[name] is variables[name] for name in found)
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("no variable absent" in m for m in messages)
+    assert any("other is [3], found [1]" in m for m in messages)
+
+
+def test_a_list_goes_by_the_variables_own_names(checkpoint: str) -> None:
+    variables = [tf.Variable(tf.zeros([1]), name="other"), tf.Variable(tf.zeros([2, 2]), name="mine")]
+    assert variables_in_checkpoint(variables, checkpoint) == [variables[0]]
+
+
+@pytest.mark.parametrize("step", [True, False])
+def test_what_is_there_is_restored(checkpoint: str, step: bool) -> None:
+    variables = fresh()
+    restored = restore_variables(variables, checkpoint, include_global_step=step)
+    assert restored == (["global_step", "weights"] if step else ["weights"])
+    np.testing.assert_array_equal(variables["weights"], VALUES["weights"])
+    assert int(variables["global_step"]) == (7 if step else 0)
+    np.testing.assert_array_equal(variables["other"], np.zeros(3))
+
+
+def test_wrong_checkpoints_and_forms_are_refused(checkpoint: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="nothing"):
+        restore_variables(fresh(), str(tmp_path / "nothing"))
+    objects = write_object_checkpoint({"model/weights": VALUES["weights"]}, tmp_path / "objects")
+    with pytest.raises(ModelError, match="object-based"):
+        restore_variables(fresh(), objects)
+    with pytest.raises(TypeError, match="mapping or a list"):
+        variables_in_checkpoint(tf.Variable(0.0), checkpoint)  # type: ignore[type-var]
