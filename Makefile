@@ -24,7 +24,7 @@ test-zoo: setup ## every configuration of the model zoo at full size (10 GB of m
 test-containers: setup ## the steps and the compiled pipeline in containers; makes Docker available where root can
 	@.ci/test-containers $(PYTEST_ARGS)
 
-image: setup ## the container image of the steps; OFFLINE=1: from the wheelhouse, VARIANT=gpu: with CUDA
+image: setup ## the container image of the steps; OFFLINE=1: from the wheelhouse, VARIANT=gpu: with CUDA, cli: to submit runs
 	@k8s/image/build
 
 wheelhouse: setup ## download the image's packages to build/wheels
@@ -52,8 +52,8 @@ lock: setup ## resolve the dependencies of pyproject.toml anew
 
 # The same versions for the containers. Left out of them: what is needed to build only, and what TensorFlow Model
 # Optimization and Beam name but need for pruning and for data frames alone (0.3 GB). Of matplotlib they have the font only.
-image-lock: setup ## the container image's part of requirements.lock, for CPU and for GPU
-	@for group in image image-gpu; do \
+image-lock: setup ## the container image's part of requirements.lock, for CPU, for GPU and to submit runs
+	@for group in image image-gpu image-cli; do \
 		.venv/bin/uv pip compile --no-config --group $$group --constraints requirements.lock --python-version 3.11 \
 			--generate-hashes --no-header --no-annotate --quiet -o requirements-$$group.lock \
 			--no-emit-package backports-strenum --no-emit-package libclang \

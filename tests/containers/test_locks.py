@@ -8,7 +8,8 @@ import pytest
 
 from tests.end_to_end.conftest import ROOT
 
-PROJECT, IMAGE, GPU = "requirements.lock", "requirements-image.lock", "requirements-image-gpu.lock"
+PROJECT = "requirements.lock"
+IMAGE, GPU, CLI = (f"requirements-image{variant}.lock" for variant in ("", "-gpu", "-cli"))
 
 
 def _pins(name):
@@ -16,14 +17,16 @@ def _pins(name):
 
 
 def test_containers_have_the_versions_of_the_project():
-    project, image, gpu = _pins(PROJECT), _pins(IMAGE), _pins(GPU)
+    project, image, gpu, cli = (_pins(name) for name in (PROJECT, IMAGE, GPU, CLI))
     assert "tensorflow" in image and "tfx" not in image and "pytest" not in image
     assert {name: project.get(name) for name in image} == image
     assert {name: version for name, version in gpu.items() if not name.startswith("nvidia-")} == image
     assert "nvidia-cudnn-cu12" in gpu
+    assert "kfp" in cli and "tensorflow" not in cli
+    assert {name: project.get(name) for name in cli} == cli
 
 
-@pytest.mark.parametrize("name", [PROJECT, IMAGE, GPU])
+@pytest.mark.parametrize("name", [PROJECT, IMAGE, GPU, CLI])
 def test_a_lock_holds_hashed_pins_and_names_no_place(name):
     text = (ROOT / name).read_text()
     blocks = re.split(r"\n(?=\S)", text.strip())

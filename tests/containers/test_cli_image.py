@@ -1,0 +1,74 @@
+"""The command line in its own image, as a CronJob of the cluster starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from tests.containers.conftest import RESTRICTED
+from tests.end_to_end.conftest import ROOT
+from tests.pipeline.cluster.conftest import package_path  # noqa: F401
+from tests.pipeline.cluster.conftest import server as kfp_server  # noqa: F401
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def cli_image():
+    name = os.environ.get("DETFLOW_CLI_IMAGE")
+    if not name:
+        pytest.skip("the image is not built: run make test-containers")
+    return name
+
+
+@pytest.fixture(scope="module")
+def container():
+    """The container of the CronJob's manifest."""
+    job = yaml.safe_load((ROOT / "k8s/components/retraining-cronjob/cronjob.yaml").read_text())
+    [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def _run(image, server, package, *command):
+    restricted = [flag for flag in RESTRICTED if not flag.startswith("--network")]
+    mounts = [f"--volume={package}:/pipeline/pipeline.yaml:ro", "--tmpfs=/tmp"]
+    # The server of the test is on this machine.
+    flags = ["--network=host", f"--env=KF_PIPELINES_ENDPOINT={server.url}"]
+    return subprocess.run(
+        ["docker", "run", *restricted, *mounts, *flags, image, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_cronjobs_command_submits_and_waits(cli_image, container, kfp_server, package_path):  # noqa: F811
+    command = [*container["command"], "--param", "data_path=/data", "--poll", "0"]
+    done = _run(cli_image, kfp_server, package_path, *command)
+    assert done.returncode == 0, done.stderr
+    [run] = kfp_server.state.runs.values()
+    assert f"run {run['run_id']} succeeded" in done.stdout
+
+
+def test_a_failed_run_fails_the_job(cli_image, container, kfp_server, package_path):  # noqa: F811
+    kfp_server.state.failing_step = "trainer"
+    command = [*container["command"], "--param", "data_path=/data", "--poll", "0"]
+    done = _run(cli_image, kfp_server, package_path, *command)
+    assert done.returncode == 2 and "step trainer failed" in done.stderr
+
+
+def test_it_holds_what_it_needs_and_says_its_version(cli_image, kfp_server, package_path):  # noqa: F811
+    left_out = "('tensorflow', 'tfx', 'pip', 'setuptools')"
+    program = f"""
+from importlib.util import find_spec
+from pipeline.cli import main
+print([m for m in {left_out} if find_spec(m)])
+main(["--version"])
+"""
+    done = _run(cli_image, kfp_server, package_path, "python", "-c", program)
+    nothing, version = done.stdout.splitlines()
+    assert nothing == "[]" and version.startswith("detflow 0."), done
