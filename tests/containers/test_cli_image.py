@@ -8,10 +8,9 @@ import subprocess
 import pytest
 import yaml
 
+from pipeline import cli
 from tests.containers.conftest import RESTRICTED
 from tests.end_to_end.conftest import ROOT
-from tests.pipeline.cluster.conftest import package_path  # noqa: F401
-from tests.pipeline.cluster.conftest import server as kfp_server  # noqa: F401
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
@@ -32,9 +31,9 @@ def container():
     return container
 
 
-def _run(image, server, package, *command):
+def _run(image, server, package, *command, mounts=()):
     restricted = [flag for flag in RESTRICTED if not flag.startswith("--network")]
-    mounts = [f"--volume={package}:/pipeline/pipeline.yaml:ro", "--tmpfs=/tmp"]
+    mounts = [f"--volume={package}:/pipeline/pipeline.yaml:ro", "--tmpfs=/tmp", *mounts]
     # The server of the test is on this machine.
     flags = ["--network=host", f"--env=KF_PIPELINES_ENDPOINT={server.url}"]
     return subprocess.run(
@@ -46,7 +45,7 @@ def _run(image, server, package, *command):
     )
 
 
-def test_the_cronjobs_command_submits_and_waits(cli_image, container, kfp_server, package_path):  # noqa: F811
+def test_the_cronjobs_command_submits_and_waits(cli_image, container, kfp_server, package_path):
     command = [*container["command"], "--param", "data_path=/data", "--poll", "0"]
     done = _run(cli_image, kfp_server, package_path, *command)
     assert done.returncode == 0, done.stderr
@@ -54,14 +53,30 @@ def test_the_cronjobs_command_submits_and_waits(cli_image, container, kfp_server
     assert f"run {run['run_id']} succeeded" in done.stdout
 
 
-def test_a_failed_run_fails_the_job(cli_image, container, kfp_server, package_path):  # noqa: F811
+def test_a_failed_run_fails_the_job(cli_image, container, kfp_server, package_path):
     kfp_server.state.failing_step = "trainer"
     command = [*container["command"], "--param", "data_path=/data", "--poll", "0"]
     done = _run(cli_image, kfp_server, package_path, *command)
     assert done.returncode == 2 and "step trainer failed" in done.stderr
 
 
-def test_it_holds_what_it_needs_and_says_its_version(cli_image, kfp_server, package_path):  # noqa: F811
+def test_it_compiles_as_the_project_does(cli_image, kfp_server, tmp_path):
+    examples = f"--volume={ROOT / 'examples'}:/work/examples:ro"
+    settings = "examples/kubeflow/settings.yaml"
+    program = f"""
+from pathlib import Path
+from pipeline.cli import main
+assert main(["compile", "/work/{settings}", "-o", "/tmp/pipeline.yaml"]) == 0
+print(Path("/tmp/pipeline.yaml").read_text(), end="")
+"""
+    done = _run(cli_image, kfp_server, "/dev/null", "python", "-c", program, mounts=[examples])
+    assert done.returncode == 0, done.stderr
+    here = tmp_path / "pipeline.yaml"
+    assert cli.main(["compile", str(ROOT / settings), "-o", str(here)]) == 0
+    assert done.stdout.removeprefix("/tmp/pipeline.yaml\n") == here.read_text()
+
+
+def test_it_holds_what_it_needs_and_says_its_version(cli_image, kfp_server, package_path):
     left_out = "('tensorflow', 'tfx', 'pip', 'setuptools')"
     program = f"""
 from importlib.util import find_spec
