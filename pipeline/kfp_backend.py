@@ -241,6 +241,9 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
         )
     if wanted.timeout:
         kubernetes.set_timeout(task, seconds=wanted.timeout)
+    # The image's user is not root, and a namespace of the Pod Security standard `restricted` wants it said:
+    # Kubeflow leaves it open for the containers of steps.
+    kubernetes.set_security_context(task, run_as_non_root=True)
     if kubeflow.image_pull_policy:
         kubernetes.set_image_pull_policy(task, kubeflow.image_pull_policy)
     if kubeflow.image_pull_secrets:

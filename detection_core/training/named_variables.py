@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import overload
 
 import tensorflow as tf
 
@@ -13,12 +13,24 @@ from detection_core.training.named_checkpoint import NamedCheckpoint
 _logger = logging.getLogger(__name__)
 GLOBAL_STEP = "global_step"
 
-Variables = TypeVar("Variables", Mapping[str, tf.Variable], Sequence[tf.Variable])
+Variables = Mapping[str, tf.Variable] | Sequence[tf.Variable]
+
+
+@overload
+def variables_in_checkpoint(
+    variables: Mapping[str, tf.Variable], checkpoint: str, *, include_global_step: bool = True
+) -> dict[str, tf.Variable]: ...
+
+
+@overload
+def variables_in_checkpoint(
+    variables: Sequence[tf.Variable], checkpoint: str, *, include_global_step: bool = True
+) -> list[tf.Variable]: ...
 
 
 def variables_in_checkpoint(
     variables: Variables, checkpoint: str, *, include_global_step: bool = True
-) -> Variables:
+) -> dict[str, tf.Variable] | list[tf.Variable]:
     """Return those of the variables that a TensorFlow 1 checkpoint has, with the same shape.
 
     What the checkpoint lacks, or has in another shape, is left out and logged. Behaves as the Object
@@ -56,10 +68,7 @@ def variables_in_checkpoint(
 
 
 def restore_variables(
-    variables: Mapping[str, tf.Variable] | Sequence[tf.Variable],
-    checkpoint: str,
-    *,
-    include_global_step: bool = True,
+    variables: Variables, checkpoint: str, *, include_global_step: bool = True
 ) -> list[str]:
     """Fill variables from a TensorFlow 1 checkpoint, where it has them with the same shape.
 

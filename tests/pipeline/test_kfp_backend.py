@@ -147,6 +147,11 @@ def test_secrets_config_maps_and_the_rest(tmp_path):
     assert spec["root"]["inputDefinitions"]["parameters"]["work_dir"]["defaultValue"] == "gs://bucket/work"
 
 
+def test_no_step_may_run_as_root(kubernetes, spec):
+    assert set(kubernetes) == set(spec["deploymentSpec"]["executors"])
+    assert all(e["securityContext"] == {"runAsNonRoot": True} for e in kubernetes.values())
+
+
 def test_without_quantization_its_steps_are_missing():
     settings = load_settings(str(SETTINGS), ["quantize.enabled=false"], check_files=False)
     tasks = _tasks(next(yaml.safe_load_all(render_pipeline(settings))))
