@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from detection_core.errors import ConfigError
@@ -126,17 +127,24 @@ def retry(connection: Connection, run_id: str) -> RunState:
 
 def step_log(connection: Connection, run_id: str, step: StepState) -> str:
     """Return the end of a step's log; empty where the server has none (the pod is gone, logs not kept)."""
-    for pod in step.pods:
-        path = f"/apis/v1alpha1/runs/{run_id}/nodes/{pod}/log"
+    for path in _log_paths(connection, run_id, step.pods):
         try:
             text = connection.get_text(f"reading the log of {step.name}", path)
         except ClusterError as e:
-            _log.debug("no log of %s: %s", pod, e)
+            _log.debug("no log at %s: %s", path, e)
             continue
         lines = text.strip().splitlines()
         if lines:
             return "\n".join(lines[-_LOG_LINES:])
     return ""
+
+
+def _log_paths(connection: Connection, run_id: str, pods: Sequence[str]) -> Iterator[str]:
+    """Yield where the logs of pods may be: at the API, else at the user interface, which hides that path."""
+    for pod in pods:
+        yield f"/apis/v1alpha1/runs/{run_id}/nodes/{pod}/log"
+        query = {"podname": pod, "runid": run_id, "podnamespace": connection.namespace or ""}
+        yield "/k8s/pod/logs?" + urllib.parse.urlencode({k: v for k, v in query.items() if v})
 
 
 def _log_changes(state: RunState, seen: dict[str, str]) -> None:

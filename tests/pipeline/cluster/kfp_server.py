@@ -27,6 +27,7 @@ class KfpServer:
         cookie: cookie that it wants; empty: none.
         version: as its health check names it.
         logs: name of a pod to its log.
+        behind_ui: whether the address is that of the user interface, which hands on `/apis/v2beta1` only.
         requests: method and path of every request, in order.
     """
 
@@ -35,6 +36,7 @@ class KfpServer:
         self.token = self.cookie = ""
         self.version = "2.17.0"
         self.logs: dict[str, str] = {}
+        self.behind_ui = False
         self.requests: list[str] = []
         self._faults: list[list[Any]] = []
         self._lock = threading.Lock()
@@ -121,7 +123,8 @@ class KfpServer:
             raise RefusalError(401, "no session")
 
     def _route(self, request: Request) -> Any:
-        for method, pattern, function in _ROUTES:
+        hidden = "/apis/v1alpha1/" if self.behind_ui else "/k8s/"
+        for method, pattern, function in _ROUTES if not request.path.startswith(hidden) else ():
             match = re.fullmatch(pattern, request.path)
             if match and method == request.method:
                 return function(self, request, *map(unquote, match.groups()))
@@ -210,6 +213,7 @@ _ROUTES: tuple[tuple[str, str, Route], ...] = (
         ],
     ),
     ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", lambda s, r, i, pod: _log_of(s, pod)),
+    ("GET", "/k8s/pod/logs", lambda s, r: _log_through_ui(s, r.query)),
 )
 
 
@@ -241,6 +245,12 @@ def _log_of(server: KfpServer, pod: str) -> str:
     if pod not in server.logs:
         raise RefusalError(404, f"no log of {pod}")
     return server.logs[pod]
+
+
+def _log_through_ui(server: KfpServer, query: dict[str, str]) -> str:
+    if server.state.multi_user and "podnamespace" not in query:
+        raise RefusalError(422, "podnamespace argument is required")
+    return _log_of(server, query["podname"])
 
 
 def _error(status: int, message: str, upload: bool = False) -> str:

@@ -6,8 +6,11 @@ import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.cluster import runs
+from pipeline.cluster.connection import connect
 from pipeline.cluster.errors import ClusterError
+from pipeline.cluster.options import ConnectionOptions
 from pipeline.cluster.package import read_package
+from pipeline.cluster.run_state import StepState
 from pipeline.cluster.submission import RunRequest, ensure_experiment, publish, start_run
 
 
@@ -52,6 +55,15 @@ def test_a_failed_step_is_named_with_its_error_and_its_log(server, connection, r
     assert len(log) == 25 and log[-1] == "line 99"
     del server.logs["pusher-pod"]
     assert runs.step_log(connection, run_id, failed) == ""
+
+
+@pytest.mark.parametrize("namespace", ["", "team"])
+def test_a_log_is_found_through_the_user_interface_too(server, package_path, namespace):
+    server.behind_ui, server.state.multi_user = True, bool(namespace)
+    connection = connect(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
+    server.logs["pusher-pod"] = "the end"
+    step = StepState(name="pusher", state="failed", seconds=1, error="", pods=("gone", "pusher-pod"))
+    assert runs.step_log(connection, "run-1", step) == "the end"
 
 
 def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connection, run_id, caplog):
