@@ -63,7 +63,8 @@ def _evaluation_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
 def _evaluation_curves(job: Any, report: Mapping[str, Any]) -> Drawn:
     curves = _read(job.evaluation, "curves.json")
     labels, matrix = curves["confusion"]["labels"], curves["confusion"]["matrix"]
-    metadata: dict[str, Any] = {"confidenceMetrics": _mean_curve(curves["classes"])}
+    curve = _mean_curve(curves["classes"])
+    metadata: dict[str, Any] = {"confidenceMetrics": curve} if curve else {}
     if len(labels) <= MATRIX_LABELS:
         metadata["confusionMatrix"] = {
             "annotationSpecs": [{"displayName": label} for label in labels],

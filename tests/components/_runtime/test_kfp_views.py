@@ -61,6 +61,11 @@ def test_the_curve_is_the_mean_of_the_classes_that_have_one(evaluation):
     assert matrix["rows"] == [{"row": [1, 1, 1]}] * 3
 
 
+def test_without_any_object_there_is_no_empty_curve(evaluation, tmp_path):
+    (tmp_path / "curves.json").write_text(json.dumps({**_curves(), "classes": [_EMPTY]}))
+    assert set(draw_view("evaluator", "curves", evaluation, {}).metadata) == {"confusionMatrix"}
+
+
 def test_a_matrix_of_very_many_classes_stays_in_the_file(evaluation, tmp_path):
     labels = [str(i) for i in range(MATRIX_LABELS + 1)]
     (tmp_path / "curves.json").write_text(json.dumps(_curves(labels)))
