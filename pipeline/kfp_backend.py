@@ -156,8 +156,9 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
             for step, field in parameter.targets:
                 values.setdefault(step, {})[field] = channel
         tasks = _add_tasks(settings, steps, values)
-        for task in tasks.values() if settings.kubeflow.image_parameter else ():
-            task.set_container_image(channels[-1])
+        for step, task in tasks.items() if settings.kubeflow.image_parameter else ():
+            if not settings.kubeflow.task(step).get("image"):
+                task.set_container_image(channels[-1])
 
     parameters = [_signature_parameter(p, by_id) for p in offered]
     descriptions = {p.name: p.description for p in offered}
@@ -167,7 +168,7 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
                 IMAGE, inspect.Parameter.KEYWORD_ONLY, annotation=str, default=settings.kubeflow.image
             )
         )
-        descriptions[IMAGE] = "Container image of every step, best by digest or by a tag that never moves."
+        descriptions[IMAGE] = "Container image of the steps, best by digest or by a tag that never moves."
     workflow.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     workflow.__annotations__ = {p.name: p.annotation for p in parameters}
     arguments = "\n".join(f"    {name}: {text}" for name, text in descriptions.items())
@@ -227,6 +228,8 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
     kubeflow = settings.kubeflow
     wanted = TaskSettings(**kubeflow.task(step))
     task.set_caching_options(wanted.caching and step != CHECKER)
+    if wanted.image:
+        task.set_container_image(wanted.image)
     _set_resources(task, wanted)
     _mount(task, wanted)
     for name, value in wanted.env.items():

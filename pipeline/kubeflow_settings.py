@@ -28,6 +28,7 @@ class TaskSettings:
     """What a step's pod gets. Secrets and config maps are named here, never their content.
 
     Attributes:
+        image: of this step alone, such as one with CUDA for the steps that train; empty: the run's.
         cpu: processors to reserve, such as `2` or `500m`; empty: the cluster's default, as everywhere here.
         cpu_limit: processors that it may use at most.
         memory: memory to reserve, such as `8Gi`.
@@ -50,6 +51,7 @@ class TaskSettings:
         caching: whether a finished step with the same inputs answers; never so for `run_checker`.
     """
 
+    image: str = ""
     cpu: str = dataclasses.field(default="", metadata=_TEXT)
     cpu_limit: str = dataclasses.field(default="", metadata=_TEXT)
     memory: str = ""

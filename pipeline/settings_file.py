@@ -83,7 +83,9 @@ def _read_yaml(path: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as e:
         raise ConfigError(f"cannot read the settings file ({e}); check the path", where=path) from e
     try:
-        tree = yaml.safe_load(text)
+        tree = _unshared(yaml.safe_load(text))
+    except RecursionError as e:
+        raise ConfigError("expected no mapping that holds itself, by an alias", where=path) from e
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else path
@@ -91,6 +93,13 @@ def _read_yaml(path: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise ConfigError("expected a mapping with the keys name, workspace, data and model", where=path)
     return tree
+
+
+def _unshared(node: Any) -> Any:
+    """Return a copy in which an alias is a node of its own, so that changing one leaves the other."""
+    if isinstance(node, dict):
+        return {key: _unshared(value) for key, value in node.items()}
+    return [_unshared(item) for item in node] if isinstance(node, list) else node
 
 
 def _fields(cls: Any) -> dict[str, dataclasses.Field]:

@@ -106,6 +106,15 @@ def test_every_step_runs_the_image_of_the_run(spec):
         assert given == {"componentInputParameter": "image"}
 
 
+@pytest.mark.parametrize("parameter", [True, False])
+def test_a_step_may_have_an_image_of_its_own(parameter):
+    sets = ["kubeflow.steps.trainer.image=gpu:1", f"kubeflow.image_parameter={parameter}"]
+    spec = next(yaml.safe_load_all(render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))))
+    executors = spec["deploymentSpec"]["executors"]
+    images = {name: executor["container"]["image"] for name, executor in executors.items()}
+    assert images.pop("exec-trainer") == "gpu:1" and "gpu:1" not in images.values()
+
+
 def test_the_image_may_be_fixed():
     settings = load_settings(str(SETTINGS), ["kubeflow.image_parameter=false"], check_files=False)
     text = render_pipeline(settings)

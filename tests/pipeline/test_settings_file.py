@@ -213,3 +213,18 @@ def test_the_word_deployed_is_no_path_and_a_pattern_may_name_no_folder_yet(setti
     assert settings.train.warm_start == "deployed"
     with pytest.raises(ConfigError, match="no folder /none"):
         load_settings(settings_path, ["data.path=/none/{SPAN}"])
+
+
+def test_an_override_of_an_aliased_section_leaves_the_other(settings_path):
+    text = "kubeflow: {steps: {trainer: &t {cpu: '2'}, quantization_rewriter: *t}}\n"
+    settings_path = Path(settings_path)
+    settings_path.write_text(settings_path.read_text() + text)
+    steps = load_settings(str(settings_path), ["kubeflow.steps.trainer.cpu=4"]).kubeflow.steps
+    assert steps == {"trainer": {"cpu": 4}, "quantization_rewriter": {"cpu": "2"}}
+
+
+def test_a_section_that_holds_itself_is_refused(settings_path):
+    settings_path = Path(settings_path)
+    settings_path.write_text(settings_path.read_text() + "kubeflow: &k {steps: *k}\n")
+    with pytest.raises(ConfigError, match="no mapping that holds itself"):
+        load_settings(str(settings_path))
