@@ -68,12 +68,15 @@ class Applied:
 def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
     """Make the server have a schedule; calling it again changes nothing.
 
-    A schedule that is replaced stays paused if it was.
+    A schedule that is replaced stays paused if it was. A start that is over is sent only with `catch_up`.
 
     Raises:
         ConfigError: when several schedules have the name.
         ClusterError: from the server.
     """
+    if not spec.catch_up:
+        now = datetime.datetime.now(datetime.UTC)
+        spec = dataclasses.replace(spec, trigger=spec.trigger.without_past_start(now))
     old = _finish_replacement(connection, spec.name)
     if old is None:
         made = _create(connection, spec, enabled=not spec.paused, description=_DESCRIPTION)
@@ -221,11 +224,13 @@ def _ambiguous(connection: Connection, name: str, found: list[Schedule]) -> Conf
 
 
 def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
-    trigger = spec.trigger
+    trigger, old_start = spec.trigger, old.start
+    if old_start and not spec.catch_up and old_start <= datetime.datetime.now(datetime.UTC):
+        old_start = None  # it came to pass since then
     wanted: dict[str, tuple[Any, Any]] = {
         "cron": (old.cron, trigger.cron.text if trigger.cron else ""),
         "interval": (old.interval_seconds, trigger.interval_seconds),
-        "start": (_seconds(old.start), _seconds(trigger.start)),
+        "start": (_seconds(old_start), _seconds(trigger.start)),
         "end": (_seconds(old.end), _seconds(trigger.end)),
         "max_concurrency": (old.max_concurrency, spec.max_concurrency),
         "catch_up": (old.catch_up, spec.catch_up),

@@ -20,7 +20,7 @@ class Trigger:
     Attributes:
         cron: expression; None where an interval is used.
         interval_seconds: seconds from one run to the next; 0 where a cron expression is used.
-        start: nothing fires before it.
+        start: nothing fires until it is over.
         end: nothing fires after it.
         zone: time zone that the expression is read in. On a cluster the server's own decides.
     """
@@ -35,9 +35,8 @@ class Trigger:
         """Return the first time after a moment, in the trigger's zone; None: it will not fire again."""
         start = self.start
         if self.cron:
-            # A slot exactly at the start fires.
-            before = start - datetime.timedelta(seconds=1) if start else moment
-            found = self.cron.next_after(max(moment, before).astimezone(self.zone))
+            # A slot exactly at the start does not fire; neither does it on a cluster.
+            found = self.cron.next_after(max(moment, start or moment).astimezone(self.zone))
         elif start:
             step = datetime.timedelta(seconds=self.interval_seconds)
             steps = max(1, (moment - start) // step + 1)
@@ -55,6 +54,13 @@ class Trigger:
                 break
             times.append(found)
         return times
+
+    def without_past_start(self, moment: datetime.datetime) -> Trigger:
+        """Return the trigger without a start that is over.
+
+        Of the slots since such a start a cluster makes up for the last one, as soon as it is told of it.
+        """
+        return dataclasses.replace(self, start=None) if self.start and self.start <= moment else self
 
     def describe(self) -> str:
         """Return the trigger in words."""

@@ -49,6 +49,8 @@ def create(arguments: argparse.Namespace) -> Result:
         wanted = _settings_of(arguments, source)
         trigger = wanted.trigger(source.path)
         require_future(trigger, source.path)
+        if not wanted.catch_up:
+            trigger = trigger.without_past_start(datetime.datetime.now(datetime.UTC))
         declared = source.package.parameters
         values = {**wanted.parameters, **parse_parameters(declared, arguments.parameters)}
         values = check_parameters(declared, values, source.path)

@@ -69,6 +69,19 @@ def test_a_change_replaces_the_schedule_and_is_told(server, connection, spec, ch
     assert apply(connection, _change(spec, **changes)).action == "unchanged"
 
 
+def test_a_start_that_is_over_makes_no_run_of_its_own(server, connection, spec):
+    # Kubeflow would make up for the last slot since then at once, with every replacement again.
+    started = _change(spec, trigger=_trigger(cron="0 0 3 * * *", start="2020-01-01T00:00:00Z"))
+    apply(connection, started)
+    [kept] = server.state.recurring.values()
+    assert kept["trigger"] == {"cron_schedule": {"cron": "0 0 3 * * *"}}
+    kept["trigger"]["cron_schedule"]["start_time"] = "2020-01-01T00:00:00Z"  # it was ahead when this was made
+    assert apply(connection, started).action == "unchanged"
+    apply(connection, _change(started, catch_up=True))
+    [kept] = server.state.recurring.values()
+    assert kept["trigger"]["cron_schedule"]["start_time"] == "2020-01-01T00:00:00+00:00"
+
+
 def test_a_new_release_moves_the_schedule(connection, spec, tmp_path):
     apply(connection, spec)
     version = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))

@@ -13,6 +13,7 @@ from pipeline.cluster.trigger import (
     require_future,
 )
 
+FUTURE = "2030-01-01T00:00:00Z"
 NOW = datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.UTC)
 
 
@@ -34,7 +35,7 @@ def test_a_cron_expression_is_read_in_the_time_zone():
 
 def test_nothing_fires_outside_the_window():
     window = {"start": "2026-11-21T12:00:00Z", "end": "2026-11-21T14:00:00+00:00"}
-    assert _hours(_trigger(cron="0 0 * * * *", **window).preview(NOW, 5)) == [2, 3, 4]
+    assert _hours(_trigger(cron="0 0 * * * *", **window).preview(NOW, 5)) == [3, 4]
     assert _hours(_trigger(interval="50m", **window).preview(NOW, 5)) == pytest.approx([2 + 5 / 6, 3 + 2 / 3])
     assert _trigger(interval="1h", **window).describe() == (
         "every 1h from 2026-11-21T12:00:00+00:00 until 2026-11-21T14:00:00+00:00"
@@ -45,6 +46,15 @@ def test_an_interval_counts_from_the_start_or_from_now():
     assert _hours(_trigger(interval="6h").preview(NOW, 3)) == [6, 12, 18]
     since = _trigger(interval="6h", start="2026-11-20T01:00:00Z")
     assert _hours(since.preview(NOW, 2)) == [3, 9]
+
+
+def test_a_start_that_is_over_is_taken_away():
+    past, future = (
+        _trigger(interval="6h", start="2026-11-20T01:00:00Z"),
+        _trigger(cron="@daily", start=FUTURE),
+    )
+    assert _hours(past.without_past_start(NOW).preview(NOW, 2)) == [6, 12]
+    assert future.without_past_start(NOW) == future
 
 
 @pytest.mark.parametrize(
