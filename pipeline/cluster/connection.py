@@ -100,6 +100,14 @@ class Connection:
                 "it ends in /pipeline), and give --token-file, --token-env or --cookie-env",
                 where=self.host,
             ) from e
+        # The user interface answers for the API, under names of its own.
+        if health.get("apiServerReady") is False:
+            raise ClusterError(
+                "the user interface answers, but not the pipelines API behind it; try again, then look at the "
+                "log of ml-pipeline",
+                where=self.host,
+                transient=True,
+            )
         if multi_user and not self.namespace:
             self.namespace = _pod_namespace()
         if multi_user and not self.namespace:
@@ -107,7 +115,7 @@ class Connection:
                 "the server has users with namespaces of their own, and none is chosen; give --namespace",
                 where=self.host,
             )
-        version = str(health.get("tag_name") or "")
+        version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
         if _older(version, OLDEST_SERVER):
             raise ClusterError(
                 f"expected a server {OLDEST_SERVER} or newer, found {version}; upgrade it: older ones do not "

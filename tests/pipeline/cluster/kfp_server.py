@@ -28,6 +28,7 @@ class KfpServer:
         version: as its health check names it.
         logs: name of a pod to its log.
         behind_ui: whether the address is that of the user interface, which hands on `/apis/v2beta1` only.
+        api_ready: whether the user interface reaches the API.
         requests: method and path of every request, in order.
     """
 
@@ -36,7 +37,7 @@ class KfpServer:
         self.token = self.cookie = ""
         self.version = "2.17.0"
         self.logs: dict[str, str] = {}
-        self.behind_ui = False
+        self.behind_ui, self.api_ready = False, True
         self.requests: list[str] = []
         self._faults: list[list[Any]] = []
         self._lock = threading.Lock()
@@ -158,16 +159,7 @@ class Request:
 Route = Callable[..., Any]
 _V2 = "/apis/v2beta1"
 _ROUTES: tuple[tuple[str, str, Route], ...] = (
-    (
-        "GET",
-        f"{_V2}/healthz",
-        lambda s, r: {
-            "commit_sha": "x",
-            "tag_name": s.version,
-            "multi_user": s.state.multi_user,
-            "pipeline_store": "database",
-        },
-    ),
+    ("GET", f"{_V2}/healthz", lambda s, r: _health(s)),
     ("GET", f"{_V2}/pipelines", lambda s, r: s.state.listed(s.state.pipelines, "pipelines", r.query)),
     ("POST", f"{_V2}/pipelines", lambda s, r: s.state.create_pipeline(r.body)),
     (
@@ -239,6 +231,15 @@ def _check_answer(request: Request, found: Any) -> None:
     for pattern, kind in _ANSWERS.items():
         if re.fullmatch(pattern, f"{request.method} {request.path}"):
             check_body(kind, found, "answer")
+
+
+def _health(server: KfpServer) -> dict[str, Any]:
+    state = {"multi_user": server.state.multi_user}
+    if server.behind_ui:
+        if not server.api_ready:
+            return {"frontendTagName": server.version, "apiServerReady": False}
+        return {**state, "apiServerTagName": server.version, "apiServerReady": True}
+    return {**state, "commit_sha": "x", "tag_name": server.version, "pipeline_store": "database"}
 
 
 def _log_of(server: KfpServer, pod: str) -> str:

@@ -147,6 +147,17 @@ def test_an_old_server_is_refused_and_an_unnamed_one_is_not(server):
     connect(_options(server))
 
 
+def test_the_user_interface_answers_for_the_server(server):
+    server.behind_ui = True
+    assert connect(_options(server)).server_version == "2.17.0"
+    server.version = "2.4.1"
+    with pytest.raises(ClusterError, match=r"found 2\.4\.1; upgrade it"):
+        connect(_options(server))
+    server.api_ready = False
+    with pytest.raises(ClusterError, match="not the pipelines API behind it; try again"):
+        connect(_options(server))
+
+
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
