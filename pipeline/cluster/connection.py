@@ -103,8 +103,8 @@ class Connection:
         # The user interface answers for the API, under names of its own.
         if health.get("apiServerReady") is False:
             raise ClusterError(
-                "the user interface answers, but not the pipelines API behind it; try again, then look at the "
-                "log of ml-pipeline",
+                "the user interface answers, but not the pipelines API behind it; try again, then look at the"
+                " log of ml-pipeline",
                 where=self.host,
                 transient=True,
             )
