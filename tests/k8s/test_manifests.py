@@ -149,6 +149,26 @@ def test_rights_are_least():
             assert rule["resourceNames"] and rule["verbs"] == ["get"]
 
 
+def test_who_submits_runs_may_do_so_and_nothing_else():
+    path = K8S / "components/retraining-cronjob/service-account.yaml"
+    account, role, binding = documents(path)
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [s["name"] for s in binding["subjects"]] == [account["metadata"]["name"]]
+    # What `detflow submit --wait` asks of the API: find or make, start, look.
+    rights = {(r, verb) for rule in role["rules"] for r in rule["resources"] for verb in rule["verbs"]}
+    assert {(r, v) for r in ("pipelines", "experiments", "runs") for v in ("list", "create", "get")} <= rights
+    assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {"pipelines.kubeflow.org"}
+
+
+def test_pods_that_share_a_claim_share_its_group():
+    groups = {
+        spec["securityContext"]["fsGroup"]
+        for _, spec in pod_specs([p.values[0] for p in MANIFESTS])
+        if "fsGroup" in spec.get("securityContext", {})
+    }
+    assert groups == {1000}
+
+
 def test_secrets_are_named_never_held():
     assert not [p.id for p in MANIFESTS if p.values[0]["kind"] == "Secret"]
 
@@ -176,7 +196,7 @@ def test_overlays_are_valid_and_refer_to_what_is_there(overlay):
 
 def pod_labels(manifests):
     """Yield the labels of every pod that the manifests, Kubeflow or KServe make."""
-    yield {"pipelines.kubeflow.org/v2_component": "true"}
+    yield {"pipelines.kubeflow.org/v2_component": "true", "workflows.argoproj.io/workflow": "run-1"}
     for m in manifests:
         if m["kind"] == "Deployment":
             yield m["spec"]["template"]["metadata"]["labels"]
@@ -195,7 +215,12 @@ def test_services_and_policies_select_pods(overlay):
         if m["kind"] == "Service":
             wanted = m["spec"]["selector"]
         elif m["kind"] in ("NetworkPolicy", "PodDisruptionBudget"):
-            wanted = m["spec"].get("podSelector", m["spec"].get("selector")).get("matchLabels", {})
+            selector = m["spec"].get("podSelector", m["spec"].get("selector"))
+            wanted = selector.get("matchLabels", {})
+            keys = {e["key"] for e in selector.get("matchExpressions", ()) if e["operator"] == "Exists"}
+            assert len(keys) == len(selector.get("matchExpressions", ())), m["metadata"]["name"]
+            wanted |= {key: pod[key] for pod in labels for key in keys & pod.keys()}
+            assert keys <= wanted.keys(), m["metadata"]["name"]
         else:
             continue
         assert any(wanted.items() <= pod.items() for pod in labels), m["metadata"]["name"]
@@ -208,6 +233,7 @@ def test_a_namespace_of_ours_denies_by_default_and_is_restricted(overlay):
         return
     namespace = next(m for m in manifests if m["kind"] == "Namespace")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert namespace["metadata"]["labels"]["pipelines.kubeflow.org/enabled"] == "true"
     deny = next(m for m in manifests if m["metadata"]["name"] == "default-deny")
     assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert any(m["kind"] == "ResourceQuota" for m in manifests)
