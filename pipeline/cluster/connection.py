@@ -108,7 +108,11 @@ class Connection:
                 where=self.host,
                 transient=True,
             )
-        if multi_user and not self.namespace:
+        if not multi_user:
+            # Settings may name one, which a server without users refuses; the client would fill it in, too.
+            self.namespace = None
+            self.client._context_setting["namespace"] = ""
+        elif not self.namespace:
             self.namespace = _pod_namespace()
         if multi_user and not self.namespace:
             raise ClusterError(

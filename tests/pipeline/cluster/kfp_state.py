@@ -269,6 +269,7 @@ class KfpState:
 
     def _namespace(self, given: str | None) -> str:
         if not self.multi_user:
+            self._require(not given, "Namespace should not be provided in single-user mode.")
             return ""
         self._require(bool(given), "Namespace cannot be empty in multi-user mode")
         self._allow(given or "")

@@ -88,6 +88,13 @@ def test_the_server_checks_parameters_too(connection, package_path):
         _start(connection, version, parameters={"data_path": "x", "nonsense": 1})
 
 
+def test_a_namespace_is_not_sent_to_a_server_without_users(server, package_path):
+    connection = connect(ConnectionOptions(host=server.url, namespace="detflow", timeout=5))
+    assert connection.namespace is None
+    publish(connection, read_package(package_path))
+    assert ensure_experiment(connection, "digits")
+
+
 def test_every_namespace_has_its_own_pipelines_and_experiments(server, package_path):
     server.state.multi_user = True
     package = read_package(package_path)
