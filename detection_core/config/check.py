@@ -9,6 +9,7 @@ from detection_core.config.check_inputs import check_inputs
 from detection_core.config.check_model import check_model
 from detection_core.config.check_ranges import check_ranges
 from detection_core.config.check_training import check_graph_rewriter, check_training
+from detection_core.config.positions import nearest_line
 from detection_core.config.problems import Problem
 from detection_core.config.support.fields import find_refused, warn_without_effect
 from detection_core.config.text_proto import line_of
@@ -41,20 +42,23 @@ def check_pipeline_config(
         lines: line of each field path, as `field_lines` gives them; without it errors name fields only.
 
     Raises:
-        ConfigError: naming every problem with its field path, and with its line where that is known.
+        ConfigError: naming every problem with its field path, and with its line where that is known; what
+            lies inside a refused message is not looked at.
     """
     found = {problem.path: problem for problem in find_refused(config)}
+    refused = tuple(f"{path}." for path in found)
     for problem in find_problems(config):
-        found.setdefault(problem.path, problem)
+        if not problem.path.startswith(refused):
+            found.setdefault(problem.path, problem)
     problems = list(found.values())
     if not problems:
         warn_without_effect(config, where)
         return
     first, *rest = problems
-    line = _line(first.path, lines or {})
+    line = nearest_line(first.path, lines or {})
     message = f"{first.path}: {first.message}"
     for problem in rest:
-        also = _line(problem.path, lines or {})
+        also = nearest_line(problem.path, lines or {})
         message += f"\n  {f'line {also}: ' if also else ''}{problem.path}: {problem.message}"
     raise ConfigError(message, where=line_of(where, line) if line else where)
 
@@ -91,10 +95,3 @@ def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
         for problem in check(config):
             found.setdefault(problem.path, problem)
     return list(found.values())
-
-
-def _line(path: str, lines: Mapping[str, int]) -> int:
-    """Return the line of a field, or of the nearest message around it, or 0."""
-    while path and path not in lines:
-        path = path.rpartition(".")[0]
-    return lines.get(path, 0)

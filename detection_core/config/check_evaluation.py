@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
+from detection_core.config.tensorflow_1 import RENAMED_METRICS, renamed_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -51,6 +52,8 @@ def check_evaluation(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 def _remedy(name: str) -> str:
     if name in NOT_MEASURED:
         return NOT_MEASURED[name]
+    if name in RENAMED_METRICS:
+        return renamed_metrics(name)
     near = near_names(name, MEASURED)
     return f"did you mean {near[0]}?" if near else "use coco_detection_metrics"
 

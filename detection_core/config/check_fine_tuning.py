@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from detection_core.config.conversion import COUNTERPARTS
 from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
+from detection_core.config.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
 
@@ -57,8 +57,10 @@ def _type(kind: str) -> Iterator[Problem]:
 def _named(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Check a checkpoint of TensorFlow 1, which is also what a config without a version asks for."""
     train = config.train_config
-    model = getattr(config.model, str(config.model.WhichOneof("model")), None)
-    extractor = model.feature_extractor.type if model is not None else ""
+    name = config.model.ssd.feature_extractor.type
+    if not config.model.HasField("ssd") or name in WITHOUT_COUNTERPART:
+        return  # The model is a problem of its own.
+    extractor = COUNTERPARTS.get(name, name)
     if extractor not in NAMED_EXTRACTORS:
         message = (
             f"expected V2, as TensorFlow 1 had no {extractor or 'such extractor'}, found V1 (the default of"

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 from google.protobuf.message import Message
 
-from detection_core.config.conversion import COUNTERPARTS, WITHOUT_COUNTERPART
 from detection_core.config.problems import Problem, missing_arm
+from detection_core.config.tensorflow_1 import (
+    COUNTERPARTS,
+    WITHOUT_COUNTERPART,
+    with_counterpart,
+    without_counterpart,
+)
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.center_net_pb2 import CenterNet
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
@@ -66,12 +71,10 @@ def _common(model: Ssd | FasterRcnn | CenterNet, path: str) -> Iterator[Problem]
 
 
 def _tensorflow_1(extractor: str, path: str) -> Iterator[Problem]:
-    expected = f"expected an extractor that TensorFlow 2 has, found {extractor!r}"
     if extractor in COUNTERPARTS:
-        message = f"{expected}; its name is {COUNTERPARTS[extractor]} now: `detflow config convert` writes it"
-        yield Problem(path=path, message=message)
+        yield Problem(path=path, message=with_counterpart(extractor))
     elif extractor in WITHOUT_COUNTERPART:
-        yield Problem(path=path, message=f"{expected}; {WITHOUT_COUNTERPART[extractor]} comes nearest")
+        yield Problem(path=path, message=without_counterpart(extractor))
 
 
 def _ssd(ssd: Ssd) -> Iterator[Problem]:
@@ -176,5 +179,6 @@ def _layer_count(generator: AnchorGenerator, expected: int, source: str, path: s
     anchors = generator.ssd_anchor_generator
     if _num_anchor_layers(anchors) != expected:
         field = "scales" if anchors.scales else "num_layers"
-        message = f"expected {expected} layers as {source} gives, found {_num_anchor_layers(anchors)}"
+        found = _num_anchor_layers(anchors)
+        message = f"expected {expected} layers as {source} gives, found {found}; make the two equal"
         yield Problem(path=f"{path}.ssd_anchor_generator.{field}", message=message)

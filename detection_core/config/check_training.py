@@ -83,6 +83,8 @@ def _manual(rate: LearningRate, path: str) -> Iterator[Problem]:
         yield from _rate(entry.learning_rate, f"{path}.schedule[{i}].learning_rate")
         if entry.step <= previous:
             message = f"expected a step above {previous}, later than the one before, found {entry.step}"
+            if not i:
+                message += "; give its rate to initial_learning_rate and remove the entry"
             yield Problem(path=f"{path}.schedule[{i}].step", message=message)
         previous = entry.step
 

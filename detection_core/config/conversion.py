@@ -1,58 +1,35 @@
-"""Configs of TensorFlow 1's time: extractor names turned into their TensorFlow 2 counterparts."""
+"""Configs of TensorFlow 1's time: names and fields turned into what they are called now."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-from typing import cast
+from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor
 
-from detection_core.config.positions import field_lines
+from detection_core.config.check import find_problems
+from detection_core.config.positions import nearest_line
 from detection_core.config.support.fields import find_refused, find_without_effect
+from detection_core.config.tensorflow_1 import (
+    BATCH_NORM_TRAINABLE,
+    COUNTERPARTS,
+    RENAMED_METRICS,
+    WITHOUT_COUNTERPART,
+    without_counterpart,
+)
+from detection_core.config.text_edits import (
+    Edit,
+    Written,
+    blanked,
+    edited,
+    removal,
+    replacement,
+    written_values,
+)
 from detection_core.config.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.protos.train_pb2 import CheckpointVersion
-
-# Extractors of TensorFlow 1 that TensorFlow 2 has under the same name with `_keras` behind it.
-_WITH_COUNTERPART = (
-    "faster_rcnn_inception_resnet_v2",
-    "faster_rcnn_resnet101",
-    "faster_rcnn_resnet152",
-    "faster_rcnn_resnet50",
-    "ssd_mobilenet_v1",
-    "ssd_mobilenet_v1_fpn",
-    "ssd_mobilenet_v2",
-    "ssd_mobilenet_v2_fpn",
-    "ssd_resnet101_v1_fpn",
-    "ssd_resnet152_v1_fpn",
-    "ssd_resnet50_v1_fpn",
-)
-COUNTERPARTS = {name: f"{name}_keras" for name in _WITH_COUNTERPART}
-
-# Extractors that exist in TensorFlow 1 only -> what comes nearest.
-WITHOUT_COUNTERPART = {
-    "embedded_ssd_mobilenet_v1": "ssd_mobilenet_v1_keras",
-    "faster_rcnn_inception_v2": "faster_rcnn_resnet50_keras",
-    "faster_rcnn_nas": "faster_rcnn_inception_resnet_v2_keras",
-    "faster_rcnn_pnas": "faster_rcnn_inception_resnet_v2_keras",
-    "ssd_inception_v2": "ssd_mobilenet_v2_keras",
-    "ssd_inception_v3": "ssd_mobilenet_v2_keras",
-    "ssd_mobiledet_cpu": "ssd_mobilenet_v2_fpn_keras",
-    "ssd_mobiledet_dsp": "ssd_mobilenet_v2_fpn_keras",
-    "ssd_mobiledet_edgetpu": "ssd_mobilenet_v2_fpn_keras",
-    "ssd_mobiledet_gpu": "ssd_mobilenet_v2_fpn_keras",
-    "ssd_mobilenet_edgetpu": "ssd_mobilenet_v2_keras",
-    "ssd_mobilenet_v1_ppn": "ssd_mobilenet_v1_fpn_keras",
-    "ssd_mobilenet_v2_mnasfpn": "ssd_mobilenet_v2_fpn_keras",
-    "ssd_mobilenet_v3_large": "ssd_mobilenet_v2_keras",
-    "ssd_mobilenet_v3_small": "ssd_mobilenet_v2_keras",
-    "ssd_pnasnet": "ssd_resnet50_v1_fpn_keras",
-    "ssd_resnet101_v1_ppn": "ssd_resnet101_v1_fpn_keras",
-    "ssd_resnet152_v1_ppn": "ssd_resnet152_v1_fpn_keras",
-    "ssd_resnet50_v1_ppn": "ssd_resnet50_v1_fpn_keras",
-}
+from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,7 +48,7 @@ class Conversion:
 
 
 def convert_config(text: str, where: str = "") -> Conversion:
-    """Turn the extractor's name into TensorFlow 2's; everything else stays.
+    """Turn names of TensorFlow 1 into TensorFlow 2's and take out a field that is none any more.
 
     Args:
         text: a pipeline.config.
@@ -80,38 +57,48 @@ def convert_config(text: str, where: str = "") -> Conversion:
     Raises:
         ConfigError: when the text does not fit the schema, or its extractor has no counterpart.
     """
-    config = parse_message(text, TrainEvalPipelineConfig, where=where)
+    values = written_values(text, cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR))
+    gone = [value for value in values if value.path == BATCH_NORM_TRAINABLE]
+    removals = [removal(text, value) for value in gone]
+    config = parse_message(blanked(text, removals), TrainEvalPipelineConfig, where=where)
+    names = _rename(config, values, where)
+    renamed = [(value, names[value.path]) for value in values if value.path in names]
+    changes = [(value.line, f"{value.path}: {old} -> {new}") for value, (old, new) in renamed]
+    changes += [
+        (value.line, f"{value.path}: {value.text} removed, as it is no field any more") for value in gone
+    ]
+    return Conversion(
+        text=_written_as(config, text, [*removals, *(replacement(v, new) for v, (_, new) in renamed)]),
+        changes=tuple(f"line {line}: {change}" for line, change in sorted(changes)),
+        notes=(*_frozen_note(gone), *_notes(config)),
+    )
+
+
+def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) -> dict[str, tuple[str, str]]:
+    """Rename what has another name now; return field path -> old name and new."""
+    names: dict[str, tuple[str, str]] = {}
     arm = config.model.WhichOneof("model")
-    extractor = getattr(getattr(config.model, str(arm), None), "feature_extractor", None)
-    old = extractor.type if extractor is not None else ""
+    extractor: Any = getattr(getattr(config.model, str(arm), None), "feature_extractor", None)
     path = f"model.{arm}.feature_extractor.type"
-    line = field_lines(text, cast(Descriptor, config.DESCRIPTOR)).get(path, 0)
+    old = extractor.type if extractor is not None else ""
     if old in WITHOUT_COUNTERPART:
-        message = (
-            f"{path}: expected an extractor that TensorFlow 2 has, found {old!r}, which has no counterpart; "
-            f"{WITHOUT_COUNTERPART[old]} comes nearest, trained anew"
-        )
+        line = nearest_line(path, {value.path: value.line for value in values})
+        message = f"{path}: {without_counterpart(old)}"
         raise ConfigError(message, where=line_of(where, line) if line else where)
-    new = COUNTERPARTS.get(old)
-    if extractor is None or new is None:
-        return Conversion(text=text, changes=(), notes=_notes(config))
-    extractor.type = new
-    changes = (f"line {line}: {path}: {old} -> {new}",)
-    return Conversion(text=_replaced(text, line, old, config), changes=changes, notes=_notes(config))
+    if old in COUNTERPARTS:
+        extractor.type = COUNTERPARTS[old]
+        names[path] = (old, COUNTERPARTS[old])
+    sets = config.eval_config.metrics_set
+    for i, name in enumerate(sets):
+        if name in RENAMED_METRICS:
+            sets[i] = RENAMED_METRICS[name]
+            names[f"eval_config.metrics_set[{i}]"] = (name, RENAMED_METRICS[name])
+    return names
 
 
-def _replaced(text: str, line: int, old: str, config: TrainEvalPipelineConfig) -> str:
-    """Put the new name into the line of the old one; where that is not enough, write the config anew."""
-    rows = text.split("\n")
-    name = config.model.ssd if config.model.HasField("ssd") else config.model.faster_rcnn
-    quoted = rf"(?P<quote>[\"']){re.escape(old)}(?P=quote)"
-    for i in range(line - 1, len(rows)):  # The value may stand below the field's name.
-        rows[i], count = re.subn(
-            quoted, rf"\g<quote>{name.feature_extractor.type}\g<quote>", rows[i], count=1
-        )
-        if count:
-            break
-    result = "\n".join(rows)
+def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -> str:
+    """Apply the edits; where that does not give the config, write it anew."""
+    result = edited(text, edits)
     try:
         same = parse_message(result, TrainEvalPipelineConfig) == config
     except ConfigError:
@@ -120,16 +107,26 @@ def _replaced(text: str, line: int, old: str, config: TrainEvalPipelineConfig) -
 
 
 def _notes(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
-    """Say what cannot be followed, and what is accepted but changes nothing."""
-    rest = [*find_refused(config), *find_without_effect(config)]
-    return (*_checkpoint_note(config), *(f"{field.path}: {field.message}" for field in rest))
+    """Say what cannot be followed as it is, and what is accepted but changes nothing."""
+    found = {problem.path: problem for problem in [*find_problems(config), *find_refused(config)]}
+    notes = [f"{p.path}: {p.message}" for p in [*found.values(), *find_without_effect(config)]]
+    return (*_training_notes(config.train_config), *notes)
 
 
-def _checkpoint_note(config: TrainEvalPipelineConfig) -> tuple[str, ...]:
-    train = config.train_config
+def _frozen_note(gone: list[Written]) -> tuple[str, ...]:
+    """Say how batch norms are frozen now, where a removed field froze them."""
+    if not any(value.text.lower() in ("false", "f", "0") for value in gone):
+        return ()
+    return ("model.ssd.freeze_batchnorm: set it to true, as batch_norm_trainable: false meant",)
+
+
+def _training_notes(train: TrainConfig) -> tuple[str, ...]:
+    notes = []
     if train.fine_tune_checkpoint and train.fine_tune_checkpoint_version == CheckpointVersion.V1:
-        return (
+        notes.append(
             f"train_config.fine_tune_checkpoint: {train.fine_tune_checkpoint} counts as a checkpoint of "
-            "TensorFlow 1; for one of TensorFlow 2 set fine_tune_checkpoint_version: V2",
+            "TensorFlow 1; for one of TensorFlow 2 set fine_tune_checkpoint_version: V2"
         )
-    return ()
+    if train.HasField("optimizer") and not train.num_steps:
+        notes.append("train_config.num_steps: set it; without it TensorFlow 1 trained until it was stopped")
+    return tuple(notes)

@@ -10,9 +10,12 @@ from google.protobuf.descriptor import Descriptor
 from detection_core import files
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.overrides import Overrides, apply_overrides, merge_override_file
-from detection_core.config.positions import field_lines
-from detection_core.config.text_proto import format_message, parse_message, read_message_text
+from detection_core.config.positions import field_lines, nearest_line
+from detection_core.config.text_proto import format_message, line_of, parse_message, read_message_text
+from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+_ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
 
 
 def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
@@ -56,13 +59,24 @@ def load_checked_config(
         ConfigError: for the first step that fails.
     """
     text = read_message_text(path, what="pipeline.config")
-    root = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
     config = parse_pipeline_config(text, where=path)
     for override_file in override_files:
         config = merge_override_file(config, override_file)
     config = apply_overrides(config, overrides)
-    check_pipeline_config(config, where=path, lines=field_lines(text, root))
+    check_pipeline_config(config, where=path, lines=field_lines(text, _ROOT))
     return config
+
+
+def with_line(error: ConfigError, path: str) -> ConfigError:
+    """Return an error about a field with the file's name and line before it.
+
+    Args:
+        error: from building what a checked config asks for; its `where` is a field path.
+        path: file the config came from.
+    """
+    lines = field_lines(read_message_text(path, what="pipeline.config"), _ROOT)
+    line = nearest_line(error.where, lines)
+    return ConfigError(str(error), where=line_of(path, line) if line else path)
 
 
 def write_as_run(config: TrainEvalPipelineConfig, path: str) -> None:

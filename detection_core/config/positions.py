@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -186,6 +186,13 @@ def field_lines(text: str, root: Descriptor) -> dict[str, int]:
         if token.is_name:
             lines.setdefault(token.path, token.line)
     return lines
+
+
+def nearest_line(path: str, lines: Mapping[str, int]) -> int:
+    """Return the line of a field, or of the nearest message around it, or 0."""
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    return lines.get(path, 0)
 
 
 def token_at(text: str, root: Descriptor, line: int, column: int) -> Token | None:

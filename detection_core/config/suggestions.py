@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from detection_core.config.tensorflow_1 import REMOVED_FIELDS
+
 # Kinds of value, in words, by the C++ type that the descriptors give.
 _KINDS = {
     FieldDescriptor.CPPTYPE_INT32: f"a whole number from {-(2**31)} to {2**31 - 1}",
@@ -27,11 +29,15 @@ def near_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
 
 def describe_unknown_field(name: str, message: Descriptor) -> str:
     """Say that a message has no such field, and which it could have been."""
+    removed = REMOVED_FIELDS.get((message.name, name))
+    if removed is not None:
+        return f"{message.name} has no field '{name}'; {removed}"
     near = near_names(name, message.fields_by_name)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     owners = sorted(owner.name for owner in _reachable(message) if name in owner.fields_by_name)
     inside = f"{name} is a field of {', '.join(owners[:4])}. " if owners and not near else ""
-    return f"{message.name} has no field '{name}'; {hint}{inside}It has: {field_list(message)}"
+    has = "It has" if hint or inside else "it has"
+    return f"{message.name} has no field '{name}'; {hint}{inside}{has}: {field_list(message)}"
 
 
 def field_list(message: Descriptor) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import tf_keras
 
+from detection_core import files
 from detection_core.builders.augment import build_augmentations, check_augmentations
 from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.image_resizer import model_image_resizer
@@ -16,8 +17,11 @@ from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.label_targets import build_label_targets, score_columns
 from detection_core.builders.model import build_detection_model
 from detection_core.builders.optimizer import build_optimizer
+from detection_core.errors import ModelError
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.starting_weights import fine_tune_options
+from detection_core.training.checkpoint_file import find_prefix
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,6 +175,19 @@ def _count(variables: Any) -> int:
     return sum(math.prod(variable.shape) for variable in variables)
 
 
+def _start(config: TrainEvalPipelineConfig) -> str:
+    """Say what the first weights are taken for, and whether a local checkpoint is there."""
+    options = fine_tune_options(config)
+    text = f"{options.kind} checkpoint of TensorFlow {1 if options.named else 2}, {options.path}"
+    if files.is_remote(options.path):
+        return text
+    try:
+        find_prefix(options.path)
+    except ModelError:
+        return f"{text}, which is not there"
+    return text
+
+
 def _parts(config: TrainEvalPipelineConfig) -> dict[str, str]:
     """Say what else the config chose, in its own words."""
     ssd, train = config.model.ssd, config.train_config
@@ -186,7 +203,10 @@ def _parts(config: TrainEvalPipelineConfig) -> dict[str, str]:
     if train.HasField("optimizer"):
         arm = str(train.optimizer.WhichOneof("optimizer"))
         schedule = getattr(train.optimizer, arm).learning_rate.WhichOneof("learning_rate")
-        parts["training"] = f"{train.num_steps:,} steps of {train.batch_size} images, {arm}, {schedule}"
+        steps = f"{train.num_steps:,} steps of" if train.num_steps else "no num_steps, which training needs;"
+        parts["training"] = f"{steps} {train.batch_size} images, {arm}, {schedule}"
+    if train.fine_tune_checkpoint:
+        parts["start"] = _start(config)
     if train.data_augmentation_options:
         steps = [str(o.WhichOneof("preprocessing_step")) for o in train.data_augmentation_options]
         parts["augmentation"] = ", ".join(steps)

@@ -78,7 +78,7 @@ def validate(arguments: argparse.Namespace) -> Result:
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
     """Check a pipeline.config and say what it would build."""
-    from detection_core.config.load import load_checked_config
+    from detection_core.config.load import load_checked_config, with_line
 
     path = arguments.file
     config = load_checked_config(
@@ -87,7 +87,10 @@ def _validate_config(arguments: argparse.Namespace) -> Result:
     with native_output_to(os.devnull), quick_tensorflow():
         from detection_core.tasks.describe import describe
 
-        found = describe(config)
+        try:
+            found = describe(config)
+        except ConfigError as error:
+            raise with_line(error, path) from error
     text = f"{path}: a valid pipeline.config\n\n{found.text()}"
     return Result(text=text, data={"file": path, "valid": True, **found.data()})
 

@@ -86,6 +86,15 @@ def test_a_pipeline_config_is_validated(capsys):
     assert "a valid pipeline.config" in capsys.readouterr().out
 
 
+def test_what_a_config_asks_for_and_cannot_be_built_is_told_with_its_line(capsys):
+    path = ROOT / "examples" / "digits" / "pipeline.config"
+    rows = path.read_text(encoding="utf-8").split("\n")
+    line = next(i for i, row in enumerate(rows, start=1) if "image_resizer" in row)
+    resizer = "model.ssd.image_resizer=keep_aspect_ratio_resizer { max_dimension: 640 }"
+    assert cli.main(["validate", str(path), "--set", resizer]) == 2
+    assert f"{path}:{line}: model.ssd.image_resizer: expected a resizer" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -7,7 +7,7 @@ from detection_core.config.overrides import apply_overrides
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import PYRAMID
+from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
 from tests.detection_core.config.random_messages import messages
 
 
@@ -43,3 +43,12 @@ def test_any_config_passes_or_is_one_error(message):
         check_pipeline_config(message)
     except ConfigError as error:
         assert error.message
+
+
+def test_nothing_is_said_about_what_lies_inside_a_refused_message():
+    config = apply_overrides(
+        load_pipeline_config(TWO_STAGE), {"model.faster_rcnn.feature_extractor.type": "faster_rcnn_resnet50"}
+    )
+    with pytest.raises(ConfigError, match="two-stage detectors are not built here") as caught:
+        check_pipeline_config(config)
+    assert "feature_extractor" not in str(caught.value)

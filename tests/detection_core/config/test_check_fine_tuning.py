@@ -7,7 +7,7 @@ from detection_core.config.check_fine_tuning import NAMED_EXTRACTORS
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.overrides import apply_overrides
 from detection_core.models.checkpoint_keys.scoped_names import FAMILIES
-from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_fine, assert_problems
+from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"
 TYPE = f"{TRAIN}.fine_tune_checkpoint_type"
@@ -62,6 +62,19 @@ FINE = [
 @pytest.mark.parametrize("changes", FINE)
 def test_what_fits_passes(changes):
     assert_fine(PYRAMID, changes)
+
+
+@pytest.mark.parametrize(
+    ("path", "changes"),
+    [
+        (TWO_STAGE, {}),
+        (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v3_large"}),
+        (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v2_fpn"}),
+    ],
+)
+def test_a_model_that_is_not_built_is_a_problem_of_its_own(path, changes):
+    config = apply_overrides(load_pipeline_config(path), {**CHECKPOINT, VERSION: "V1", **changes})
+    assert not {VERSION, TYPE, HEADS} & {problem.path for problem in find_problems(config)}
 
 
 def test_nothing_is_asked_of_a_config_without_training():

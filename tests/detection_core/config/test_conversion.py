@@ -2,34 +2,23 @@ from pathlib import Path
 
 import pytest
 
-from detection_core.config.conversion import COUNTERPARTS, WITHOUT_COUNTERPART, convert_config
+from detection_core.config.check import find_problems
+from detection_core.config.conversion import convert_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.overrides import apply_overrides
+from detection_core.config.tensorflow_1 import BATCH_NORM_TRAINABLE, COUNTERPARTS
 from detection_core.errors import ConfigError
 from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
 
-# Extractors that TensorFlow 2 has, and that a name of TensorFlow 1 may lead to.
-TENSORFLOW_2 = {
-    "faster_rcnn_inception_resnet_v2_keras", "faster_rcnn_resnet101_keras", "faster_rcnn_resnet152_keras",
-    "faster_rcnn_resnet50_keras", "ssd_mobilenet_v1_fpn_keras", "ssd_mobilenet_v1_keras",
-    "ssd_mobilenet_v2_fpn_keras", "ssd_mobilenet_v2_keras", "ssd_resnet101_v1_fpn_keras",
-    "ssd_resnet152_v1_fpn_keras", "ssd_resnet50_v1_fpn_keras",
-}  # fmt: skip
 NAME = "model.ssd.feature_extractor.type"
 
 
 def _old(path: str, name: str) -> str:
     """A config whose extractor has another name."""
     text = Path(path).read_text(encoding="utf-8")
-    for new in sorted(TENSORFLOW_2, key=len, reverse=True):
+    for new in sorted(COUNTERPARTS.values(), key=len, reverse=True):
         text = text.replace(new, name)
     return text
-
-
-def test_every_counterpart_exists_in_tensorflow_2():
-    assert set(COUNTERPARTS.values()) == TENSORFLOW_2
-    assert set(WITHOUT_COUNTERPART.values()) <= TENSORFLOW_2
-    assert not set(COUNTERPARTS) & set(WITHOUT_COUNTERPART)
 
 
 @pytest.mark.parametrize("name", sorted(n for n in COUNTERPARTS if n.startswith("ssd")))
@@ -40,7 +29,7 @@ def test_the_name_alone_changes_and_comments_stay(path, name):
     assert converted.text == old.replace(name, COUNTERPARTS[name])
     line = line_with(path, "type: ")
     assert converted.changes == (f"line {line}: {NAME}: {name} -> {COUNTERPARTS[name]}",)
-    assert converted.notes == ()
+    assert not any(note.startswith(NAME) for note in converted.notes)
 
 
 def test_a_two_stage_detector_is_converted_too():
@@ -64,14 +53,14 @@ def test_what_needs_no_change_stays(text):
 
 
 def test_an_extractor_without_counterpart_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match=r"no counterpart; ssd_mobilenet_v2_keras comes nearest") as caught:
+    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v2_keras'") as caught:
         convert_config(_old(PYRAMID, "ssd_inception_v2"), where="old.config")
     assert caught.value.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
 
 
 def test_a_checkpoint_of_tensorflow_1_is_pointed_out():
     checkpoint = 'num_steps: 1500 fine_tune_checkpoint: "a/model.ckpt"'
-    old = _old(PYRAMID, "ssd_mobilenet_v2").replace("num_steps: 1500", checkpoint)
+    old = _old(PYRAMID, "ssd_mobilenet_v2_fpn").replace("num_steps: 1500", checkpoint)
     (note,) = convert_config(old).notes
     assert "a/model.ckpt" in note and "fine_tune_checkpoint_version: V2" in note
     assert (
@@ -99,3 +88,67 @@ def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
         "train_config.sync_replicas",
     ]
     assert all(len(note.partition(": ")[2]) > 20 for note in notes)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in COUNTERPARTS if n.startswith("ssd")))
+def test_an_old_name_beside_a_checkpoint_of_its_time_is_one_problem(name):
+    text = _old(LAYERS, name).replace("train_config {", "train_config { fine_tune_checkpoint: 'm'")
+    config = parse_pipeline_config(text)
+    assert config.train_config.fine_tune_checkpoint == "m"
+    paths = {problem.path for problem in find_problems(config)}
+    assert NAME in paths and not any("fine_tune" in path for path in paths)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_field_of_2018_is_removed_and_other_lines_keep_their_numbers(newline):
+    old = _old(PYRAMID, "ssd_mobilenet_v2_fpn")
+    first, _, rest = old.partition("conv_hyperparams {")
+    head = first.replace("feature_extractor {", "feature_extractor {\n      batch_norm_trainable: true  ")
+    old = f"{head}conv_hyperparams {{{rest}".replace("\n", newline)
+    converted = convert_config(old)
+    removed = "      batch_norm_trainable: true  " + newline
+    expected = old.replace(removed, "").replace('"ssd_mobilenet_v2_fpn"', '"ssd_mobilenet_v2_fpn_keras"')
+    assert removed in old and converted.text == expected
+    line = line_with(PYRAMID, "type: ")
+    assert converted.changes == (
+        f"line {line}: {BATCH_NORM_TRAINABLE}: true removed, as it is no field any more",
+        f"line {line + 1}: {NAME}: ssd_mobilenet_v2_fpn -> ssd_mobilenet_v2_fpn_keras",
+    )
+    assert converted.notes == ()
+    with pytest.raises(ConfigError) as caught:
+        convert_config(old.replace("use_depthwise", "use_depthwis"))
+    assert caught.value.where == f"line {line_with(PYRAMID, 'use_depthwise') + 1}"
+
+
+def test_frozen_batch_norms_of_2018_are_pointed_out():
+    old = Path(PYRAMID).read_text(encoding="utf-8")
+    old = old.replace("use_depthwise: true", "use_depthwise: true batch_norm_trainable: false", 1)
+    converted = convert_config(old)
+    assert "batch_norm_trainable" not in converted.text
+    (note,) = converted.notes
+    assert note.startswith("model.ssd.freeze_batchnorm: set it to true")
+
+
+def test_old_names_of_metrics_are_renamed_wherever_they_stand():
+    sets = """metrics_set: ['open_images_V2_detection_metrics', "coco_detection_metrics"]
+        metrics_set: 'pascal_voc_metrics'"""
+    text = Path(PYRAMID).read_text(encoding="utf-8")
+    old = text.replace("eval_config {", f"eval_config {{ {sets}", 1)
+    converted = convert_config(old)
+    new = old.replace("open_images_V2", "oid_V2").replace(
+        "pascal_voc_metrics", "pascal_voc_detection_metrics"
+    )
+    assert sets in old and converted.text == new
+    assert [change.partition(": ")[2] for change in converted.changes] == [
+        "eval_config.metrics_set[0]: open_images_V2_detection_metrics -> oid_V2_detection_metrics",
+        "eval_config.metrics_set[2]: pascal_voc_metrics -> pascal_voc_detection_metrics",
+    ]
+
+
+def test_what_stands_in_the_way_of_the_new_config_is_noted():
+    old = Path(LAYERS).read_text(encoding="utf-8").replace("train_config {", "train_config { batch_size: 0")
+    notes = convert_config(old).notes
+    assert any(note.startswith("train_config.batch_size: expected 1 or more") for note in notes)
+    assert any(note.startswith("train_config.num_steps: set it") for note in notes)
+    refused = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).notes
+    assert any(note.startswith("model.faster_rcnn: expected none") for note in refused)

@@ -7,6 +7,7 @@ from detection_core.config.load import (
     load_checked_config,
     load_pipeline_config,
     parse_pipeline_config,
+    with_line,
     write_as_run,
 )
 from detection_core.errors import ConfigError
@@ -84,3 +85,11 @@ def test_the_config_as_run_loads_to_the_same_message(tmp_path):
     path = str(tmp_path / "run" / "pipeline.config")
     write_as_run(config, path)
     assert load_pipeline_config(path) == config
+
+
+def test_an_error_of_building_a_config_is_told_with_its_line():
+    found = with_line(ConfigError("expected one", where="model.ssd.image_resizer.none"), PYRAMID)
+    assert found.where == f"{PYRAMID}:{line_with(PYRAMID, 'image_resizer')}"
+    assert found.message == "model.ssd.image_resizer.none: expected one"
+    elsewhere = with_line(ConfigError("expected one", where="labels.pbtxt:3"), PYRAMID)
+    assert (elsewhere.where, elsewhere.message) == (PYRAMID, "labels.pbtxt:3: expected one")

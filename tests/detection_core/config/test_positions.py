@@ -2,7 +2,7 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.positions import field_lines, scan, token_at
+from detection_core.config.positions import field_lines, nearest_line, scan, token_at
 from detection_core.config.text_proto import format_message
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.random_messages import is_map, messages
@@ -55,6 +55,12 @@ def test_a_field_that_does_not_exist_has_a_path_too():
     tokens = [token for token in scan("model { sdd { deep: 1 } }", ROOT) if token.is_name]
     assert [token.path for token in tokens] == ["model", "model.sdd", "model.sdd.deep"]
     assert tokens[2].container is None
+
+
+def test_a_field_that_is_not_written_has_the_line_of_what_is_around_it():
+    lines = {"model": 2, "model.ssd": 3}
+    assert nearest_line("model.ssd.loss.x", lines) == 3
+    assert nearest_line("train_config.x", lines) == 0
 
 
 def field_names(message: Message, path: str = "") -> dict[str, str]:

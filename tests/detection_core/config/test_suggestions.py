@@ -7,7 +7,7 @@ from detection_core.config.suggestions import (
     near_names,
 )
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.protos.ssd_pb2 import Ssd
+from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 from detection_core.protos.train_pb2 import TrainConfig
 
 
@@ -47,3 +47,9 @@ def test_what_a_field_takes_in_words(name, expected):
 def test_a_wrong_enum_value_is_likened_to_the_right_one():
     field = TrainConfig.DESCRIPTOR.fields_by_name["fine_tune_checkpoint_version"]
     assert describe_wrong_value(field, "UNKNWN").endswith("found UNKNWN; did you mean UNKNOWN?")
+
+
+def test_a_field_that_was_removed_is_told_with_what_became_of_it():
+    text = describe_unknown_field("batch_norm_trainable", SsdFeatureExtractor.DESCRIPTOR)
+    assert "`detflow config convert` removes it" in text and "has:" not in text
+    assert "; it has: bifpn" in describe_unknown_field("zzz", SsdFeatureExtractor.DESCRIPTOR)

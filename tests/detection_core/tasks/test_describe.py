@@ -6,7 +6,7 @@ import tf_keras
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.overrides import apply_overrides
 from detection_core.errors import ConfigError
-from detection_core.tasks.describe import count_flops, describe
+from detection_core.tasks.describe import _parts, count_flops, describe
 from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
 from tests.detection_core.config.zoo import zoo_config, zoo_facts
 
@@ -68,6 +68,18 @@ def test_the_zoo_s_networks_are_described_as_they_are(name, gflops):
     assert found.anchors == facts.anchors
     assert tuple((level.rows, level.columns) for level in found.levels) == facts.levels
     assert found.flops / 1e9 == pytest.approx(gflops, rel=1e-9)
+
+
+def test_first_weights_and_missing_steps_are_told(tmp_path):
+    checkpoint = {"train_config.fine_tune_checkpoint": str(tmp_path / "model.ckpt")}
+    config = apply_overrides(load_pipeline_config(PYRAMID), checkpoint | {"train_config.num_steps": "unset"})
+    parts = _parts(config)
+    assert parts["start"].endswith(f"checkpoint of TensorFlow 1, {tmp_path}/model.ckpt, which is not there")
+    assert parts["training"].startswith("no num_steps, which training needs; 16 images")
+    (tmp_path / "model.ckpt").write_bytes(b"weights")  # The format before 2017 is one file.
+    assert _parts(config)["start"].endswith("model.ckpt")
+    config.train_config.fine_tune_checkpoint = "s3://bucket/model.ckpt"
+    assert _parts(config)["start"].endswith("s3://bucket/model.ckpt")
 
 
 def test_what_cannot_be_built_is_one_error():

@@ -1,0 +1,91 @@
+"""What configs of TensorFlow 1's time name in other words, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Extractors of TensorFlow 1 that TensorFlow 2 has under the same name with `_keras` behind it.
+_WITH_COUNTERPART = (
+    "faster_rcnn_inception_resnet_v2",
+    "faster_rcnn_resnet101",
+    "faster_rcnn_resnet152",
+    "faster_rcnn_resnet50",
+    "ssd_mobilenet_v1",
+    "ssd_mobilenet_v1_fpn",
+    "ssd_mobilenet_v2",
+    "ssd_mobilenet_v2_fpn",
+    "ssd_resnet101_v1_fpn",
+    "ssd_resnet152_v1_fpn",
+    "ssd_resnet50_v1_fpn",
+)
+COUNTERPARTS: Mapping[str, str] = {name: f"{name}_keras" for name in _WITH_COUNTERPART}
+
+WITHOUT_COUNTERPART: Mapping[str, str] = {
+    "embedded_ssd_mobilenet_v1": "ssd_mobilenet_v1_keras",
+    "faster_rcnn_inception_v2": "faster_rcnn_resnet50_keras",
+    "faster_rcnn_nas": "faster_rcnn_inception_resnet_v2_keras",
+    "faster_rcnn_pnas": "faster_rcnn_inception_resnet_v2_keras",
+    "ssd_inception_v2": "ssd_mobilenet_v2_keras",
+    "ssd_inception_v3": "ssd_mobilenet_v2_keras",
+    "ssd_mobiledet_cpu": "ssd_mobilenet_v2_keras",
+    "ssd_mobiledet_dsp": "ssd_mobilenet_v2_keras",
+    "ssd_mobiledet_edgetpu": "ssd_mobilenet_v2_keras",
+    "ssd_mobiledet_gpu": "ssd_mobilenet_v2_keras",
+    "ssd_mobilenet_edgetpu": "ssd_mobilenet_v2_keras",
+    "ssd_mobilenet_v1_ppn": "ssd_mobilenet_v1_keras",
+    "ssd_mobilenet_v2_mnasfpn": "ssd_mobilenet_v2_fpn_keras",
+    "ssd_mobilenet_v3_large": "ssd_mobilenet_v2_keras",
+    "ssd_mobilenet_v3_small": "ssd_mobilenet_v2_keras",
+    "ssd_pnasnet": "ssd_resnet50_v1_fpn_keras",
+    "ssd_resnet101_v1_ppn": "ssd_resnet101_v1_fpn_keras",
+    "ssd_resnet152_v1_ppn": "ssd_resnet152_v1_fpn_keras",
+    "ssd_resnet50_v1_ppn": "ssd_resnet50_v1_fpn_keras",
+    "ssd_spaghettinet": "ssd_mobilenet_v2_keras",
+}
+"""Extractors that exist in TensorFlow 1 only -> what comes nearest, among those that take the same anchors
+where there is one."""
+
+RENAMED_METRICS: Mapping[str, str] = {
+    "oid_challenge_object_detection_metrics": "oid_challenge_detection_metrics",
+    "open_images_V2_detection_metrics": "oid_V2_detection_metrics",
+    "open_images_detection_metrics": "oid_V2_detection_metrics",
+    "open_images_metrics": "oid_V2_detection_metrics",
+    "pascal_voc_metrics": "pascal_voc_detection_metrics",
+    "weighted_pascal_voc_metrics": "weighted_pascal_voc_detection_metrics",
+}
+"""Old names of the sets in `eval_config.metrics_set` -> what they are called now."""
+
+BATCH_NORM_TRAINABLE = "model.ssd.feature_extractor.batch_norm_trainable"
+"""A field that one-stage configs of 2018 have, and that the schema lost in the same year."""
+
+_BY_CONVERT = "`detflow config convert` writes it"
+
+
+def without_counterpart(extractor: str) -> str:
+    """Say what to do about an extractor of `WITHOUT_COUNTERPART`."""
+    return (
+        f"expected an extractor that TensorFlow 2 has, found {extractor!r}, which has no counterpart; "
+        f"set type: {WITHOUT_COUNTERPART[extractor]!r}, which comes nearest, and train it anew"
+    )
+
+
+def with_counterpart(extractor: str) -> str:
+    """Say what to do about an extractor of `COUNTERPARTS`."""
+    return (
+        f"expected an extractor that TensorFlow 2 has, found {extractor!r}; its name is "
+        f"{COUNTERPARTS[extractor]} now: {_BY_CONVERT}"
+    )
+
+
+def renamed_metrics(name: str) -> str:
+    """Say what to do about a set of `RENAMED_METRICS`."""
+    return f"its name is {RENAMED_METRICS[name]} now: {_BY_CONVERT}"
+
+
+REMOVED_FIELDS: Mapping[tuple[str, str], str] = {
+    ("SsdFeatureExtractor", "batch_norm_trainable"): "it was taken out of the schema, and batch norms are "
+    "trained unless model.ssd.freeze_batchnorm is true; `detflow config convert` removes it",
+    ("SsdFeatureExtractor", "spaghettinet_arch_name"): "it is for ssd_spaghettinet, which exists in "
+    f"TensorFlow 1 only; remove it and set type: {WITHOUT_COUNTERPART['ssd_spaghettinet']!r}, the nearest",
+}
+"""Message and name of a field that the schema here lacks -> why, and what to do."""

@@ -1,0 +1,104 @@
+"""Changing single values of a text-format message while comments and layout stay."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from itertools import accumulate
+
+from google.protobuf.descriptor import Descriptor
+
+from detection_core.config.positions import scan
+
+_MARKS = frozenset("{}<>[]:,;")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Written:
+    """A value as it stands in a text.
+
+    Attributes:
+        path: field path from the root message, with an index where the field is repeated.
+        line: of the field's name, from 1.
+        name_start: offset of the field's name.
+        start: offset of the value.
+        end: offset behind the value; strings that stand side by side are one value.
+        text: the value as written.
+    """
+
+    path: str
+    line: int
+    name_start: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Edit:
+    """Characters to put in the place of others; offsets are those of the text before all edits."""
+
+    start: int
+    end: int
+    text: str
+
+
+def written_values(text: str, root: Descriptor) -> list[Written]:
+    """Return every value that is not a message, in the order of the text, which need not be valid."""
+    line_starts = [0, *accumulate(len(row) + 1 for row in text.split("\n"))]
+    found: list[Written] = []
+    name_line, name_start = 1, 0
+    for token in scan(text, root):
+        start = line_starts[token.line - 1] + token.column - 1
+        end = start + len(token.text)
+        if token.is_name:
+            name_line, name_start = token.line, start
+        elif token.text not in _MARKS:
+            last = found[-1] if found else None
+            if last and (last.path, last.name_start) == (token.path, name_start):
+                found[-1] = dataclasses.replace(last, end=end, text=text[last.start : end])
+                continue
+            found.append(
+                Written(
+                    path=token.path,
+                    line=name_line,
+                    name_start=name_start,
+                    start=start,
+                    end=end,
+                    text=token.text,
+                )
+            )
+    return found
+
+
+def replacement(value: Written, new: str) -> Edit:
+    """Put a new string in the place of one, in the same quotes."""
+    quote = value.text[0]
+    return Edit(start=value.start, end=value.end, text=f"{quote}{new}{quote}")
+
+
+def removal(text: str, value: Written) -> Edit:
+    """Take out a field with its value, and its whole line where nothing else stands there."""
+    behind = re.compile(r"[ \t]*[,;]?").match(text, value.end)
+    start, end = value.name_start, behind.end() if behind else value.end
+    line_start = text.rfind("\n", 0, start) + 1
+    rest = re.compile(r"[ \t\r]*(\n|$)").match(text, end)
+    if rest and not text[line_start:start].strip():
+        return Edit(start=line_start, end=rest.end(), text="")
+    return Edit(start=start, end=end, text="")
+
+
+def blanked(text: str, edits: Iterable[Edit]) -> str:
+    """Put spaces in the place of what is edited; every other character keeps its line and column."""
+    for edit in edits:
+        old = re.sub(r"[^\r\n]", " ", text[edit.start : edit.end])
+        text = text[: edit.start] + old + text[edit.end :]
+    return text
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Apply edits that do not overlap."""
+    for edit in sorted(edits, key=lambda e: e.start, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text

@@ -1,0 +1,59 @@
+import pytest
+
+from detection_core.builders.backbones import BACKBONES
+from detection_core.config import tensorflow_1
+from detection_core.config.check_evaluation import MEASURED
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.tensorflow_1 import (
+    COUNTERPARTS,
+    REMOVED_FIELDS,
+    RENAMED_METRICS,
+    WITHOUT_COUNTERPART,
+    renamed_metrics,
+    with_counterpart,
+    without_counterpart,
+)
+from detection_core.errors import ConfigError
+from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+
+# Extractors that TensorFlow 2 has, and that a name of TensorFlow 1 may lead to.
+TENSORFLOW_2 = {
+    "faster_rcnn_inception_resnet_v2_keras", "faster_rcnn_resnet101_keras", "faster_rcnn_resnet152_keras",
+    "faster_rcnn_resnet50_keras", "ssd_mobilenet_v1_fpn_keras", "ssd_mobilenet_v1_keras",
+    "ssd_mobilenet_v2_fpn_keras", "ssd_mobilenet_v2_keras", "ssd_resnet101_v1_fpn_keras",
+    "ssd_resnet152_v1_fpn_keras", "ssd_resnet50_v1_fpn_keras",
+}  # fmt: skip
+
+
+def test_every_counterpart_exists_in_tensorflow_2():
+    assert set(COUNTERPARTS.values()) == TENSORFLOW_2
+    assert set(WITHOUT_COUNTERPART.values()) <= TENSORFLOW_2
+    assert not set(COUNTERPARTS) & set(WITHOUT_COUNTERPART)
+    assert {name for name in TENSORFLOW_2 if name.startswith("ssd_")} <= set(BACKBONES)
+
+
+def test_every_renamed_set_is_measured_and_no_name_is_old_and_new():
+    assert set(RENAMED_METRICS.values()) <= set(MEASURED)
+    assert not set(RENAMED_METRICS) & set(MEASURED)
+
+
+def test_a_message_names_what_to_do():
+    assert "`detflow config convert` writes it" in with_counterpart("ssd_mobilenet_v1")
+    assert "set type: 'ssd_mobilenet_v2_keras'" in without_counterpart("ssd_mobilenet_v3_large")
+    assert renamed_metrics("pascal_voc_metrics").startswith("its name is pascal_voc_detection_metrics now")
+
+
+@pytest.mark.parametrize(("message", "name"), REMOVED_FIELDS)
+def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(message, name):
+    assert message == SsdFeatureExtractor.DESCRIPTOR.name
+    assert name not in SsdFeatureExtractor.DESCRIPTOR.fields_by_name
+    text = f"model {{ ssd {{ feature_extractor {{\n {name}: 'true' }} }} }}"
+    with pytest.raises(ConfigError) as caught:
+        parse_pipeline_config(text, where="old.config")
+    assert caught.value.where == "old.config:2"
+    assert f"no field '{name}'; {REMOVED_FIELDS[message, name]}" in caught.value.message
+
+
+def test_the_field_that_conversion_removes_is_one_of_them():
+    *_, name = tensorflow_1.BATCH_NORM_TRAINABLE.split(".")
+    assert "`detflow config convert` removes it" in REMOVED_FIELDS["SsdFeatureExtractor", name]

@@ -1,0 +1,68 @@
+from typing import cast
+
+import pytest
+from google.protobuf.descriptor import Descriptor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.config.text_edits import blanked, edited, removal, replacement, written_values
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
+TEXT = """train_config: {  # of our own
+  batch_size: 8, num_steps: 9
+  fine_tune_checkpoint:  # below
+    "a/" 'b'
+  freeze_variables: ['x', "y"]
+  freeze_variables: 'z'
+}
+"""
+
+
+def test_every_value_is_found_with_its_line():
+    found = {value.path: (value.line, value.text) for value in written_values(TEXT, ROOT)}
+    assert found == {
+        "train_config.batch_size": (2, "8"),
+        "train_config.num_steps": (2, "9"),
+        "train_config.fine_tune_checkpoint": (3, "\"a/\" 'b'"),
+        "train_config.freeze_variables[0]": (5, "'x'"),
+        "train_config.freeze_variables[1]": (5, '"y"'),
+        "train_config.freeze_variables[2]": (6, "'z'"),
+    }
+    assert all(TEXT[v.start : v.end] == v.text for v in written_values(TEXT, ROOT))
+
+
+def test_values_are_replaced_in_their_quotes_and_all_else_stays():
+    values = {value.path: value for value in written_values(TEXT, ROOT)}
+    edits = [
+        replacement(values["train_config.fine_tune_checkpoint"], "c"),
+        replacement(values["train_config.freeze_variables[1]"], "why"),
+    ]
+    assert edited(TEXT, edits) == TEXT.replace("\"a/\" 'b'", '"c"').replace('"y"', '"why"')
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a {\n  batch_size: 8\n  b: 1\n}", "a {\n  b: 1\n}"),
+        ("a {\r\n\tbatch_size: 8,\t\r\n\tb: 1\r\n}", "a {\r\n\tb: 1\r\n}"),
+        ("a { batch_size: 8; b: 1 }", "a {  b: 1 }"),
+        ("a {\n  batch_size: 8  # why\n}", "a {\n  # why\n}"),
+        ("a {\n  batch_size:\n    8\n}", "a {\n}"),
+        ("batch_size: 8", ""),
+    ],
+)
+def test_a_field_goes_with_its_line_where_nothing_else_stands_there(before, after):
+    (value,) = [v for v in written_values(before, ROOT) if v.text == "8"]
+    edit = removal(before, value)
+    assert edited(before, [edit]) == after
+    blank = blanked(before, [edit])
+    assert "batch_size" not in blank and len(blank) == len(before)
+    assert [len(row) for row in blank.split("\n")] == [len(row) for row in before.split("\n")]
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.text(alphabet="{}<>[]:;,\"'\\#ab1.\n -", max_size=60))
+def test_what_is_found_in_any_text_stands_there(text):
+    for value in written_values(text, ROOT):
+        assert text[value.start : value.end] == value.text
