@@ -150,8 +150,10 @@ class KubeflowSettings:
 
 
 _CPU = re.compile(r"(\d+(\.\d+)?|\d+m)?")
-_MEMORY = re.compile(r"(\d+(\.\d+)?[EPTGMK]i?)?")
+_MEMORY = re.compile(r"(\d+([EPTGM]i?|Ki))?")  # whole, for KFP; Kubernetes knows no K
 _DURATION = re.compile(r"\d+s")
+_VOLUMES = ("pvcs", "secret_volumes", "config_map_volumes")
+_VOLUME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TOLERATION = {"key", "operator", "value", "effect", "toleration_seconds"}
 
 
@@ -209,7 +211,20 @@ def find_fault(task: TaskSettings) -> str:
         value = getattr(task, name)
         if not holds(value):
             return f"{name}: {expected}, found {value!r}"
-    return ""
+    return _volume_fault(task)
+
+
+def _volume_fault(task: TaskSettings) -> str:
+    """Return what keeps a pod from having all volumes, whose names are those of what they show."""
+    mounts = [mount for kind in _VOLUMES for mount in getattr(task, kind).items()]
+    mounts += [("shared-memory", "/dev/shm")] if task.shared_memory else []
+    for what, values in zip(("name", "folder"), zip(*mounts, strict=True), strict=False):
+        found = [value.rstrip("/") for value in values]
+        twice = next((value for value in found if found.count(value) > 1), "")
+        if twice:
+            return f"{', '.join(_VOLUMES)}: expected every {what} once, found {twice!r} twice"
+    odd = next((name for name, _ in mounts if not _VOLUME.fullmatch(name)), "")
+    return f"{', '.join(_VOLUMES)}: expected small letters, digits and hyphens, found {odd!r}" if odd else ""
 
 
 def find_general_fault(kubeflow: KubeflowSettings) -> str:

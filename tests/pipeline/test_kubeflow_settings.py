@@ -36,11 +36,25 @@ def test_a_step_has_the_defaults_with_its_own_over_them():
         ("defaults.gpu=-1", "kubeflow.defaults.gpu: expected 0 or more"),
         ("defaults.cpu=two", "kubeflow.defaults.cpu: expected a number of processors"),
         ("defaults.memory=8GB", "kubeflow.defaults.memory: expected a size such as 8Gi"),
+        ("defaults.memory=1.5Gi", "kubeflow.defaults.memory: expected a size such as 8Gi"),
         ("defaults.retry_delay=1m", "kubeflow.defaults.retry_delay: expected seconds"),
         ("defaults.retry_factor=0.5", "kubeflow.defaults.retry_factor: expected 1 or more"),
         (
             "steps.pusher={pvcs: {claim: models}}",
             "kubeflow.steps.pusher.pvcs: expected a map of names to absolute",
+        ),
+        (
+            "steps.pusher={pvcs: {models: /models}, secret_volumes: {models: /secret}}",
+            "kubeflow.steps.pusher.pvcs, .*: expected every name once, found 'models' twice",
+        ),
+        (
+            "steps.pusher={pvcs: {a: /a/}, config_map_volumes: {b: /a}}",
+            "expected every folder once, found '/a' twice",
+        ),
+        ("steps.trainer={pvcs: {c: /dev/shm}, shared_memory: 1Gi}", "found '/dev/shm' twice"),
+        (
+            "steps.pusher={config_map_volumes: {kube-root-ca.crt: /ca}}",
+            "expected small letters, digits and hyphens, found 'kube-root-ca.crt'",
         ),
         ("defaults.secret_env={s: KEY}", "kubeflow.defaults.secret_env: expected a map of names to maps"),
         ("defaults.env={A: 1}", "kubeflow.defaults.env: expected a map of texts to texts"),
