@@ -208,8 +208,8 @@ def _parts(config: TrainEvalPipelineConfig) -> dict[str, str]:
     if train.fine_tune_checkpoint:
         parts["start"] = _start(config)
     if train.data_augmentation_options:
-        steps = [str(o.WhichOneof("preprocessing_step")) for o in train.data_augmentation_options]
-        parts["augmentation"] = ", ".join(steps)
+        names = [str(o.WhichOneof("preprocessing_step")) for o in train.data_augmentation_options]
+        parts["augmentation"] = ", ".join(names)
     if config.graph_rewriter.HasField("quantization"):
         quantization = config.graph_rewriter.quantization
         parts["quantization"] = (
