@@ -44,6 +44,7 @@ class Package:
         digest: fingerprint of what the file says; comments and layout do not count.
         steps: names of the tasks.
         parameters: name to parameter.
+        root: folder of the artifacts; empty: the server's.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Package:
     digest: str
     steps: tuple[str, ...]
     parameters: Mapping[str, Parameter]
+    root: str = ""
 
 
 def read_package(path: str) -> Package:
@@ -84,12 +86,18 @@ def read_package(path: str) -> Package:
         digest=hashlib.sha256(json.dumps(documents, sort_keys=True, default=str).encode()).hexdigest()[:16],
         steps=step_names(spec),
         parameters=spec_parameters(spec),
+        root=artifact_root(spec),
     )
 
 
 def step_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of a pipeline's tasks; `spec` is as in the file, or as the server gives it back."""
     return tuple(_root(spec).get("dag", {}).get("tasks", {}))
+
+
+def artifact_root(spec: Mapping[str, Any]) -> str:
+    """Return the folder that a pipeline wants its artifacts in; `spec` as in `step_names`."""
+    return str(spec.get("pipeline_spec", spec).get("defaultPipelineRoot", ""))
 
 
 def spec_parameters(spec: Mapping[str, Any]) -> dict[str, Parameter]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from pipeline.cluster.connection import Connection
-from pipeline.cluster.package import check_parameters, parse_parameters, spec_parameters
+from pipeline.cluster.package import artifact_root, check_parameters, parse_parameters, spec_parameters
 from pipeline.cluster.placeholders import fill_placeholders
 from pipeline.cluster.schedule_record import Schedule, schedule_from
 from pipeline.cluster.submission import RunRequest, Version, named, pages, start_run
@@ -183,6 +183,7 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
         version_id=schedule.version_id,
         name=version.display_name or "",
         reused=True,
+        root=artifact_root(version.pipeline_spec or {}),
     )
     return start_run(connection, pinned, request)
 
@@ -263,6 +264,7 @@ def _create(connection: Connection, spec: ScheduleSpec, *, enabled: bool, descri
         max_concurrency=spec.max_concurrency,
         no_catchup=not spec.catch_up,
         params=dict(spec.parameters),
+        pipeline_root=spec.version.root or None,
         pipeline_id=spec.version.pipeline_id,
         version_id=spec.version.version_id,
         enabled=enabled,

@@ -28,12 +28,15 @@ class Version:
         version_id: of the version.
         name: of the version: the fingerprint of its file.
         reused: True where the server had it already.
+        root: folder of the artifacts that the file names; every run is told it, as the server does not look
+            it up. Empty: the server's.
     """
 
     pipeline_id: str
     version_id: str
     name: str
     reused: bool
+    root: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,6 +65,11 @@ def publish(connection: Connection, package: Package) -> Version:
     pipeline_id = _pipeline_id(connection, package.name)
     name = f"{package.name}-{package.digest}"
 
+    def version(version_id: str, *, reused: bool) -> Version:
+        return Version(
+            pipeline_id=pipeline_id, version_id=version_id, name=name, reused=reused, root=package.root
+        )
+
     def find() -> Version | None:
         found = _find(
             connection,
@@ -72,7 +80,7 @@ def publish(connection: Connection, package: Package) -> Version:
             pipeline_id=pipeline_id,
         )
         version_id = found and found.pipeline_version_id
-        return version_id and Version(pipeline_id=pipeline_id, version_id=version_id, name=name, reused=True)
+        return version_id and version(version_id, reused=True)
 
     def upload() -> Version:
         made = connection.call(
@@ -82,7 +90,7 @@ def publish(connection: Connection, package: Package) -> Version:
             pipeline_version_name=name,
             pipeline_id=pipeline_id,
         )
-        return Version(pipeline_id=pipeline_id, version_id=made.pipeline_version_id, name=name, reused=False)
+        return version(made.pipeline_version_id, reused=False)
 
     return _find_or_make(find, upload)
 
@@ -101,6 +109,7 @@ def start_run(connection: Connection, version: Version, request: RunRequest) -> 
         pipeline_id=version.pipeline_id,
         version_id=version.version_id,
         params=dict(request.parameters),
+        pipeline_root=version.root or None,
         service_account=request.service_account or None,
     )
     return str(made.run_id)

@@ -22,10 +22,18 @@ _log = logging.getLogger(__name__)
 
 EXIT_RUN_FAILED = 2
 
+EXPERIMENT = argument(
+    "--experiment", default="", help="experiment (default: kubeflow.experiment, else the pipeline's name)"
+)
+SERVICE_ACCOUNT = argument(
+    "--service-account",
+    default="",
+    help="Kubernetes service account of the steps (default: kubeflow.service_account, else the server's)",
+)
 _RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
 _WAIT = (
     argument("--wait", action="store_true", help="wait for the end, showing the steps"),
-    argument("--poll", type=float, default=5.0, metavar="SECONDS", help="time between two looks"),
+    argument("--poll", type=float, default=5.0, metavar="SECONDS", help="between two looks (default: 5)"),
     argument(
         "--wait-limit", type=float, default=0.0, metavar="SECONDS", help="longest wait (default: no limit)"
     ),
@@ -180,8 +188,8 @@ VERBS: tuple[Verb | Group, ...] = (
             SET,
             PARAM,
             argument("--run-name", default="", help="name of the run (default: the pipeline's and the time)"),
-            argument("--experiment", default="", help="experiment (default: kubeflow.experiment)"),
-            argument("--service-account", default="", help="Kubernetes service account of the steps"),
+            EXPERIMENT,
+            SERVICE_ACCOUNT,
             *_WAIT,
             *SERVER,
         ),

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument, table
-from pipeline.commands.cluster import experiment_of, service_account_of
+from pipeline.commands.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
 from pipeline.commands.group import Group
 from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 
@@ -30,9 +30,9 @@ _NAME = argument("name", metavar="NAME", help="name or id of a schedule")
 _WHEN = (
     argument("--cron", help="six fields, seconds first: '0 0 3 * * *'; also @daily, @weekly, ..."),
     argument("--interval", help="time from one run to the next: 90m, 6h, 1d"),
-    argument("--start", metavar="TIME", help="RFC 3339; nothing runs before it"),
+    argument("--start", metavar="TIME", help="RFC 3339 (2030-01-31T03:00:00Z); nothing runs before it"),
     argument("--end", metavar="TIME", help="RFC 3339; nothing runs after it"),
-    argument("--time-zone", metavar="NAME", help="of the times shown; the cluster has its own"),
+    argument("--time-zone", metavar="NAME", help="of the times shown (UTC); the cluster has its own"),
 )
 
 
@@ -272,8 +272,8 @@ GROUP = Group(
                 ),
                 argument("--paused", action="store_const", const=True, help="create it paused"),
                 PARAM,
-                argument("--experiment", default="", help="experiment (default: kubeflow.experiment)"),
-                argument("--service-account", default="", help="Kubernetes service account of the steps"),
+                EXPERIMENT,
+                SERVICE_ACCOUNT,
                 *SERVER,
             ),
             command=create,

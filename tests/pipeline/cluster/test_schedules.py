@@ -184,6 +184,15 @@ def test_run_now_uses_the_pinned_version_and_fills_in_the_time(server, connectio
         schedules.run_now(connection, schedule, ["x=1"])
 
 
+def test_the_folder_of_the_artifacts_is_told_to_every_run(server, connection, spec, tmp_path):
+    path = write_package(tmp_path, defaultPipelineRoot="gs://bucket/root")
+    schedule = apply(connection, _change(spec, version=publish(connection, read_package(path)))).schedule
+    [kept] = server.state.recurring.values()
+    assert kept["runtime_config"]["pipeline_root"] == "gs://bucket/root"
+    run = server.state.runs[schedules.run_now(connection, schedule, [])]
+    assert run["runtime_config"]["pipeline_root"] == "gs://bucket/root"
+
+
 def test_run_now_wants_a_pinned_version_that_is_still_there(server, connection, spec):
     schedule = apply(connection, spec).schedule
     server.state.versions.clear()
