@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.cluster.connection import Connection
@@ -108,8 +108,9 @@ def _step_states(run: Any, steps: Sequence[str]) -> tuple[StepState, ...]:
     own.sort(
         key=lambda d: d.start_time or d.create_time or datetime.datetime.max.replace(tzinfo=datetime.UTC)
     )
-    by_id = {d.task_id: d for d in details}
-    return tuple(_step_state(detail, by_id) for detail in own)
+    # A child is named by the id of its task or, as servers do it, by its pod.
+    known = {key: d for d in details for key in (d.task_id, d.pod_name) if key}
+    return tuple(_step_state(detail, known) for detail in own)
 
 
 def _is_step(detail: Any) -> bool:
@@ -121,11 +122,10 @@ def _is_step(detail: Any) -> bool:
     )
 
 
-def _step_state(detail: Any, by_id: dict[str, Any]) -> StepState:
-    children = detail.child_tasks or []
-    below = [by_id[c.task_id] for c in children if c.task_id in by_id]
-    errors = [_error(d) for d in (detail, *below)]
-    pods = [c.pod_name for c in children] + [d.pod_name for d in below] + [detail.pod_name]
+def _step_state(detail: Any, known: Mapping[str, Any]) -> StepState:
+    below = _executors(detail, known)
+    errors = [_error(d) for d in (*below, detail)]
+    pods = [d.pod_name for d in below] + [c.pod_name for c in detail.child_tasks or ()] + [detail.pod_name]
     ended = detail.end_time and detail.start_time and detail.end_time >= detail.start_time
     return StepState(
         name=detail.display_name,
@@ -134,6 +134,19 @@ def _step_state(detail: Any, by_id: dict[str, Any]) -> StepState:
         error=next((e for e in errors if e), ""),
         pods=tuple(dict.fromkeys(p for p in pods if p)),
     )
+
+
+def _executors(detail: Any, known: Mapping[str, Any]) -> list[Any]:
+    """Return the tasks in which a step is executed; of one that is retried, the last attempt first.
+
+    Below them Argo hangs the steps that come next, which do not belong here.
+    """
+    found: list[Any] = []
+    for child in reversed(detail.child_tasks or ()):
+        task = known.get(child.task_id or child.pod_name)
+        if task is not None and (task.display_name or "").startswith("executor"):
+            found += [*_executors(task, known), task]
+    return found
 
 
 def _word(state: str | None) -> str:

@@ -34,6 +34,7 @@ class KfpState:
         forbidden: namespaces in which nothing is allowed.
         failing_step: task that fails in every run; empty: none.
         tells_steps: whether runs are given with their tasks.
+        retries: whether steps are retried, which puts their attempts one level deeper.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class KfpState:
         self.forbidden: tuple[str, ...] = ()
         self.failing_step = ""
         self.tells_steps = True
+        self.retries = False
         self.pipelines: dict[str, dict] = {}
         self.versions: dict[str, dict] = {}
         self.experiments: dict[str, dict] = {}
@@ -154,13 +156,16 @@ class KfpState:
                 continue
             task = "SUCCEEDED" if i < done else state if state in ENDED else "RUNNING"
             error = {"code": 2, "message": "exit code 1"} if task == "FAILED" else None
-            pod = f"{name}-pod"
-            children = [{"task_id": f"{name}-executor", "pod_name": pod}]
+            pod, retried = f"{name}-pod", f"{name}-attempts"
+            # As Argo has it: children go by their pods, and what comes next hangs below what was executed.
+            following = [{"pod_name": f"{n}-driver"} for n in self.tasks(run)[i + 1 : i + 2]]
             details += [
-                _detail(f"{name}-driver", "SUCCEEDED", i),
-                _detail(name, task, i, children=children),
-                _detail("executor", task, i, task_id=f"{name}-executor", pod=pod, error=error),
+                _detail(f"{name}-driver", "SUCCEEDED", i, pod=f"{name}-driver"),
+                _detail(name, task, i, children=[{"pod_name": retried if self.retries else pod}]),
+                _detail("executor(0)", task, i, pod=pod, error=error, children=following),
             ]
+            if self.retries:
+                details += [_detail("executor", task, i, pod=retried, children=[{"pod_name": pod}])]
         # The server gives them in no particular order.
         return details[::-1]
 
@@ -331,7 +336,7 @@ def _detail(name: str, state: str, order: int, **more: Any) -> dict:
     end = {"end_time": (start + datetime.timedelta(seconds=30)).isoformat()} if state in ENDED else {}
     detail = {
         "display_name": name,
-        "task_id": more.get("task_id", name),
+        "task_id": str(uuid.uuid4()),
         "state": state,
         "parent_task_id": more.get("parent", "root"),
         "create_time": start.isoformat(),

@@ -45,15 +45,17 @@ def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
     ]
 
 
-def test_a_failed_step_is_named_with_its_error_and_its_log(server, connection, run_id):
-    server.state.failing_step = "pusher"
-    server.logs["pusher-pod"] = "\n".join(f"line {i}" for i in range(100))
+@pytest.mark.parametrize("retries", [False, True])
+def test_a_failed_step_is_named_with_its_error_and_its_log(server, connection, run_id, retries):
+    server.state.failing_step, server.state.retries = "example-gen", retries
+    server.logs["example-gen-pod"] = "\n".join(f"line {i}" for i in range(100))
+    server.logs["pusher-driver"] = "of another step"
     state = _wait(connection, run_id)
-    assert state.failure() == "step pusher failed: exit code 1"
+    assert state.failure() == "step example-gen failed: exit code 1"
     [failed] = [s for s in state.steps if s.state == "failed"]
     log = runs.step_log(connection, run_id, failed).splitlines()
     assert len(log) == 25 and log[-1] == "line 99"
-    del server.logs["pusher-pod"]
+    del server.logs["example-gen-pod"]
     assert runs.step_log(connection, run_id, failed) == ""
 
 
