@@ -149,6 +149,12 @@ def test_rights_are_least():
             assert rule["resourceNames"] and rule["verbs"] == ["get"]
 
 
+def test_a_run_that_hangs_does_not_end_retraining():
+    (cronjob,) = documents(K8S / "components/retraining-cronjob/cronjob.yaml")
+    assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"
+    assert cronjob["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 7 * 86400
+
+
 def test_who_submits_runs_may_do_so_and_nothing_else():
     path = K8S / "components/retraining-cronjob/service-account.yaml"
     account, role, binding = documents(path)
