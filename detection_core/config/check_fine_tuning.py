@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
 from detection_core.config.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
+from detection_core.config.text_proto import BACKSLASHES
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
 
@@ -28,6 +29,7 @@ def check_fine_tuning(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     yield from _type(train.fine_tune_checkpoint_type)
     if not train.fine_tune_checkpoint:
         return
+    yield from _path(train.fine_tune_checkpoint)
     if train.fine_tune_checkpoint_version == CheckpointVersion.V1:
         yield from _named(config)
     elif train.fine_tune_checkpoint_version != CheckpointVersion.V2:
@@ -52,6 +54,13 @@ def _type(kind: str) -> Iterator[Problem]:
         hint = ', which no detector of the field supports; "full" restores the heads, too'
     message = f"expected one of {', '.join(OBJECT_TYPES)}, found {kind!r}{hint}"
     yield Problem(path=_TYPE, message=message)
+
+
+def _path(path: str) -> Iterator[Problem]:
+    r"""Find a path of Windows that lost its backslashes in text format: "C:\temp" holds a tab."""
+    if any(ord(character) < ord(" ") for character in path):
+        message = f"expected a path, found {path!r}, with control characters; {BACKSLASHES}"
+        yield Problem(path="train_config.fine_tune_checkpoint", message=message)
 
 
 def _named(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

@@ -17,6 +17,9 @@ from detection_core.errors import ConfigError
 
 M = TypeVar("M", bound=Message)
 
+BACKSLASHES = r"a backslash begins an escape here: write / or \\ instead"
+"""What to do about a path of Windows."""
+
 
 def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
     """Parse a text-format message.
@@ -123,6 +126,10 @@ def _unknown_extension(token: Token, raw: str) -> str:
     return "no extension of this name is known here; remove it, or rename it to a field of the message"
 
 
+def _escape(token: Token, raw: str) -> str:
+    return f"expected a text, found {token.text}, which cannot be read; {BACKSLASHES}"
+
+
 def _syntax(token: Token, raw: str) -> str:
     return f"{raw.rstrip('.')} near {token.text!r}; check braces, quotes and colons before it"
 
@@ -133,6 +140,7 @@ _REASONS: tuple[tuple[str, Callable[[Token, str], str]], ...] = (
     ("not registered", _unknown_extension),
     ("should not have multiple", _duplicate),
     ("specified along with field", _second_arm),
+    ("codec can't decode", _escape),
     ('Couldn\'t parse|out of range|has no value|Expected string but|Expected "true"', _wrong_value),
     ('^Expected "[{:]"', _wrong_shape),
 )

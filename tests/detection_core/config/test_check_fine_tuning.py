@@ -23,6 +23,10 @@ def _named(extractor: str = "ssd_mobilenet_v2_fpn_keras", **fields) -> dict:
 
 
 WRONG = [
+    (
+        {f"{TRAIN}.fine_tune_checkpoint": "C:\temp", VERSION: "V2"},
+        {f"{TRAIN}.fine_tune_checkpoint": r"found 'C:\\temp', with control characters; .* write / or"},
+    ),
     ({TYPE: "detections"}, {TYPE: "did you mean detection"}),
     ({TYPE: "fine_tune"}, {TYPE: "no detector of the field supports"}),
     ({**CHECKPOINT, VERSION: "UNKNOWN"}, {VERSION: "expected V1, .* or V2"}),

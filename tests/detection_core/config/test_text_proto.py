@@ -45,6 +45,12 @@ WRONG = [
     ("model { ssd {}\n faster_rcnn {} }", 2, ["'faster_rcnn' and 'ssd' exclude each other"]),
     ("model: 3", 1, ["model: expected a message {...} of DetectionModel", "center_net, experimental_model"]),
     ("train_config { batch_size { } }", 1, ["train_config.batch_size: expected a whole number"]),
+    (
+        r"train_config { fine_tune_checkpoint: 'C:\Users\me' }",
+        1,
+        ["train_config.fine_tune_checkpoint: expected a text, found 'C:", r"write / or \\ instead"],
+    ),
+    (r"train_config { fine_tune_checkpoint: 'C:\me\' }", 1, ["train_config.fine_tune_checkpoint"]),
     ("train_config { batch_size: 3", 1, ["check braces, quotes and colons"]),
     ("train_config { } }", 1, ["near '}'"]),
     ('eval_config { metrics_set: "abc }', 1, ["eval_config.metrics_set[0]", "quote"]),
