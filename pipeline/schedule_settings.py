@@ -23,7 +23,8 @@ class ScheduleSettings:
         end: RFC 3339 time with a zone; nothing runs after it.
         time_zone: IANA name, for one machine and for what is shown; a cluster has its own.
         max_concurrency: runs at the same time on a cluster, 1 to 10.
-        catch_up: whether a cluster makes up for slots missed while it was down or the schedule paused.
+        catch_up: whether a cluster makes up for all slots missed while it was down or the schedule paused,
+            and not for the last one alone.
         paused: whether the schedule is created paused.
         parameters: pipeline parameter to value, for the runs on a cluster.
     """

@@ -31,7 +31,8 @@ class ScheduleSpec:
         name: by which it is found again.
         trigger: when it fires.
         max_concurrency: runs at the same time, 1 to 10.
-        catch_up: whether slots missed while it was paused or the server down are made up for.
+        catch_up: whether all slots missed while it was paused or the server down are made up for, and not the
+            last one alone.
         parameters: checked values; texts may hold placeholders.
         version: the pipeline version that each run uses.
         experiment_id: experiment of its runs.
