@@ -105,7 +105,8 @@ _CONNECTION = (
         "the server's certificate could not be checked; give its CA file with --ca-file, or use http:// if "
         "the port speaks plain HTTP",
     ),
-    (r"proxy", "the proxy did not answer; check HTTPS_PROXY"),
+    # Not the word alone: the path through a kube context holds it.
+    (r"ProxyError|connect to proxy", "the proxy did not answer; check HTTPS_PROXY"),
     (
         r"name or service not known|name resolution|NameResolution|nodename|getaddrinfo",
         "no such host name; check --host",

@@ -4,6 +4,7 @@ import json
 
 import kfp_server_api
 import pytest
+import urllib3
 
 from pipeline.cluster.errors import explain, server_message
 
@@ -50,6 +51,16 @@ def test_what_may_pass_is_told_from_what_will_not():
 def test_an_unknown_trouble_of_the_network_is_still_one_line():
     message = str(_explained(OSError("some\nthing odd")))
     assert message == "http://h: uploading x: no answer (some thing odd); check --host and the network"
+
+
+def test_a_proxy_is_told_from_a_path_that_names_one():
+    path = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy/apis/v2beta1/healthz"
+    with pytest.raises(urllib3.exceptions.HTTPError) as caught:
+        urllib3.PoolManager().request("GET", f"http://127.0.0.1:1{path}", retries=0)
+    assert "nothing listens there" in str(_explained(caught.value))
+    with pytest.raises(urllib3.exceptions.HTTPError) as caught:
+        urllib3.ProxyManager("http://127.0.0.1:1").request("GET", "http://far.invalid/", retries=0)
+    assert "the proxy did not answer" in str(_explained(caught.value))
 
 
 def test_forbidden_names_where_the_credentials_came_from():
