@@ -11,6 +11,7 @@ from pipeline.cluster.connection import Connection
 
 FINISHED = ("succeeded", "skipped", "failed", "canceled")
 _GOOD = ("succeeded", "skipped")
+_DRIVER = "-driver"
 _NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
@@ -104,13 +105,25 @@ def run_state(connection: Connection, run: Any, steps: Sequence[str]) -> RunStat
 def _step_states(run: Any, steps: Sequence[str]) -> tuple[StepState, ...]:
     """Return the tasks of the pipeline, without the drivers and executors that Kubeflow adds for each."""
     details = (run.run_details and run.run_details.task_details) or []
+    # The driver prepares a step; where it fails, the step itself is never begun.
+    broken = [d for d in details if (d.display_name or "").endswith(_DRIVER) and _word(d.state) == "failed"]
+    unbegun = {d.display_name.removesuffix(_DRIVER) for d in broken}
     own = [d for d in details if (d.display_name in steps if steps else _is_step(d))]
-    own.sort(
-        key=lambda d: d.start_time or d.create_time or datetime.datetime.max.replace(tzinfo=datetime.UTC)
-    )
+    shown = [*broken, *(d for d in own if d.display_name not in unbegun)]
+    shown.sort(key=lambda d: d.start_time or d.create_time or _NEVER)
     # A child is named by the id of its task or, as servers do it, by its pod.
     known = {key: d for d in details for key in (d.task_id, d.pod_name) if key}
-    return tuple(_step_state(detail, known) for detail in own)
+    return tuple(_unbegun(d) if d in broken else _step_state(d, known) for d in shown)
+
+
+def _unbegun(driver: Any) -> StepState:
+    return StepState(
+        name=driver.display_name.removesuffix(_DRIVER),
+        state="failed",
+        seconds=None,
+        error=_error(driver) or "Kubeflow's driver could not prepare it",
+        pods=(driver.pod_name,) if driver.pod_name else (),
+    )
 
 
 def _is_step(detail: Any) -> bool:
@@ -118,7 +131,7 @@ def _is_step(detail: Any) -> bool:
     return (
         bool(detail.parent_task_id)
         and not name.startswith(("executor", "root"))
-        and not name.endswith("-driver")
+        and not name.endswith(_DRIVER)
     )
 
 

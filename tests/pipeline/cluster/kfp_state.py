@@ -33,6 +33,7 @@ class KfpState:
         multi_user: whether namespaces are wanted.
         forbidden: namespaces in which nothing is allowed.
         failing_step: task that fails in every run; empty: none.
+        failing_driver: whether it fails before it begins.
         tells_steps: whether runs are given with their tasks.
         retries: whether steps are retried, which puts their attempts one level deeper.
     """
@@ -41,6 +42,7 @@ class KfpState:
         self.multi_user = False
         self.forbidden: tuple[str, ...] = ()
         self.failing_step = ""
+        self.failing_driver = False
         self.tells_steps = True
         self.retries = False
         self.pipelines: dict[str, dict] = {}
@@ -159,6 +161,9 @@ class KfpState:
             pod, retried = f"{name}-pod", f"{name}-attempts"
             # As Argo has it: children go by their pods, and what comes next hangs below what was executed.
             following = [{"pod_name": f"{n}-driver"} for n in self.tasks(run)[i + 1 : i + 2]]
+            if self.failing_driver and name == self.failing_step:
+                details += [_detail(f"{name}-driver", task, i, pod=f"{name}-driver")]
+                continue
             details += [
                 _detail(f"{name}-driver", "SUCCEEDED", i, pod=f"{name}-driver"),
                 _detail(name, task, i, children=[{"pod_name": retried if self.retries else pod}]),

@@ -59,6 +59,14 @@ def test_a_failed_step_is_named_with_its_error_and_its_log(server, connection, r
     assert runs.step_log(connection, run_id, failed) == ""
 
 
+def test_a_step_that_could_not_be_prepared_is_named(server, connection, run_id):
+    server.state.failing_step, server.state.failing_driver = "pusher", True
+    server.logs["pusher-driver"] = "no such claim"
+    state = _wait(connection, run_id)
+    assert state.failure() == "step pusher failed: Kubeflow's driver could not prepare it"
+    assert runs.step_log(connection, run_id, state.steps[-1]) == "no such claim"
+
+
 @pytest.mark.parametrize("namespace", ["", "team"])
 def test_a_log_is_found_through_the_user_interface_too(server, package_path, namespace):
     server.behind_ui, server.state.multi_user = True, bool(namespace)
