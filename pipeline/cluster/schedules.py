@@ -81,7 +81,11 @@ def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
     old = _finish_replacement(connection, spec.name)
     if old is None:
         made = _create(connection, spec, enabled=not spec.paused, description=_DESCRIPTION)
-        return Applied(action="created", changes=(), schedule=made)
+        if all(s.schedule_id == made.schedule_id for s in list_schedules(connection, spec.name)[:1]):
+            return Applied(action="created", changes=(), schedule=made)
+        # Somebody else made one at the same moment.
+        delete(connection, made)
+        return apply(connection, spec)
     changes = _differences(old, spec)
     if not changes:
         return Applied(action="unchanged", changes=(), schedule=old)

@@ -49,6 +49,14 @@ def test_creating_it_twice_changes_nothing(server, connection, spec):
     assert second.schedule.when == "cron 0 0 3 * * *"
 
 
+def test_two_that_create_it_at_the_same_moment_end_with_one(server, connection, spec):
+    apply(connection, spec)
+    other = server.state.recurring.popitem()[1]
+    server.misbehave(_CREATE, lambda: server.state.recurring.update({other["recurring_run_id"]: other}))
+    assert apply(connection, spec).action == "unchanged"
+    assert list(server.state.recurring) == [other["recurring_run_id"]]
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
