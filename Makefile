@@ -11,7 +11,7 @@ help: ## list the targets
 setup: ## make .venv from requirements.lock (needs Python 3.11 and nothing else)
 	@PYTHON="$(PYTHON)" .ci/setup
 
-demo: setup ## the whole workflow on scenes of scanned digits, about 15 minutes on 2 cores
+demo: setup ## the whole workflow on scenes of scanned digits, about 10 minutes on 2 cores
 	@.venv/bin/python examples/digits/compose.py $(DEMO)/scenes
 	@.venv/bin/detflow run examples/digits/settings.yaml
 

@@ -78,6 +78,8 @@ def wait_for(
             last_answer = time.monotonic()
         except ClusterError as e:
             if not e.transient or time.monotonic() - last_answer > _PATIENCE_SECONDS:
+                # Such as a token that has expired meanwhile; the run itself is not touched by that.
+                _log.warning("run | %s is no longer watched; see `detflow runs show %s`", run_id, run_id)
                 raise
             _log.warning("run | %s; waiting on", e.message)
         else:

@@ -95,13 +95,14 @@ def test_a_run_whose_version_is_gone_is_still_shown(server, connection, run_id):
     assert names == ["example-gen", "pusher"]
 
 
-def test_waiting_outlives_a_restart_of_the_server_but_no_refusal(server, connection, run_id):
+def test_waiting_outlives_a_restart_of_the_server_but_no_refusal(server, connection, run_id, caplog):
     server.misbehave("GET .*/runs/.*", 503, times=4)
     server.misbehave("GET .*/runs/.*", "close", times=3)
     assert _wait(connection, run_id).good
-    server.misbehave("GET .*/runs/.*", 404)
-    with pytest.raises(ClusterError, match="404"):
+    server.misbehave("GET .*/runs/.*", 401)
+    with pytest.raises(ClusterError, match="401"):
         _wait(connection, run_id)
+    assert f"{run_id} is no longer watched; see `detflow runs show {run_id}`" in caplog.text
 
 
 def test_a_server_that_stays_away_ends_the_waiting(server, connection, run_id, monkeypatch):
