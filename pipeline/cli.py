@@ -94,12 +94,14 @@ def _add_group(verbs: Any, group: Group) -> None:
     inner = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in group.verbs:
         _add_verb(inner, verb)
+        if verb.name in group.alone:
+            _add_verb(verbs, verb, listed=False)
 
 
-def _add_verb(verbs: Any, verb: Verb) -> None:
+def _add_verb(verbs: Any, verb: Verb, *, listed: bool = True) -> None:
     sub = verbs.add_parser(
         verb.name,
-        help=verb.summary,
+        **({"help": verb.summary} if listed else {}),
         description=verb.summary,
         epilog=f"example:\n  {verb.example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

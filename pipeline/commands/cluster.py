@@ -199,6 +199,7 @@ VERBS: tuple[Verb | Group, ...] = (
         name="runs",
         summary="List the runs of a workspace; list, show, stop and repeat those on a server.",
         default="list",
+        alone=("cancel", "retry"),
         verbs=(
             Verb(
                 name="list",

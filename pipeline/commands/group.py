@@ -16,9 +16,11 @@ class Group:
         summary: one sentence.
         verbs: what may follow; their examples begin with `detflow GROUP VERB`.
         default: verb that is meant where the next word is none of them; empty: there is none.
+        alone: verbs that may be typed without the group's name; help lists them with the group only.
     """
 
     name: str
     summary: str
     verbs: tuple[Verb, ...]
     default: str = ""
+    alone: tuple[str, ...] = ()

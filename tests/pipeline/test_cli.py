@@ -60,6 +60,12 @@ def test_the_first_verb_of_a_group_may_be_left_out():
         cli._parser().parse_args(["schedule", "no-verb"])
 
 
+@pytest.mark.parametrize("verb", ["cancel", "retry"])
+def test_some_verbs_of_a_group_need_no_group(verb):
+    short, long = (cli._parser().parse_args([*words, verb, "RUN"]) for words in ([], ["runs"]))
+    assert short == long and short.run_id == "RUN"
+
+
 def _documented_commands():
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
