@@ -23,7 +23,8 @@ class PusherJob:
             `versions/VERSION.json` and the pointer `current.json`.
         keep_versions: how many versions to keep, the deployed one included; 0 keeps all.
         run_key: fingerprint of everything the run was asked to do; names what a version was made from.
-        baseline_version: the version that the run was compared with; "" where there was none.
+        baseline_version: the version that the run was compared with; "" where there was none. A run with a
+            `run_key` replaces no other than this one.
         push_token: kept in the version's record; see `components.run_checker.run`.
         code_version: fingerprint of the code; only there to key the cache.
         pushed_model: folder to fill with pushed.json: the version, or the reasons for not pushing.

@@ -1,7 +1,7 @@
 """The command `detflow`: its arguments, and how it ends.
 
-Exit codes: 0 done, 2 an error the user can mend (one message), 1 a crash (with traceback). Nothing heavy is
-imported before a verb needs it.
+Exit codes: 0 done, 2 an error the user can mend (one message), 1 a crash (with traceback), 130 interrupted; a
+verb may have more. Nothing heavy is imported before a verb needs it.
 """
 
 from __future__ import annotations

@@ -47,6 +47,18 @@ class Version:
     metrics: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
 
 
+class Overtaken(Exception):
+    """Another version is deployed than the one that a model was compared with.
+
+    Attributes:
+        current: the deployed version, if any.
+    """
+
+    def __init__(self, current: Version | None) -> None:
+        super().__init__(str(current.number) if current else "none")
+        self.current = current
+
+
 class PushDestination:
     """Reads and changes a push destination; every change is made under its lock."""
 
@@ -87,7 +99,9 @@ class PushDestination:
         found = [v for v in self.versions() if v.run_key == run_key and v.number not in out]
         return found[-1] if found else None
 
-    def publish(self, saved_model: str, tflite: str, version: Version, keep: int) -> Version:
+    def publish(
+        self, saved_model: str, tflite: str, version: Version, keep: int, *, onto: str | None = None
+    ) -> Version:
         """Add a version and point at it.
 
         Args:
@@ -95,12 +109,21 @@ class PushDestination:
             tflite: folder of TensorFlow Lite files; "" for none.
             version: what to record; its number is chosen here.
             keep: how many versions to keep, the new one included; 0 keeps all.
+            onto: the deployed version that this one may replace, "" for none; None: whichever it is.
 
         Returns:
             The version as published.
+
+        Raises:
+            Overtaken: when another version than `onto` is deployed.
         """
         with self._lock():
             self._recover()
+            current = self.current()
+            if current and version.fingerprint and current.fingerprint == version.fingerprint:
+                return current  # A killed push of the same model, which has just been finished.
+            if onto is not None and onto != (str(current.number) if current else ""):
+                raise Overtaken(current)
             newest = max([v.number for v in self.versions()], default=0)
             version = dataclasses.replace(version, number=max(int(time.time()), newest + 1))
             if tflite:

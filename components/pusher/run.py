@@ -10,7 +10,7 @@ from typing import Any
 
 from component_specs import PusherJob
 from components._runtime.blessing import blessing_reasons, is_blessed
-from components._runtime.destination import PushDestination, Version
+from components._runtime.destination import Overtaken, PushDestination, Version
 from detection_core import files
 from detection_core.detector_layout import serving_dir
 
@@ -54,9 +54,24 @@ def _decide(job: PusherJob) -> dict[str, Any]:
     if current and current.fingerprint == fingerprint:
         reason = f"the same model is deployed as version {current.number}"
         return {"pushed": False, "version": current.number, "reasons": [reason]}
-    version = destination.publish(source, job.tflite, _version(job, fingerprint), job.keep_versions)
+    # Two runs at a time: the later one was not compared with what the earlier one has published.
+    onto = job.baseline_version if job.run_key else None
+    try:
+        version = destination.publish(
+            source, job.tflite, _version(job, fingerprint), job.keep_versions, onto=onto
+        )
+    except Overtaken as e:
+        return {"pushed": False, "version": None, "reasons": [_overtaken(job, e.current)]}
     reasons = ["every gate blessed it"]
     return {"pushed": True, "version": version.number, "reasons": reasons, "path": destination.root}
+
+
+def _overtaken(job: PusherJob, current: Version | None) -> str:
+    if current and current.run_key == job.run_key:
+        return f"version {current.number}, of the same settings, data and code, is deployed"
+    compared = f"version {job.baseline_version}" if job.baseline_version else "nothing"
+    deployed = f"version {current.number}" if current else "no version"
+    return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare anew"
 
 
 def _version(job: PusherJob, fingerprint: str) -> Version:

@@ -17,7 +17,7 @@ class Result:
     Attributes:
         text: for people; printed to standard output.
         data: for scripts; JSON-ready, printed with `--json`.
-        exit_code: 0; 1 for a check that did not pass; 2 for a run on a server that failed.
+        exit_code: 0; 1 for a check that did not pass; 3 for a run on a server that failed.
     """
 
     text: str

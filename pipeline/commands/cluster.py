@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-EXIT_RUN_FAILED = 2
+EXIT_RUN_FAILED = 3
 
 EXPERIMENT = argument(
     "--experiment", default="", help="experiment (default: kubeflow.experiment, else the pipeline's name)"

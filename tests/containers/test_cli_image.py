@@ -57,7 +57,7 @@ def test_a_failed_run_fails_the_job(cli_image, container, kfp_server, package_pa
     kfp_server.state.failing_step = "trainer"
     command = [*container["command"], "--param", "data_path=/data", "--poll", "0"]
     done = _run(cli_image, kfp_server, package_path, *command)
-    assert done.returncode == 2 and "step trainer failed" in done.stderr
+    assert done.returncode == 3 and "step trainer failed" in done.stderr
 
 
 def test_it_compiles_as_the_project_does(cli_image, kfp_server, tmp_path):

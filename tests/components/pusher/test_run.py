@@ -39,6 +39,11 @@ def _job(artifacts, **changes):
     return PusherJob(**{**folders, **fields, **changes})
 
 
+def _change_weights(artifacts):
+    weights = artifacts / "model" / "Format-Serving" / "variables" / "variables.data-00000-of-00001"
+    files.write_text(str(weights), "other weights")
+
+
 def test_what_every_gate_blessed_is_published(artifacts):
     report = run(_job(artifacts))
     assert report["pushed"]
@@ -70,10 +75,42 @@ def test_an_equal_model_is_not_published_twice(artifacts):
 
 
 def test_a_rolled_back_model_does_not_come_back(artifacts):
-    weights = str(artifacts / "model" / "Format-Serving" / "variables" / "variables.data-00000-of-00001")
-    run(_job(artifacts))
-    files.write_text(weights, "worse weights")
-    assert run(_job(artifacts))["pushed"]
+    first = run(_job(artifacts))
+    _change_weights(artifacts)
+    assert run(_job(artifacts, baseline_version=str(first["version"])))["pushed"]
     PushDestination(str(artifacts / "pushed")).rollback()
     report = run(_job(artifacts))
     assert not report["pushed"] and "rolled back" in report["reasons"][0]
+
+
+@pytest.mark.parametrize("compared", ["", "7"])
+def test_a_run_that_was_overtaken_publishes_nothing(artifacts, compared):
+    first = run(_job(artifacts))
+    _change_weights(artifacts)
+    report = run(_job(artifacts, run_key="other", baseline_version=compared))
+    assert not report["pushed"] and f"but version {first['version']} is deployed" in report["reasons"][0]
+    assert PushDestination(str(artifacts / "pushed")).current().number == first["version"]
+
+
+def test_another_model_of_the_same_run_does_not_replace_the_first(artifacts):
+    first = run(_job(artifacts))
+    _change_weights(artifacts)
+    report = run(_job(artifacts))
+    assert not report["pushed"]
+    assert report["reasons"] == [
+        f"version {first['version']}, of the same settings, data and code, is deployed"
+    ]
+
+
+def test_a_pusher_in_another_pipeline_replaces_whatever_is_deployed(artifacts):
+    run(_job(artifacts))
+    _change_weights(artifacts)
+    assert run(_job(artifacts, run_key=""))["pushed"]
+
+
+def test_a_push_that_was_killed_before_the_pointer_is_finished_not_repeated(artifacts):
+    destination = PushDestination(str(artifacts / "pushed"))
+    first = run(_job(artifacts))
+    files.write_text(str(artifacts / "pushed" / "current.json"), '{"version": null, "rolled_back": []}')
+    assert run(_job(artifacts))["version"] == first["version"]
+    assert destination.current().number == first["version"] and len(destination.versions()) == 1

@@ -47,16 +47,16 @@ def test_waiting_shows_the_steps_and_ends_with_the_state(call, package_path):
     assert "step | trainer running" in err and "step | trainer succeeded in 30 s" in err
 
 
-def test_a_failed_run_names_the_step_and_ends_with_2(server, call, package_path):
+def test_a_failed_run_names_the_step_and_ends_with_3(server, call, package_path):
     server.state.failing_step = "trainer"
     server.logs["trainer-pod"] = "Traceback\nValueError: no images"
     code, out, err = _submit(call, package_path, "--wait", "--poll", "0")
-    assert code == 2
+    assert code == 3
     assert re.match(r"run \S+ failed: step trainer failed: exit code 1\n", out)
     assert out.endswith("the end of the log of trainer:\nTraceback\nValueError: no images\n")
     assert "step trainer failed: exit code 1" in err
     code, out, _ = _submit(call, package_path, "--wait", "--poll", "0", "--json")
-    assert code == 2 and json.loads(out)["state"] == "failed"
+    assert code == 3 and json.loads(out)["state"] == "failed"
 
 
 @pytest.mark.parametrize(
