@@ -31,20 +31,22 @@ class Source:
 
 
 @contextlib.contextmanager
-def open_source(path: str, overrides: Sequence[str]) -> Iterator[Source]:
+def open_source(path: str, overrides: Sequence[str], override_files: Sequence[str] = ()) -> Iterator[Source]:
     """Read, and compile where needed; the compiled file is there until the block ends.
 
     Args:
         path: settings file or compiled pipeline.
         overrides: `KEY=VALUE` for a settings file.
+        override_files: partial pipeline.config files for a settings file.
 
     Raises:
         ConfigError: for a file that is neither, or cannot be used.
     """
     if is_package(path):
-        if overrides:
+        if overrides or override_files:
+            flag = "--set" if overrides else "--override-file"
             raise ConfigError(
-                "expected no --set for a compiled pipeline, whose settings are fixed; give the settings "
+                f"expected no {flag} for a compiled pipeline, whose settings are fixed; give the settings "
                 "file, or --param for what the pipeline takes at run time",
                 where=path,
             )
@@ -54,7 +56,7 @@ def open_source(path: str, overrides: Sequence[str]) -> Iterator[Source]:
     from pipeline.settings_file import load_settings
 
     # The files that the settings name are those of the cluster.
-    settings = load_settings(path, overrides, check_files=False)
+    settings = load_settings(path, overrides, override_files=override_files, check_files=False)
     with tempfile.TemporaryDirectory() as folder:
         compiled = os.path.join(folder, "pipeline.yaml")
         compile_pipeline(settings, compiled)

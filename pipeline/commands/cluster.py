@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from pipeline.commands import workflow
-from pipeline.commands.base import SET, Result, Verb, argument, table
+from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, table
 from pipeline.commands.group import Group
 from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 
@@ -52,7 +52,7 @@ def submit(arguments: argparse.Namespace) -> Result:
         start_run,
     )
 
-    with open_source(arguments.file, arguments.overrides) as source:
+    with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         declared = source.package.parameters
         given = parse_parameters(declared, arguments.parameters)
         values = check_parameters(declared, given, source.path)
@@ -186,6 +186,7 @@ VERBS: tuple[Verb | Group, ...] = (
         arguments=(
             argument("file", metavar="SETTINGS_OR_PIPELINE", help="settings file, or a compiled pipeline"),
             SET,
+            OVERRIDE_FILE,
             PARAM,
             argument("--run-name", default="", help="name of the run (default: the pipeline's and the time)"),
             EXPERIMENT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument
+from pipeline.commands.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
 
 
 def compile_workflow(arguments: argparse.Namespace) -> Result:
@@ -13,7 +13,9 @@ def compile_workflow(arguments: argparse.Namespace) -> Result:
     from pipeline.settings_file import load_settings
 
     # The files that the settings name are those of the cluster; the pipeline.config is read here.
-    settings = load_settings(arguments.settings, arguments.overrides, check_files=False)
+    settings = load_settings(
+        arguments.settings, arguments.overrides, override_files=arguments.override_files, check_files=False
+    )
     compile_pipeline(settings, arguments.output)
     return Result(
         text=arguments.output, data={"pipeline": arguments.output, "image": settings.kubeflow.image}
@@ -28,6 +30,7 @@ VERBS = (
         arguments=(
             SETTINGS,
             SET,
+            OVERRIDE_FILE,
             argument("-o", "--output", default="pipeline.yaml", help="file (default: pipeline.yaml)"),
         ),
         command=compile_workflow,

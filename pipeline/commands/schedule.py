@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.base import SET, SETTINGS, Result, Verb, argument, table
+from pipeline.commands.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument, table
 from pipeline.commands.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
 from pipeline.commands.group import Group
 from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
@@ -45,7 +45,7 @@ def create(arguments: argparse.Namespace) -> Result:
     from pipeline.cluster.submission import ensure_experiment, publish
     from pipeline.cluster.trigger import require_future
 
-    with open_source(arguments.file, arguments.overrides) as source:
+    with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         wanted = _settings_of(arguments, source)
         trigger = wanted.trigger(source.path)
         require_future(trigger, source.path)
@@ -185,12 +185,14 @@ def run_local(arguments: argparse.Namespace) -> Result:
     from pipeline.workspace import Workspace
 
     printing = arguments.print_systemd or arguments.print_crontab
-    settings = load_settings(arguments.settings, arguments.overrides, check_files=not printing)
+    overrides, files = arguments.overrides, [os.path.abspath(f) for f in arguments.override_files]
+    settings = load_settings(arguments.settings, overrides, override_files=files, check_files=not printing)
     trigger = settings.schedule.trigger(arguments.settings)
     require_future(trigger, arguments.settings)
     name = settings.schedule.name or settings.name
     workflow = ["run", os.path.abspath(arguments.settings)]
-    workflow += [word for text in arguments.overrides for word in ("--set", text)]
+    workflow += [word for text in overrides for word in ("--set", text)]
+    workflow += [word for file in files for word in ("--override-file", file)]
     if arguments.print_systemd:
         units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
         return Result(text=units, data={"units": units})
@@ -264,6 +266,7 @@ GROUP = Group(
             arguments=(
                 _SOURCE,
                 SET,
+                OVERRIDE_FILE,
                 argument("--name", help="by which it is found again (default: the workflow's)"),
                 *_WHEN,
                 argument("--max-concurrency", type=int, metavar="N", help="runs at the same time, 1 to 10"),
@@ -306,6 +309,7 @@ GROUP = Group(
             arguments=(
                 SETTINGS,
                 SET,
+                OVERRIDE_FILE,
                 argument("--max-runs", type=int, default=0, metavar="N", help="stop after N runs"),
                 argument("--print-systemd", action="store_true", help="print a service and a timer instead"),
                 argument("--print-crontab", action="store_true", help="print a line for a crontab instead"),

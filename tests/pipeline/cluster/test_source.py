@@ -16,12 +16,14 @@ def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings):
     assert not os.path.exists(source.package.path)
 
 
-def test_the_same_settings_compile_to_the_same_content(digits_settings):
+def test_the_same_settings_compile_to_the_same_content(digits_settings, tmp_path):
     digests = set()
-    for overrides in ([], [], ["train_config.num_steps=3"]):
-        with open_source(digits_settings, overrides) as source:
+    part = tmp_path / "part.config"
+    part.write_text("train_config { num_steps: 4 }")
+    for given in (([],), ([],), (["train_config.num_steps=3"],), ([], [str(part)])):
+        with open_source(digits_settings, *given) as source:
             digests.add(source.package.digest)
-    assert len(digests) == 2
+    assert len(digests) == 3
 
 
 def test_a_compiled_file_is_taken_as_it_is(package_path):
@@ -30,6 +32,11 @@ def test_a_compiled_file_is_taken_as_it_is(package_path):
     with (
         pytest.raises(ConfigError, match="expected no --set for a compiled pipeline"),
         open_source(package_path, ["a=b"]),
+    ):
+        pass
+    with (
+        pytest.raises(ConfigError, match="expected no --override-file for a compiled pipeline"),
+        open_source(package_path, [], ["part.config"]),
     ):
         pass
 

@@ -101,11 +101,13 @@ def test_a_preview_asks_no_server(digits_settings, capsys):
     assert len(json.loads(capsys.readouterr().out)["next"]) == 5
 
 
-def test_units_and_crontab_lines_are_printed(digits_settings, capsys):
+def test_units_and_crontab_lines_are_printed(digits_settings, tmp_path, capsys):
     words = ["schedule", "run-local", digits_settings, "--set", "schedule.cron=@daily"]
-    assert cli.main([*words, "--print-systemd"]) == 0
+    part = tmp_path / "part.config"
+    assert cli.main([*words, "--print-systemd", "--override-file", str(part)]) == 0
     units = capsys.readouterr().out
-    assert f"run {digits_settings} --set schedule.cron=@daily" in units and "# digits.timer" in units
+    assert f"run {digits_settings} --set schedule.cron=@daily --override-file {part}" in units
+    assert "# digits.timer" in units
     assert cli.main([*words, "--print-crontab"]) == 0
     assert "\n0 0 * * * flock --nonblock " in capsys.readouterr().out
 
