@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from detection_core.training.stop_signal import StopSignal
 
 
+@pytest.fixture
+def default_handler() -> Iterator[None]:
+    """Python's own handler: a shell starts what runs in the background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_handler")
 def test_the_second_signal_is_not_held_back() -> None:
     with StopSignal() as stop:
         os.kill(os.getpid(), signal.SIGINT)
