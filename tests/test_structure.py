@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,18 @@ def test_every_generated_file_names_no_download_host():
     for name in names:
         text = (ROOT / name).read_text(encoding="utf-8")
         assert "://" not in text, f"{name} names a host"
+
+
+def test_a_wheel_holds_every_file_of_the_packages():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]
+    left_out = []
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*"):
+            if path.is_dir() or path.suffix in (".py", ".pyc"):
+                continue
+            names = (path.name, path.relative_to(ROOT / package).as_posix())
+            wanted = [*patterns["*"], *patterns.get(package, ())]
+            if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in wanted):
+                left_out.append(str(path.relative_to(ROOT)))
+    assert left_out == []
