@@ -78,23 +78,25 @@ def serving_outputs(
         All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
         detection_classes [B, D] (from 1), num_detections [B], detection_anchor_indices [B, D],
         detection_multiclass_scores [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores
-        [B, A, C + 1] (before suppression; background first). A detector of keypoints also gives
-        detection_keypoints [B, D, K, 2] (y, x, normalised).
+        [B, A, C + 1] (before suppression; background first, where the network has it: else C columns). A
+        detector of keypoints also gives detection_keypoints [B, D, K, 2] (y, x, normalised). Rows past
+        num_detections are 0, but for classes.
     """
     raw = model.raw_detections(predictions)
+    raw_scores = raw.scores if model.has_background else raw.scores[:, :, 1:]
     detections, anchors = model.detect_with_anchors(predictions, true_sizes)
+    filled = tf.sequence_mask(detections.count, tf.shape(anchors)[1])[..., tf.newaxis]
     named = {
         "detection_boxes": detections.boxes,
         "detection_scores": detections.scores,
         "detection_classes": detections.classes + FIRST_CLASS,
         "num_detections": detections.count,
         "detection_anchor_indices": anchors,
-        "detection_multiclass_scores": tf.gather(raw.scores, anchors, batch_dims=1),
+        "detection_multiclass_scores": tf.where(filled, tf.gather(raw_scores, anchors, batch_dims=1), 0.0),
         "raw_detection_boxes": raw.boxes,
-        "raw_detection_scores": raw.scores,
+        "raw_detection_scores": raw_scores,
     }
     if model.num_keypoints:
         keypoints = model.detected_keypoints(predictions, anchors, true_sizes)
-        filled = tf.sequence_mask(detections.count, tf.shape(anchors)[1])[..., tf.newaxis, tf.newaxis]
-        named["detection_keypoints"] = tf.where(filled, keypoints, 0.0)
+        named["detection_keypoints"] = tf.where(filled[..., tf.newaxis], keypoints, 0.0)
     return {name: tf.cast(value, tf.float32) for name, value in named.items()}

@@ -21,7 +21,7 @@ class RawDetections(NamedTuple):
 
     Attributes:
         boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
-        scores: float32 [B, A, C + 1], converted, background first.
+        scores: float32 [B, A, C + 1], converted, background first; 0 for it where the network has none.
         anchors: float32 [A, 4], normalised to the (padded) network input.
     """
 
@@ -39,11 +39,13 @@ class DetectionModel(tf.Module, abc.ABC):
         num_classes: C, without the background.
         input_size: rows and columns of the network input.
         num_keypoints: K, keypoints of each detection.
+        has_background: whether the network has a class slot for the background.
     """
 
     network: tf_keras.Model
     num_classes: int
     input_size: tuple[int, int]
+    has_background: bool = True
     num_keypoints: int = 0
 
     @abc.abstractmethod

@@ -79,6 +79,7 @@ class SsdModel(DetectionModel):
         self.network = network
         self.num_classes = parts.options.num_classes
         self.input_size = parts.options.input_size
+        self.has_background = parts.options.background
         coder = parts.box_coder
         self.num_keypoints = coder.num_keypoints if isinstance(coder, KeypointBoxCoder) else 0
         self._parts = parts

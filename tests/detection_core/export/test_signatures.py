@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.export.saved_model import write_saved_model
+from detection_core.export.signatures import serving_outputs
 from detection_core.structures import Images
 from tests.detection_core.export.tiny_detector import DETECTIONS, TinyDetector
 from tests.detection_core.quantization.tiny_network import ANCHORS, CLASSES
@@ -67,6 +68,34 @@ def test_the_rows_of_a_detection_belong_together(outputs):
     np.testing.assert_array_equal(outputs["raw_detection_scores"][0][anchors], scores)
     classes = outputs["detection_classes"][0].astype(int)
     np.testing.assert_array_equal(scores[np.arange(DETECTIONS), classes], outputs["detection_scores"][0])
+
+
+class NoBackground(TinyDetector):
+    """Its first column of scores is made up, and it finds three objects."""
+
+    has_background = False
+
+    def raw_detections(self, predictions):
+        raw = super().raw_detections(predictions)
+        return raw._replace(scores=tf.concat([tf.zeros_like(raw.scores[..., :1]), raw.scores[..., 1:]], -1))
+
+    def detect_with_anchors(self, predictions, true_sizes):
+        found, anchors = super().detect_with_anchors(predictions, true_sizes)
+        return found._replace(count=tf.constant([3])), anchors
+
+
+def test_a_detector_without_background_gives_no_column_for_it_and_nothing_past_its_detections():
+    # As the EfficientDets of the model zoo, whose 90 classes are 90 columns of scores.
+    model, sizes = NoBackground(), tf.constant([[32, 32]])
+    images = Images(tf.cast(IMAGE[:, :32, :32], tf.float32), sizes, sizes, tf.constant([""]))
+    predictions = model.predict(images, training=False)
+    outputs = serving_outputs(model, predictions, sizes)
+    raw = model.raw_detections(predictions).scores[..., 1:]
+    np.testing.assert_array_equal(outputs["raw_detection_scores"], raw)
+    anchors = outputs["detection_anchor_indices"].numpy()[0, :3].astype(int)
+    scores = outputs["detection_multiclass_scores"].numpy()[0]
+    np.testing.assert_array_equal(scores[:3], raw.numpy()[0, anchors])
+    assert scores.shape == (DETECTIONS, CLASSES) and not scores[3:].any()
 
 
 def test_a_saved_model_holds_variables_and_no_layers(loaded):
