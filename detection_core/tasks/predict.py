@@ -84,11 +84,21 @@ def read_image(path: str) -> np.ndarray:
     try:
         with files.open_file(path, "rb") as stream, Image.open(stream) as picture:
             check_size(picture.height, picture.width)
-            return np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
+            return _rgb(ImageOps.exif_transpose(picture))
     except DetectionError as error:
         raise DataError(error.message, where=path) from error
     except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"expected an image, found a file that is not ({error})", where=path) from error
+
+
+def _rgb(picture: Image.Image) -> np.ndarray:
+    """Return uint8 [H, W, 3]; 16 bits a channel are cut to their upper 8, as when records are decoded."""
+    if picture.mode.startswith("I;16"):  # Pillow would make white of everything above 255
+        upper = (np.asarray(picture).astype(np.uint16) >> 8).astype(np.uint8)
+        return np.repeat(upper[..., np.newaxis], 3, axis=-1)
+    if picture.mode in ("I", "F"):
+        raise DataError(f"expected at most 16 bits a channel, found mode {picture.mode}; save it as PNG")
+    return np.asarray(picture.convert("RGB"))
 
 
 def _names(model_path: str) -> dict[int, str]:

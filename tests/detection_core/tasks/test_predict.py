@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from detection_core.errors import DataError
@@ -74,6 +75,21 @@ def test_images_are_read_upright_and_in_colour(tmp_path):
     np.testing.assert_array_equal(read_image(str(tmp_path / "turned.png")), image)
     Image.fromarray(image[..., 0]).save(tmp_path / "grey.png")
     assert read_image(str(tmp_path / "grey.png")).shape == (10, 20, 3)
+
+
+@pytest.mark.parametrize("name", ["deep.png", "deep.tif"])
+def test_sixteen_bits_are_read_as_records_are_decoded(tmp_path, name):
+    deep = (np.arange(12 * 20).reshape(12, 20) * 273).astype(np.uint16)
+    Image.fromarray(deep).save(tmp_path / name)
+    Image.fromarray(deep).save(tmp_path / "same.png")
+    decoded = tf.io.decode_image((tmp_path / "same.png").read_bytes(), channels=3)
+    np.testing.assert_array_equal(read_image(str(tmp_path / name)), decoded)
+
+
+def test_more_bits_than_a_detector_sees_are_refused(tmp_path):
+    Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "float.tif")
+    with pytest.raises(DataError, match=r"float\.tif: expected at most 16 bits a channel, found mode F"):
+        read_image(str(tmp_path / "float.tif"))
 
 
 def test_bombs_are_not_decoded(tmp_path, monkeypatch):
