@@ -80,7 +80,6 @@ def build_hyperparams(message: hyperparams_pb2.Hyperparams, where: str) -> Layer
     """Read the settings of a group of convolutions.
 
     Without an initializer kernels are drawn as tf_keras does by itself, with Glorot's uniform distribution.
-    Statistics of `sync_batch_norm` are those of one replica, as a model trains on one device here.
 
     Raises:
         ConfigError: for group normalisation, dense layers and unknown initializer names.
@@ -133,4 +132,5 @@ def _build_batch_norm(message: hyperparams_pb2.Hyperparams, where: str) -> Batch
         center=options.center,
         scale=options.scale,
         train=options.train,
+        synchronized=arm == "sync_batch_norm",
     )

@@ -60,6 +60,7 @@ class BatchNormOptions:
         center: whether an offset (beta) is learnt.
         scale: whether a factor (gamma) is learnt.
         train: whether batch statistics are used and collected in training.
+        synchronized: whether they are those of all replicas' shares of a batch together.
     """
 
     momentum: float = 0.999
@@ -67,6 +68,7 @@ class BatchNormOptions:
     center: bool = True
     scale: bool = False
     train: bool = True
+    synchronized: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -129,11 +129,14 @@ class NetworkLayers:
         options = self.hyperparams.batch_norm
         if options is None:
             return _identity
+        # One replica has the whole batch, and its fused operation is faster.
+        shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
         layer = tf_keras.layers.BatchNormalization(
             momentum=options.momentum,
             epsilon=options.epsilon,
             center=options.center,
             scale=options.scale,
+            synchronized=options.synchronized and shared,
             name=name,
         )
         if self.freeze_batch_norm or not options.train:

@@ -27,6 +27,8 @@ def test_settings_are_those_of_the_reference(name):
     assert found.force_use_bias == wanted["force_use_bias"]
     assert found.use_bias == wanted["use_bias"]
     assert (found.batch_norm is not None) == wanted["use_batch_norm"]
+    if found.batch_norm is not None:
+        assert found.batch_norm.synchronized == wanted["use_sync_batch_norm"]
     for field, value in wanted["batch_norm_params"].items():
         assert getattr(found.batch_norm, field) == pytest.approx(value)
     regularizer = wanted["regularizer"]

@@ -32,7 +32,8 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
         from detection_core.training.options import TrainOptions
         weights = []
         for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
-            with tf.distribute.MirroredStrategy(devices).scope():
+            strategy = tf.distribute.MirroredStrategy(devices)
+            with strategy.scope():
                 model = TinyModel()
                 model.network.get_layer("stem_bn").trainable = False  # its statistics are per replica
                 for options in (TrainOptions(num_steps=3), TrainOptions(num_steps=6, steps_per_call=2)):
@@ -43,6 +44,22 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
                 assert result.start_step == 3, result
         for one, two in zip(*weights):
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+
+        # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
+        import tf_keras
+        from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams
+        from detection_core.models.network_layers import NetworkLayers
+        values = strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant([[4.0 * context.replica_id_in_sync_group]])
+        )
+        for synchronized, expected in ((False, [0.0, 0.0]), (True, [-1.0, 1.0])):
+            with strategy.scope():
+                inputs, options = tf_keras.Input((1,)), BatchNormOptions(synchronized=synchronized)
+                layers = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=options))
+                norm = tf_keras.Model(inputs, layers.norm("n")(inputs))
+            found = strategy.run(tf.function(lambda share: norm(share, training=True)), args=(values,))
+            found = np.ravel(strategy.experimental_local_results(found))
+            np.testing.assert_allclose(found, expected, atol=1e-3)
         print("equal")
     """
     done = subprocess.run(
