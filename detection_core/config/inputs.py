@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from detection_core import files
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+_LOG = logging.getLogger(__name__)
 
 LABEL_MAP_NAME = "label_map.pbtxt"
 
@@ -24,7 +28,8 @@ def point_at_examples(
     """Return a copy of the config that reads a folder of examples.
 
     Whatever else the readers say (shuffling, masks, workers, ...) stays. Of several readers for evaluation
-    the first is kept, as one split is evaluated.
+    the first is kept, as one split is evaluated, and weights of inputs go, as a split is one input: the log
+    says so.
 
     Args:
         config: left as it is.
@@ -34,6 +39,12 @@ def point_at_examples(
     """
     result = TrainEvalPipelineConfig()
     result.CopyFrom(config)
+    if len(result.eval_input_reader) > 1:
+        _LOG.warning(
+            "of %d eval_input_reader the first is kept, and reads split %s; measure others by their split",
+            len(result.eval_input_reader),
+            eval_split,
+        )
     del result.eval_input_reader[1:]
     if not result.eval_input_reader:
         reader = result.eval_input_reader.add()
@@ -46,5 +57,12 @@ def point_at_examples(
 
 def _point(reader: InputReader, examples_dir: str, split: str) -> None:
     reader.label_map_path = files.join(examples_dir, LABEL_MAP_NAME)
-    reader.ClearField("sample_from_datasets_weights")  # it has one weight per input path
+    if reader.sample_from_datasets_weights:
+        _LOG.warning(
+            "sample_from_datasets_weights %s has no effect: split %s is read as one input, each record as"
+            " often as the others",
+            [round(weight, 6) for weight in reader.sample_from_datasets_weights],
+            split,
+        )
+        reader.ClearField("sample_from_datasets_weights")
     reader.tf_record_input_reader.input_path[:] = [split_pattern(examples_dir, split)]

@@ -20,13 +20,19 @@ def test_a_config_without_readers_gets_an_ordered_one_for_evaluation():
     assert (evaluation[0].shuffle, evaluation[0].num_epochs) == (False, 1)
 
 
-def test_one_of_several_readers_is_kept():
+def test_one_of_several_readers_is_kept_and_the_log_says_so(caplog):
     pointed = point_at_examples(load_pipeline_config(TWO_STAGE), "/data")
     assert [reader.name for reader in pointed.eval_input_reader] == ["day"]
+    assert "of 2 eval_input_reader the first is kept, and reads split eval" in caplog.text
 
 
-def test_weights_of_replaced_inputs_go():
+def test_weights_of_replaced_inputs_go_and_the_log_says_so(caplog):
     config = load_pipeline_config(PYRAMID)
     config.train_input_reader.tf_record_input_reader.input_path.append("more")
-    config.train_input_reader.sample_from_datasets_weights.extend([0.5, 0.5])
-    assert not point_at_examples(config, "/data").train_input_reader.sample_from_datasets_weights
+    config.train_input_reader.sample_from_datasets_weights.extend([0.9, 0.1])
+    pointed = point_at_examples(config, "/data")
+    assert not pointed.train_input_reader.sample_from_datasets_weights
+    assert "sample_from_datasets_weights [0.9, 0.1] has no effect: split train" in caplog.text
+    caplog.clear()
+    point_at_examples(pointed, "/data")
+    assert not caplog.records
