@@ -82,7 +82,17 @@ def renamed_metrics(name: str) -> str:
     return f"its name is {RENAMED_METRICS[name]} now: {_BY_CONVERT}"
 
 
+_SAMPLING = (
+    "it went into model.ssd.loss with expected_loss_weights, which the Object Detection API's published code "
+    "never had; remove it, and weigh negatives by weighted_sigmoid_focal or hard_example_miner"
+)
+
 REMOVED_FIELDS: Mapping[tuple[str, str], str] = {
+    ("Ssd", "weight_regression_loss_by_score"): "it was taken out of the schema; remove it, and weigh "
+    "objects by image/object/weight in the records",
+    ("Ssd", "use_expected_classification_loss_under_sampling"): _SAMPLING,
+    ("Ssd", "min_num_negative_samples"): _SAMPLING,
+    ("Ssd", "desired_negative_sampling_ratio"): _SAMPLING,
     ("SsdFeatureExtractor", "batch_norm_trainable"): "it was taken out of the schema, and batch norms are "
     "trained unless model.ssd.freeze_batchnorm is true; `detflow config convert` removes it",
     ("SsdFeatureExtractor", "spaghettinet_arch_name"): "it is for ssd_spaghettinet, which exists in "

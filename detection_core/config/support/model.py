@@ -64,12 +64,19 @@ _HYPERPARAMS = {
     "BatchNorm": Support("builders.hyperparams"),
 }
 
+_RESIZER = Support(
+    "builders.image_resizer",
+    refused={
+        "convert_to_grayscale": "every extractor here takes three channels, and a grey image is read as "
+        "three equal ones; remove it"
+    },
+)
 _RESIZERS = {
     "ImageResizer": Support("builders.image_resizer"),
-    "FixedShapeResizer": Support("builders.image_resizer"),
-    "KeepAspectRatioResizer": Support("builders.image_resizer"),
-    "ConditionalShapeResizer": Support("builders.image_resizer"),
-    "PadToMultipleResizer": Support("builders.image_resizer"),
+    "FixedShapeResizer": _RESIZER,
+    "KeepAspectRatioResizer": _RESIZER,
+    "ConditionalShapeResizer": _RESIZER,
+    "PadToMultipleResizer": _RESIZER,
     "IdentityResizer": Support(),
 }
 

@@ -123,6 +123,10 @@ REFUSED = [
     ({"model.ssd.mask_head_config.mask_height": 14}, "model.ssd.mask_head_config"),
     ({"model.ssd.loss.equalization_loss.weight": 0.5}, "model.ssd.loss.equalization_loss.weight"),
     (
+        {"model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale": True},
+        "model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale",
+    ),
+    (
         {"model.ssd.feature_extractor.conv_hyperparams.group_norm": {}},
         "model.ssd.feature_extractor.conv_hyperparams.group_norm",
     ),

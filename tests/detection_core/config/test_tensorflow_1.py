@@ -14,7 +14,7 @@ from detection_core.config.tensorflow_1 import (
     without_counterpart,
 )
 from detection_core.errors import ConfigError
-from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 
 # Extractors that TensorFlow 2 has, and that a name of TensorFlow 1 may lead to.
 TENSORFLOW_2 = {
@@ -45,9 +45,14 @@ def test_a_message_names_what_to_do():
 
 @pytest.mark.parametrize(("message", "name"), REMOVED_FIELDS)
 def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(message, name):
-    assert message == SsdFeatureExtractor.DESCRIPTOR.name
-    assert name not in SsdFeatureExtractor.DESCRIPTOR.fields_by_name
-    text = f"model {{ ssd {{ feature_extractor {{\n {name}: 'true' }} }} }}"
+    descriptor, text = {
+        "Ssd": (Ssd.DESCRIPTOR, f"model {{ ssd {{\n {name}: 'true' }} }}"),
+        "SsdFeatureExtractor": (
+            SsdFeatureExtractor.DESCRIPTOR,
+            f"model {{ ssd {{ feature_extractor {{\n {name}: 'true' }} }} }}",
+        ),
+    }[message]
+    assert name not in descriptor.fields_by_name
     with pytest.raises(ConfigError) as caught:
         parse_pipeline_config(text, where="old.config")
     assert caught.value.where == "old.config:2"
