@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import os
 from collections.abc import Iterator
 
@@ -15,6 +16,8 @@ from detection_core.data.decode import DecodedExample, DecodeOptions, decode_exa
 from detection_core.data.records import check_records, count_records, naming_bad_records
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.structures import ImageTruth, Sample
+
+_LOG = logging.getLogger(__name__)
 
 # Up to this many bytes of records all checksums are compared before anything else is done with them.
 _CHECKED_BYTES = 256 << 20
@@ -32,7 +35,7 @@ class Reader:
         table: class text to class id, see `class_text_table`; None: only ids in the records count.
         decoding: what to read of a record.
         sequence: how records are read for training.
-        max_boxes: objects of an image beyond it are left out in evaluation.
+        max_boxes: objects of an image beyond it are left out of batches; `truth` has all of them.
         prefetched_batches: batches made ahead; negative: chosen while running.
     """
 
@@ -48,7 +51,14 @@ class Reader:
     @tf.autograph.experimental.do_not_convert
     def decode(self, record: tf.Tensor) -> DecodedExample:
         """Decode one record, without the objects that cannot be used."""
-        return drop_unusable_objects(decode_example(record, table=self.table, options=self.decoding))
+        return self._decode_and_count(record)[0]
+
+    @tf.autograph.experimental.do_not_convert
+    def _decode_and_count(self, record: tf.Tensor) -> tuple[DecodedExample, tf.Tensor]:
+        """Decode one record, and say how many objects cannot be used, int32 []."""
+        whole = decode_example(record, table=self.table, options=self.decoding)
+        usable = drop_unusable_objects(whole)
+        return usable, tf.size(whole.difficult) - tf.size(usable.difficult)
 
     def decode_sample(self, record: tf.Tensor) -> Sample:
         """Decode one record to what is trained on."""
@@ -105,15 +115,29 @@ class Reader:
     def truth(self) -> Iterator[tuple[np.ndarray, ImageTruth]]:
         """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.
 
+        The log says of how many objects nothing can be told; a label map that is not the records' own shows
+        so.
+
         Raises:
             DataError: when a record is damaged or cannot be decoded, naming it.
         """
         decoded = ordered_records(self.paths, dataclasses.replace(self.sequence, num_readers=1)).map(
-            self.decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            self._decode_and_count, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
-        with naming_bad_records(self.paths, self.decode):
-            for example in decoded.prefetch(2).as_numpy_iterator():
-                yield example.sample.image, _image_truth(example)
+        left_out = 0
+        try:
+            with naming_bad_records(self.paths, self.decode):
+                for example, unusable in decoded.prefetch(2).as_numpy_iterator():
+                    left_out += int(unusable)
+                    yield example.sample.image, _image_truth(example)
+        finally:
+            if left_out:
+                _LOG.warning(
+                    "%d objects of the images read are left out: the label map does not know their class text"
+                    " or id, or their box is not a number (%s)",
+                    left_out,
+                    os.path.dirname(self.paths[0]),
+                )
 
 
 def _image_truth(example: DecodedExample) -> ImageTruth:

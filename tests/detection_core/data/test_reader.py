@@ -13,7 +13,9 @@ from detection_core.errors import DataError
 from tests.detection_core.data.record_files import example, image_bytes, numbered_example, write_records
 
 
-def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path: Path) -> None:
+def test_truth_carries_every_flag_and_leaves_unknown_classes_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     sides = {
         f"image/object/bbox/{side}": [v] * 3
         for side, v in (("ymin", 0.1), ("xmin", 0.2), ("ymax", 0.5), ("xmax", 0.9))
@@ -40,14 +42,17 @@ def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path: Path)
     assert truth.difficult.tolist() == [True, False]
     assert truth.area.tolist() == [3.0, 5.0]
     np.testing.assert_allclose(truth.boxes, [[0.1, 0.2, 0.5, 0.9]] * 2)
+    (line,) = caplog.messages
+    assert line.startswith("1 objects of the images read are left out: the label map does not know")
 
 
-def test_truth_of_several_files_comes_file_by_file(tmp_path: Path) -> None:
+def test_truth_of_several_files_comes_file_by_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     paths = [
         write_records(tmp_path / f"{i}.tfrecord", [numbered_example(10 * i + j) for j in range(3)])
         for i in (1, 2)
     ]
     found = [truth.source_id for _, truth in Reader(paths=tuple(paths)).truth()]
+    assert not caplog.messages
     assert found == ["10", "11", "12", "20", "21", "22"]
 
 
