@@ -19,8 +19,8 @@ class TrainOptions:
         gradient_clipping_by_norm: largest global norm of the gradients; 0 does not clip.
         bias_grad_multiplier: factor for the gradients of biases; 0 leaves them alone.
         add_regularization_loss: whether the regularisation loss counts.
-        update_trainable_variables: patterns (`re.match`); when given, only what matches one is trained.
-        freeze_variables: patterns (`re.match`) of variables that are not trained.
+        update_trainable_variables: patterns (`re.search`); when given, only what matches one is trained.
+        freeze_variables: patterns (`re.search`) of variables that are not trained.
         summarize_gradients: whether gradient norms are reported to the actions.
     """
 

@@ -19,7 +19,7 @@ def trained_variables(variables: Sequence[tf.Variable], options: TrainOptions) -
 
     Args:
         variables: all trainable variables of the model.
-        options: holds the patterns, matched at the start of the name without its `:0`.
+        options: holds the patterns, found anywhere in the name without its `:0`, as there.
 
     Raises:
         ConfigError: when a pattern is no regular expression or matches nothing, or nothing is left to train.
@@ -49,14 +49,14 @@ def _matching(variables: Sequence[tf.Variable], patterns: Sequence[str], field: 
                 f"expected a regular expression, found {pattern!r} ({error}). Mend the pattern.",
                 where=f"train_config.{field}",
             ) from error
-        names = {v.name for v in variables if matcher.match(v.name.split(":")[0])}
+        names = {v.name for v in variables if matcher.search(v.name.split(":")[0])}
         if not names:
             examples = ", ".join(
                 v.name.split(":")[0] for v in list(variables)[:: max(1, len(variables) // 5)][:5]
             )
             raise ConfigError(
                 f"pattern {pattern!r} matches none of the model's {len(variables)} trainable variables."
-                f" Patterns match at the start of names such as {examples}.",
+                f" Patterns are looked for in names such as {examples}.",
                 where=f"train_config.{field}",
             )
         found |= names

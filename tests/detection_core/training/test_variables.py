@@ -25,13 +25,19 @@ def test_patterns() -> None:
     assert chosen(update=("head",), freeze=(".*bias$",)) == ["head/kernel"]
 
 
+def test_a_pattern_is_found_anywhere_in_a_name() -> None:
+    assert chosen(freeze=("/bn/", "bias")) == ["backbone/conv/kernel", "head/kernel"]
+    assert chosen(update=("gamma",)) == ["backbone/bn/gamma"]
+    assert chosen(freeze=("^head",)) == NAMES[:2]
+
+
 @pytest.mark.parametrize(
     ("update", "freeze", "text"),
     [
         (
             (),
-            ("conv",),
-            r"freeze_variables: pattern 'conv' matches none of the model's 4.*backbone/conv/kernel",
+            ("FeatureExtractor",),
+            r"freeze_variables: pattern 'FeatureExtractor' matches none of .* 4 .*backbone/conv/kernel",
         ),
         (("nothing",), (), "update_trainable_variables: pattern 'nothing' matches none"),
         ((), ("(",), "expected a regular expression"),
