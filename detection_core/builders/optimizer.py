@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from detection_core.errors import ConfigError
 from detection_core.optimizers import schedules
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
+
+_LOG = logging.getLogger(__name__)
 
 
 def _constant(message: optimizer_pb2.ConstantLearningRate) -> schedules.Schedule:
@@ -75,8 +78,15 @@ def build_learning_rate(
 
 
 # tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API hands RMSProp's
-# `decay` field to it and leaves the discounting factor rho at 0.9; published configs were tuned with that.
+# `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 handed the field to rho.
 def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule) -> Any:
+    if message.decay:
+        _LOG.warning(
+            "rms_prop_optimizer.decay %g divides the learning rate by 1 + %g x updates, as in the Object"
+            " Detection API for TensorFlow 2; for TensorFlow 1's meaning, a discount of 0.9, set decay: 0",
+            message.decay,
+            message.decay,
+        )
     return tf_keras.optimizers.legacy.RMSprop(
         learning_rate=rate,
         decay=message.decay,
@@ -93,18 +103,15 @@ def _adam(message: optimizer_pb2.AdamOptimizer, rate: schedules.Schedule) -> Any
     return tf_keras.optimizers.legacy.Adam(learning_rate=rate, epsilon=message.epsilon)
 
 
-def _with_rate(
-    make: Callable[[Any, schedules.Schedule], Any],
-) -> Callable[[Any], tuple[Any, schedules.Schedule]]:
-    def build(message: Any) -> tuple[Any, schedules.Schedule]:
+def _with_rate(make: Callable[[Any, schedules.Schedule], Any]) -> Callable[[Any], Any]:
+    def build(message: Any) -> Any:
         where = f"{message.DESCRIPTOR.name}.learning_rate"
-        rate = build_learning_rate(message.learning_rate, where)
-        return make(message, rate), rate
+        return make(message, build_learning_rate(message.learning_rate, where))
 
     return build
 
 
-OPTIMIZERS: dict[str, Callable[[Any], tuple[Any, schedules.Schedule]]] = {
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "rms_prop_optimizer": _with_rate(_rms_prop),
     "momentum_optimizer": _with_rate(_momentum),
     "adam_optimizer": _with_rate(_adam),
@@ -119,10 +126,10 @@ def build_optimizer(message: optimizer_pb2.Optimizer, where: str = "train_config
     Raises:
         ConfigError: when no optimizer or no learning rate is set, or their numbers contradict each other.
     """
-    optimizer, rate = build_oneof(message, "optimizer", OPTIMIZERS, where)
+    optimizer = build_oneof(message, "optimizer", OPTIMIZERS, where)
     decay = message.moving_average_decay if message.use_moving_average else 0.0
     if not 0.0 <= decay < 1.0:
         raise ConfigError(
             f"moving_average_decay must lie in [0, 1), found {decay:g}. 0.9999 is usual.", where=where
         )
-    return Optimization(optimizer=optimizer, schedule=rate, average_decay=decay)
+    return Optimization(optimizer=optimizer, average_decay=decay)

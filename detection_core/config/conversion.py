@@ -127,6 +127,12 @@ def _training_notes(train: TrainConfig) -> tuple[str, ...]:
             f"train_config.fine_tune_checkpoint: {train.fine_tune_checkpoint} counts as a checkpoint of "
             "TensorFlow 1; for one of TensorFlow 2 set fine_tune_checkpoint_version: V2"
         )
+    if train.optimizer.rms_prop_optimizer.decay and train.optimizer.HasField("rms_prop_optimizer"):
+        notes.append(
+            "train_config.optimizer.rms_prop_optimizer.decay: set it to 0, as TensorFlow 2 discounts by 0.9"
+            f" without it, and with {train.optimizer.rms_prop_optimizer.decay:g} divides the learning rate by"
+            f" 1 + {train.optimizer.rms_prop_optimizer.decay:g} x updates"
+        )
     if train.HasField("optimizer") and not train.num_steps:
         notes.append("train_config.num_steps: set it; without it TensorFlow 1 trained until it was stopped")
     return tuple(notes)

@@ -105,7 +105,7 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
         target = losses[TOTAL_LOSS] / replicas
     gradients = tape.gradient(target, state.variables)
     gradients, scalars = shape_gradients(gradients, state.variables, options)
-    learning_rate = state.optimization.schedule(state.optimization.optimizer.iterations)
+    learning_rate = state.optimization.learning_rate()
     state.optimization.optimizer.apply_gradients(zip(gradients, state.variables, strict=True))
     updates = state.step.assign_add(1)
     if state.average is not None:

@@ -75,3 +75,17 @@ def test_every_arm_of_the_schema_is_in_a_table() -> None:
     ):
         arms = {f.name for f in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
         assert arms == set(table)
+
+
+@pytest.mark.parametrize(("decay", "warned"), [("", True), ("decay: 0", False)])
+def test_a_rate_that_falls_by_itself_is_told(
+    caplog: pytest.LogCaptureFixture, decay: str, warned: bool
+) -> None:
+    rate = "learning_rate { constant_learning_rate { learning_rate: 0.1 } }"
+    message = text_format.Parse(f"rms_prop_optimizer {{ {rate} {decay} }}", optimizer_pb2.Optimizer())
+    built = build_optimizer(message)
+    variable = tf.Variable([1.0])
+    for _ in range(2):
+        built.optimizer.apply_gradients([(tf.ones([1]), variable)])
+    assert float(built.learning_rate()) == pytest.approx(0.1 / 2.8 if warned else 0.1)
+    assert ("decay 0.9 divides the learning rate by 1 + 0.9 x updates" in caplog.text) == warned

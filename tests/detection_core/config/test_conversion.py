@@ -68,6 +68,14 @@ def test_a_checkpoint_of_tensorflow_1_is_pointed_out():
     )
 
 
+@pytest.mark.parametrize(("field", "noted"), [("", True), ("decay: 0.8", True), ("decay: 0", False)])
+def test_another_meaning_of_decay_is_noted(field, noted):
+    rate = "learning_rate { constant_learning_rate {} }"
+    text = f"train_config {{ num_steps: 1 optimizer {{ rms_prop_optimizer {{ {rate} {field} }} }} }}"
+    name = "train_config.optimizer.rms_prop_optimizer.decay: set it to 0"
+    assert any(note.startswith(name) for note in convert_config(text).notes) == noted
+
+
 def test_a_text_that_is_no_config_is_one_error():
     with pytest.raises(ConfigError, match="no field 'modell'"):
         convert_config("modell {}", where="old.config")

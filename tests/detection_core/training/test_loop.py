@@ -28,7 +28,7 @@ def momentum(base: float = 0.1, average: float = 0.0) -> Optimization:
     )
     rate = CosineDecay(options)
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
-    return Optimization(optimizer=optimizer, schedule=rate, average_decay=average)
+    return Optimization(optimizer=optimizer, average_decay=average)
 
 
 class Crash(TrainingAction):

@@ -43,7 +43,6 @@ def test_the_first_update(name: str) -> None:
     rate = CosineDecay(RATES[name])
     optimization = Optimization(
         optimizer=tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9),
-        schedule=rate,
         average_decay=0.9999 if "moving_average" in name else 0.0,
     )
     options = TrainOptions(num_steps=1)

@@ -20,7 +20,7 @@ RATE = 0.1
 def state_of(model: TinyModel, options: TrainOptions) -> TrainState:
     rate = Constant(ConstantOptions(learning_rate=RATE))
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate)
-    return TrainState(model, Optimization(optimizer=optimizer, schedule=rate), options, None)
+    return TrainState(model, Optimization(optimizer=optimizer), options, None)
 
 
 def gradients_of(model: TinyModel, batch: object, regularized: bool = True) -> list[np.ndarray]:
@@ -49,6 +49,16 @@ def test_an_update_moves_the_weights_down_the_gradient(regularized: bool) -> Non
     assert float(outputs.learning_rate) == pytest.approx(RATE)
     assert int(state.step) == 1
     assert not outputs.scalars
+
+
+def test_the_rate_that_is_told_is_the_one_applied() -> None:
+    (batch,) = make_dataset(0).take(1)
+    options = TrainOptions(num_steps=2)
+    rate = Constant(ConstantOptions(learning_rate=RATE))
+    optimizer = tf_keras.optimizers.legacy.RMSprop(learning_rate=rate, decay=0.5)
+    state = TrainState(TinyModel(), Optimization(optimizer=optimizer), options, None)
+    told = [float(train_step(state, options, 1, batch).learning_rate) for _ in range(3)]
+    assert told == pytest.approx([RATE, RATE / 1.5, RATE / 2.0])
 
 
 def test_replicas_share_the_loss() -> None:
