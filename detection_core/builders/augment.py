@@ -233,7 +233,7 @@ def check_augmentations(
     decoding: DecodeOptions,
     where: str = "train_config.data_augmentation_options",
 ) -> None:
-    """Refuse steps that need what is not read, or cannot keep what is read consistent.
+    """Refuse steps that need what is not read, cannot keep it consistent, or give what no detector takes.
 
     Args:
         messages: the steps.
@@ -249,6 +249,12 @@ def check_augmentations(
         if arm == "convert_class_logits_to_softmax" and not decoding.score_columns:
             raise ConfigError(
                 "expected scores to convert, found none; set train_input_reader.load_multiclass_scores: true",
+                where=place,
+            )
+        if arm == "rgb_to_gray":
+            raise ConfigError(
+                "expected three channels, as every extractor here takes, found a step that leaves one; use"
+                " random_rgb_to_gray { probability: 1 }, which keeps three equal ones",
                 where=place,
             )
         if decoding.keypoints:

@@ -284,6 +284,7 @@ def test_steps_are_applied_in_order() -> None:
     ("text", "decoding", "message"),
     [
         ("convert_class_logits_to_softmax {}", DecodeOptions(), "load_multiclass_scores: true"),
+        ("rgb_to_gray {}", DecodeOptions(), r"use random_rgb_to_gray \{ probability: 1 \}"),
         ("random_horizontal_flip {}", DecodeOptions(keypoints=3), "each of 0 to 2 once.*found none"),
         (
             "random_vertical_flip { keypoint_flip_permutation: [0, 2, 2] }",
@@ -298,7 +299,7 @@ def test_steps_are_applied_in_order() -> None:
         ("autoaugment_image {}", DecodeOptions(keypoints=3), "expected v2 or v3 or test beside keypoints"),
     ],
 )
-def test_steps_that_do_not_go_with_what_is_read_are_refused(text, decoding, message) -> None:
+def test_steps_that_do_not_go_with_what_is_read_or_built_are_refused(text, decoding, message) -> None:
     steps = [_parse("random_adjust_hue {}"), _parse(text)]
     with pytest.raises(ConfigError, match=message) as error:
         check_augmentations(steps, decoding)
