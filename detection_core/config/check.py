@@ -13,7 +13,6 @@ from detection_core.config.positions import nearest_line
 from detection_core.config.problems import Problem
 from detection_core.config.support.fields import find_refused, warn_without_effect
 from detection_core.config.text_proto import line_of
-from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -61,31 +60,6 @@ def check_pipeline_config(
         also = nearest_line(problem.path, lines or {})
         message += f"\n  {f'line {also}: ' if also else ''}{problem.path}: {problem.message}"
     raise ConfigError(message, where=line_of(where, line) if line else where)
-
-
-def check_label_map(config: TrainEvalPipelineConfig, label_map: LabelMap, where: str = "") -> None:
-    """Refuse a label map with ids that the model has no class for; fewer ids than classes are fine.
-
-    Args:
-        config: a checked config.
-        label_map: the classes of the data.
-        where: file the config came from, for errors.
-
-    Raises:
-        ConfigError: naming both numbers.
-    """
-    arm = config.model.WhichOneof("model")
-    model = getattr(config.model, str(arm), None)
-    num_classes = getattr(model, "num_classes", label_map.num_classes)
-    # An explicit background is among the model's classes, and not in the label map.
-    needed = label_map.num_classes + int(getattr(model, "explicit_background_class", False))
-    if needed > num_classes:
-        message = (
-            f"model.{arm}.num_classes: expected {needed} or more, as the label map gives id"
-            f" {label_map.num_classes} to {label_map.names[-1]!r}, found {num_classes}; set"
-            f" num_classes={needed}"
-        )
-        raise ConfigError(message, where=where)
 
 
 def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:

@@ -108,7 +108,7 @@ def train(
         with strategy.scope():
             _check(config, strategy.num_replicas_in_sync)
             model = build_detection_model(config.model)
-            _check_classes(model, label_map)
+            check_classes(model, label_map)
             start = fill_starting_weights(model, config, warm_start_dir)
             arguments = (model, config, label_map, options, folder)
             result = fit(*arguments, job="train", progress=progress)
@@ -143,7 +143,12 @@ def _check(config: TrainEvalPipelineConfig, replicas: int) -> None:
         )
 
 
-def _check_classes(model: DetectionModel, label_map: LabelMap) -> None:
+def check_classes(model: DetectionModel, label_map: LabelMap) -> None:
+    """Refuse a label map that has another number of classes than the model.
+
+    Raises:
+        ConfigError: naming both numbers.
+    """
     if model.num_classes != label_map.num_classes:
         raise ConfigError(
             f"expected the label map's {label_map.num_classes} classes, found {model.num_classes}. Set"

@@ -1,4 +1,4 @@
-"""The steps as verbs of their own: train, evaluate, quantize, export, predict."""
+"""The steps as verbs of their own: train, import, evaluate, quantize, export, predict."""
 
 from __future__ import annotations
 
@@ -60,6 +60,25 @@ def train(arguments: argparse.Namespace) -> Result:
     )
     _run("trainer", job, arguments.output)
     return Result(text=f"model: {job.model}", data=_read(job.model_run, "train_report.json"))
+
+
+def import_checkpoint(arguments: argparse.Namespace) -> Result:
+    """Make a detector of a checkpoint."""
+    from detection_core.config.load import load_checked_config
+
+    config = load_checked_config(
+        arguments.config,
+        config_overrides(arguments.overrides),
+        override_files=arguments.override_files,
+    )
+    model_dir = os.path.join(arguments.output, "model")
+    os.makedirs(arguments.output, exist_ok=True)
+    with native_output_to(os.path.join(arguments.output, "native.log")):
+        from detection_core.tasks.import_checkpoint import import_checkpoint as import_it
+
+        report = import_it(config, arguments.checkpoint, label_map=arguments.label_map, model_dir=model_dir)
+    data = {"model": model_dir, "checkpoint": report.prefix, **report.counts()}
+    return Result(text=f"model: {model_dir}", data=data)
 
 
 def evaluate(arguments: argparse.Namespace) -> Result:
@@ -138,6 +157,25 @@ VERBS = (
             OVERRIDE_FILE,
         ),
         command=train,
+    ),
+    Verb(
+        name="import",
+        summary="Make a detector of a checkpoint of the Object Detection API as it is, without training.",
+        example=(
+            "detflow import --config pipeline.config --checkpoint checkpoint/ckpt-0 "
+            "--label-map label_map.pbtxt --output build/imported"
+        ),
+        arguments=(
+            _CONFIG,
+            argument(
+                "--checkpoint", required=True, metavar="PREFIX", help="prefix of its files, or their folder"
+            ),
+            argument("--label-map", required=True, metavar="FILE", help="classes of the detector (.pbtxt)"),
+            _OUTPUT,
+            SET,
+            OVERRIDE_FILE,
+        ),
+        command=import_checkpoint,
     ),
     Verb(
         name="evaluate",

@@ -1,10 +1,9 @@
 import pytest
 from hypothesis import given, settings
 
-from detection_core.config.check import check_label_map, check_pipeline_config
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.overrides import apply_overrides
-from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
@@ -23,17 +22,6 @@ def test_all_problems_are_told_at_once_with_their_lines():
     with pytest.raises(ConfigError) as caught:
         check_pipeline_config(config, where="my.config")
     assert caught.value.where == "my.config"
-
-
-def test_a_label_map_must_fit_the_model():
-    config = load_pipeline_config(PYRAMID)
-    check_label_map(config, label_map_from_names(["a", "b"]))
-    with pytest.raises(ConfigError, match=r"expected 6 or more.*found 5; set num_classes=6"):
-        check_label_map(config, label_map_from_names(list("abcdef")))
-    config.model.ssd.explicit_background_class = True
-    check_label_map(config, label_map_from_names(list("abcd")))
-    with pytest.raises(ConfigError, match=r"expected 6 or more.*gives id 5.*found 5"):
-        check_label_map(config, label_map_from_names(list("abcde")))
 
 
 @settings(max_examples=60, deadline=None)

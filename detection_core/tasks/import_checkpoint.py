@@ -1,0 +1,76 @@
+"""A detector from a checkpoint of the field as it is, without training."""
+
+from __future__ import annotations
+
+import logging
+
+from detection_core.builders.model import build_detection_model
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.label_map import load_label_map
+from detection_core.errors import ModelError
+from detection_core.export.detector_folder import write_detector
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.train import check_classes
+from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.restore import (
+    FineTuneOptions,
+    Outcome,
+    RestoreReport,
+    restore_fine_tune_checkpoint,
+)
+
+_logger = logging.getLogger(__name__)
+_NAMED_IN_ERROR = 5
+
+
+def import_checkpoint(
+    config: TrainEvalPipelineConfig, checkpoint: str, *, label_map: str, model_dir: str
+) -> RestoreReport:
+    """Write a detector folder with the weights of a detector's checkpoint.
+
+    Args:
+        config: of the model that the checkpoint was trained as; of its training nothing counts.
+        checkpoint: prefix of the checkpoint's files, or their folder; object-based (TensorFlow 2) or
+            name-based (TensorFlow 1).
+        label_map: path of the classes, in text format.
+        model_dir: detector folder to write.
+
+    Returns:
+        What came of each variable: all were restored.
+
+    Raises:
+        ConfigError: when the config cannot be followed or the classes are not the label map's.
+        ModelError: when the checkpoint cannot be read, or lacks a variable of the detector.
+    """
+    check_pipeline_config(config)
+    labels = load_label_map(label_map)
+    model = build_detection_model(config.model)
+    check_classes(model, labels)
+    named = OBJECT_GRAPH not in CheckpointFile(checkpoint).shapes
+    options = FineTuneOptions(
+        path=checkpoint,
+        kind="detection" if named else "full",
+        named=named,
+        extractor=config.model.ssd.feature_extractor.type,
+        heads=True,
+    )
+    report = restore_fine_tune_checkpoint(model, options)
+    _require_all(report)
+    _logger.info("import | %d variables of %s", report.count(Outcome.RESTORED), report.prefix)
+    facts = {"steps": 0, "started_from": report.prefix, "weights": "as in the checkpoint", "trained_as": ""}
+    write_detector(model, config, labels, model_dir, extra=facts)
+    return report
+
+
+def _require_all(report: RestoreReport) -> None:
+    left = [row for row in report.variables if row.outcome is not Outcome.RESTORED]
+    if not left:
+        return
+    named = "; ".join(f"{row.name} {list(row.shape)}: {row.outcome.value}" for row in left[:_NAMED_IN_ERROR])
+    more = f"; and {len(left) - _NAMED_IN_ERROR} more" if len(left) > _NAMED_IN_ERROR else ""
+    raise ModelError(
+        f"expected all {len(report.variables)} variables of the detector, found {len(left)} that do not fit:"
+        f" {named}{more}; give the config that the checkpoint was trained with, or train from it with"
+        " `detflow train`",
+        where=report.prefix,
+    )

@@ -1,0 +1,93 @@
+"""A checkpoint of the field becomes a detector folder without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.builders.model import build_detection_model
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.detector_layout import serving_dir
+from detection_core.errors import ConfigError, ModelError
+from detection_core.export.detector_folder import load_detector
+from detection_core.models.checkpoint_keys.object_keys import object_keys
+from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
+from detection_core.tasks.import_checkpoint import import_checkpoint
+from tests.detection_core.tasks.tiny_training import LABELS, config_text
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+
+CONFIG = parse_pipeline_config(config_text())
+
+
+@pytest.fixture(scope="module")
+def network():
+    """The network of a detector that somebody else has trained."""
+    network = build_detection_model(CONFIG.model).network
+    rng = np.random.RandomState(0)
+    for variable in network.variables:
+        variable.assign(np.abs(rng.normal(0.1, 0.05, variable.shape)))
+    return network
+
+
+@pytest.fixture(scope="module")
+def checkpoints(network, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("field")
+    objects = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(network).items()}
+    extractor = CONFIG.model.ssd.feature_extractor.type
+    names = {v.name: v.variable.numpy() for v in scoped_variables(network, extractor)}
+    return {
+        "object-based": write_object_checkpoint(objects, folder / "ckpt-0"),
+        "name-based": write_named_checkpoint(names, folder / "model.ckpt"),
+    }
+
+
+@pytest.fixture
+def label_map(tmp_path: Path) -> str:
+    path = tmp_path / "label_map.pbtxt"
+    path.write_text(LABELS)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["object-based", "name-based"])
+def test_a_detector_has_the_weights_of_the_checkpoint(
+    network, checkpoints, label_map, tmp_path, kind
+) -> None:
+    report = import_checkpoint(CONFIG, checkpoints[kind], label_map=label_map, model_dir=str(tmp_path / "m"))
+    assert report.counts() == {
+        "restored": len(network.variables),
+        "skipped_shape": 0,
+        "missing": 0,
+        "unused": 0,
+    }
+    detector = load_detector(str(tmp_path / "m"))
+    for imported, original in zip(detector.model.network.variables, network.variables, strict=True):
+        np.testing.assert_array_equal(imported, original, err_msg=original.name)
+    assert detector.info.extra["started_from"] == checkpoints[kind]
+    served = tf.saved_model.load(serving_dir(str(tmp_path / "m"))).signatures["serving_default"]
+    image = np.zeros((1, 64, 64, 3), np.uint8)
+    assert served(tf.constant(image))["detection_boxes"].shape == (1, 10, 4)
+
+
+def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, tmp_path) -> None:
+    config = apply_overrides(
+        CONFIG, {"model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": "16"}
+    )
+    with pytest.raises(ModelError, match=r"variables of the detector, found \d+ that do not fit: ") as caught:
+        import_checkpoint(
+            config, checkpoints["object-based"], label_map=label_map, model_dir=str(tmp_path / "m")
+        )
+    assert caught.value.where == checkpoints["object-based"]
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_label_map_has_the_classes_of_the_config(checkpoints, label_map, tmp_path) -> None:
+    config = apply_overrides(CONFIG, {"model.ssd.num_classes": "3"})
+    with pytest.raises(ConfigError, match="2 classes, found 3"):
+        import_checkpoint(
+            config, checkpoints["name-based"], label_map=label_map, model_dir=str(tmp_path / "m")
+        )
