@@ -8,6 +8,7 @@ import json
 import os
 from typing import Any
 
+from detection_core.errors import ConfigError
 from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
 from pipeline.console import native_output_to
 
@@ -33,8 +34,17 @@ def _config_text(arguments: argparse.Namespace) -> str:
 def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     folders = {name: os.path.join(arguments.output, name) for name in names}
     for folder in folders.values():
-        os.makedirs(folder, exist_ok=True)
+        _make(folder)
     return folders
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as e:
+        raise ConfigError(
+            f"cannot make the output folder ({e.strerror}); choose another --output", where=folder
+        ) from e
 
 
 def _read(folder: str, name: str) -> Any:
@@ -72,7 +82,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
         override_files=arguments.override_files,
     )
     model_dir = os.path.join(arguments.output, "model")
-    os.makedirs(arguments.output, exist_ok=True)
+    _make(arguments.output)
     with native_output_to(os.path.join(arguments.output, "native.log")):
         from detection_core.tasks.import_checkpoint import import_checkpoint as import_it
 

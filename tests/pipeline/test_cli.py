@@ -150,6 +150,26 @@ def test_a_mistake_of_the_user_is_one_message_and_exit_code_2(digits_settings, c
     assert json.loads(capsys.readouterr().out)["error"] == "ConfigError"
 
 
+@pytest.mark.parametrize("verb", ["import", "evaluate"])
+def test_an_output_folder_that_cannot_be_made_is_one_message(verb, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    words = {
+        "import": [
+            "--config",
+            str(ROOT / "examples/digits/pipeline.config"),
+            "--checkpoint",
+            "x",
+            "--label-map",
+            "x",
+        ],
+        "evaluate": ["--model", "x", "--examples", "x"],
+    }[verb]
+    assert cli.main([verb, *words, "--output", str(tmp_path / "file" / "out")]) == 2
+    assert "out: cannot make the output folder (Not a directory)" in capsys.readouterr().err.replace(
+        "/evaluation:", ":"
+    )
+
+
 def test_a_place_without_runs_says_so(tmp_path, capsys):
     assert cli.main(["runs", str(tmp_path)]) == 2
     assert "expected a settings file or a workspace" in capsys.readouterr().err
