@@ -102,8 +102,10 @@ def _pictures(folder: str) -> list[tuple[str, str]]:
     path = os.path.join(folder, "pictures", "index.json")
     found: list[tuple[str, str]] = []
     for entry in json.loads(files.read_text(path)) if files.exists(path) else []:
+        if entry["kind"] != "side_by_side" or len(found) == PICTURES:
+            continue
         data = files.read_bytes(os.path.join(folder, "pictures", entry["file"]))
-        if entry["kind"] == "side_by_side" and len(data) <= PICTURE_BYTES and len(found) < PICTURES:
+        if len(data) <= PICTURE_BYTES:
             found.append((entry["caption"], "data:image/jpeg;base64," + base64.b64encode(data).decode()))
     return found
 

@@ -56,20 +56,17 @@ class BackboneEntry:
         return own
 
 
-def _mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
+def _mobilenet_v1(
+    inputs: tf.Tensor, layers: NetworkLayers, message: Any, *, narrow_top: bool = False
+) -> Ends:
     options = mobilenet_v1.MobileNetV1Options(
-        depth_multiplier=message.depth_multiplier, min_depth=message.min_depth
+        depth_multiplier=message.depth_multiplier, min_depth=message.min_depth, narrow_top=narrow_top
     )
     return mobilenet_v1.mobilenet_v1(inputs, layers, options)
 
 
 def _mobilenet_v1_of_pyramid(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:
-    options = mobilenet_v1.MobileNetV1Options(
-        depth_multiplier=message.depth_multiplier,
-        min_depth=message.min_depth,
-        narrow_top=message.use_depthwise,
-    )
-    return mobilenet_v1.mobilenet_v1(inputs, layers, options)
+    return _mobilenet_v1(inputs, layers, message, narrow_top=message.use_depthwise)
 
 
 def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, message: Any) -> Ends:

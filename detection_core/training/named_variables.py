@@ -49,21 +49,7 @@ def variables_in_checkpoint(
         ModelError: when the checkpoint is missing, damaged or object-based.
         TypeError: for neither of the two forms.
     """
-    if not isinstance(variables, Mapping | list | tuple):
-        raise TypeError(f"expected a mapping or a list of variables, found {type(variables).__name__}")
-    named = variables if isinstance(variables, Mapping) else {_own_name(v): v for v in variables}
-    shapes = NamedCheckpoint(checkpoint).shapes
-    found = {}
-    for name, variable in named.items():
-        if name == GLOBAL_STEP and not include_global_step:
-            continue
-        if name not in shapes:
-            _logger.warning("%s: no variable %s; it keeps its value", checkpoint, name)
-        elif tuple(shapes[name]) != tuple(variable.shape):
-            wanted, there = list(variable.shape), list(shapes[name])
-            _logger.warning("%s: %s is %s, found %s; it keeps its value", checkpoint, name, wanted, there)
-        else:
-            found[name] = variable
+    found = _matching(_by_name(variables), NamedCheckpoint(checkpoint), include_global_step)
     return found if isinstance(variables, Mapping) else list(found.values())
 
 
@@ -83,14 +69,36 @@ def restore_variables(
     Raises:
         ModelError: when the checkpoint is missing, damaged or object-based.
     """
-    found = variables_in_checkpoint(variables, checkpoint, include_global_step=include_global_step)
-    named = found if isinstance(found, Mapping) else {_own_name(v): v for v in found}
-    reader = NamedCheckpoint(checkpoint)
-    values = {name: reader.read(name) for name in named}
-    for name, variable in named.items():
+    named, reader = _by_name(variables), NamedCheckpoint(checkpoint)
+    found = _matching(named, reader, include_global_step)
+    values = {name: reader.read(name) for name in found}
+    for name, variable in found.items():
         variable.assign(tf.cast(values[name], variable.dtype))
-    return sorted(named)
+    return sorted(found)
 
 
-def _own_name(variable: tf.Variable) -> str:
-    return str(variable.name).partition(":")[0]
+def _by_name(variables: Variables) -> Mapping[str, tf.Variable]:
+    if isinstance(variables, Mapping):
+        return variables
+    if not isinstance(variables, list | tuple):
+        raise TypeError(f"expected a mapping or a list of variables, found {type(variables).__name__}")
+    return {str(v.name).partition(":")[0]: v for v in variables}
+
+
+def _matching(
+    named: Mapping[str, tf.Variable], checkpoint: NamedCheckpoint, include_global_step: bool
+) -> dict[str, tf.Variable]:
+    """Return those variables that the checkpoint can fill, and log the others."""
+    shapes, where = checkpoint.shapes, checkpoint.prefix
+    found = {}
+    for name, variable in named.items():
+        if name == GLOBAL_STEP and not include_global_step:
+            continue
+        if name not in shapes:
+            _logger.warning("%s: no variable %s; it keeps its value", where, name)
+        elif shapes[name] != tuple(variable.shape):
+            wanted, there = list(variable.shape), list(shapes[name])
+            _logger.warning("%s: %s is %s, found %s; it keeps its value", where, name, wanted, there)
+        else:
+            found[name] = variable
+    return found

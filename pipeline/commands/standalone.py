@@ -6,11 +6,14 @@ import argparse
 import importlib
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
 from pipeline.console import native_output_to
+
+if TYPE_CHECKING:
+    from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
 _EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
@@ -19,16 +22,20 @@ _OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to wri
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
 
-def _config_text(arguments: argparse.Namespace) -> str:
-    from detection_core.config.load import format_pipeline_config, load_checked_config
+def _config(arguments: argparse.Namespace) -> TrainEvalPipelineConfig:
+    from detection_core.config.load import load_checked_config
 
-    return format_pipeline_config(
-        load_checked_config(
-            arguments.config,
-            config_overrides(arguments.overrides),
-            override_files=arguments.override_files,
-        )
+    return load_checked_config(
+        arguments.config,
+        config_overrides(arguments.overrides),
+        override_files=arguments.override_files,
     )
+
+
+def _config_text(arguments: argparse.Namespace) -> str:
+    from detection_core.config.load import format_pipeline_config
+
+    return format_pipeline_config(_config(arguments))
 
 
 def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -74,13 +81,7 @@ def train(arguments: argparse.Namespace) -> Result:
 
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
     """Make a detector of a checkpoint."""
-    from detection_core.config.load import load_checked_config
-
-    config = load_checked_config(
-        arguments.config,
-        config_overrides(arguments.overrides),
-        override_files=arguments.override_files,
-    )
+    config = _config(arguments)
     model_dir = os.path.join(arguments.output, "model")
     _make(arguments.output)
     with native_output_to(os.path.join(arguments.output, "native.log")):

@@ -23,12 +23,21 @@ RESTRICTED = (
 )
 
 
-@pytest.fixture(scope="session")
-def image():
-    name = os.environ.get("DETFLOW_IMAGE")
+def _built(variable):
+    name = os.environ.get(variable)
     if not name:
         pytest.skip("the image is not built: run make test-containers")
     return name
+
+
+@pytest.fixture(scope="session")
+def image():
+    return _built("DETFLOW_IMAGE")
+
+
+@pytest.fixture(scope="session")
+def cli_image():
+    return _built("DETFLOW_CLI_IMAGE")
 
 
 @pytest.fixture(scope="session", autouse=True)

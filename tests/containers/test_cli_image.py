@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 
 import pytest
@@ -13,14 +12,6 @@ from tests.containers.conftest import RESTRICTED
 from tests.end_to_end.conftest import ROOT
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def cli_image():
-    name = os.environ.get("DETFLOW_CLI_IMAGE")
-    if not name:
-        pytest.skip("the image is not built: run make test-containers")
-    return name
 
 
 @pytest.fixture(scope="module")
