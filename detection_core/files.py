@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import fnmatch
 import glob as _glob
 import os
 import shutil
@@ -77,8 +78,36 @@ def list_dir(path: str) -> list[str]:
     return sorted(name.rstrip("/") for name in names)
 
 
+def list_matching(folder: str, pattern: str) -> list[str]:
+    """Return the sorted paths of what lies in a folder and has a matching name.
+
+    The folder is taken as it is written, whatever characters it holds; what a path of ours is listed with.
+
+    Args:
+        folder: one that is missing holds nothing.
+        pattern: of the name alone, with `*`, `?` and `[...]`; hidden names match only a pattern that begins
+            with a dot, as in a shell.
+    """
+    if not is_dir(folder):
+        return []
+    names = (name for name in list_dir(folder) if not name.startswith(".") or pattern.startswith("."))
+    return [join(folder, name) for name in names if fnmatch.fnmatchcase(name, pattern)]
+
+
+def escape(path: str) -> str:
+    """Return a pattern that matches a path as it is written and nothing else."""
+    return _glob.escape(path)
+
+
 def glob(pattern: str) -> list[str]:
-    """Return the sorted paths that match a pattern."""
+    """Return the sorted paths that match a pattern which a user wrote.
+
+    `*`, `?` and `[...]` may be in any part of it, as in an `input_path` of the Object Detection API; but the
+    path of a file that is there names this file. A path of ours goes through `list_matching`, as its folders
+    may hold the characters of a pattern.
+    """
+    if "[" in pattern and exists(pattern) and not is_dir(pattern):
+        return [_local(pattern)]
     return sorted(_gfile(pattern).glob(pattern) if is_remote(pattern) else _glob.glob(_local(pattern)))
 
 

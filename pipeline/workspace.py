@@ -53,7 +53,10 @@ class Workspace:
     def records(self) -> list[RunRecord]:
         """Return all runs, oldest first. One that says `running` while nobody holds its lock was stopped."""
         found = []
-        for path in files.glob(os.path.join(self.root, "runs", "*", "run.json")):
+        for folder in files.list_matching(os.path.join(self.root, "runs"), "*"):
+            path = os.path.join(folder, "run.json")
+            if not files.exists(path):
+                continue
             record = RunRecord.from_json(files.read_text(path))
             if record.status == "running" and not self.is_locked():
                 record = dataclasses.replace(record, status="stopped")

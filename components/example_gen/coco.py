@@ -56,7 +56,7 @@ def _only_json(root: str) -> str:
     found = [
         os.path.relpath(path, root)
         for folder in (root, files.join(root, "annotations"))
-        for path in files.glob(files.join(folder, "*.json"))
+        for path in files.list_matching(folder, "*.json")
     ]
     if len(found) != 1:
         raise DataError(

@@ -151,7 +151,7 @@ def _open_shard(path: str, compression: str) -> Iterator[tuple[IO[bytes] | gzip.
 
 def read_reports(folder: str) -> list[dict[str, Any]]:
     """Return the shards' reports, by split and index."""
-    paths = files.glob(files.join(folder, WORK, "*.report.json"))
+    paths = files.list_matching(files.join(folder, WORK), "*.report.json")
     return [json.loads(files.read_bytes(path)) for path in paths]
 
 

@@ -89,8 +89,9 @@ def _version(job: PusherJob, fingerprint: str) -> Version:
 def _fingerprint(saved_model: str, tflite: str) -> str:
     """Hash the weights and device files; saved_model.pb is left out, its bytes vary with equal content."""
     digest = hashlib.sha256()
-    for folder, pattern in ((saved_model, "variables/variables.data-*"), (tflite, "*.tflite")):
-        for path in files.glob(os.path.join(folder, pattern)) if folder else []:
+    weights = os.path.join(saved_model, "variables")
+    for folder, pattern in ((weights, "variables.data-*"), (tflite, "*.tflite")):
+        for path in files.list_matching(folder, pattern) if folder else []:
             digest.update(os.path.basename(path).encode())
             digest.update(files.read_bytes(path))
     return digest.hexdigest()

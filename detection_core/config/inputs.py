@@ -14,8 +14,8 @@ LABEL_MAP_NAME = "label_map.pbtxt"
 
 
 def split_pattern(examples_dir: str, split: str) -> str:
-    """Return the pattern of a split's TFRecord files, compressed or not."""
-    return files.join(examples_dir, f"Split-{split}", "*.tfrecord*")
+    """Return the pattern of a split's TFRecord files, compressed or not; the folder is taken as written."""
+    return files.join(files.escape(files.join(examples_dir, f"Split-{split}")), "*.tfrecord*")
 
 
 def point_at_examples(

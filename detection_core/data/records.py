@@ -23,7 +23,8 @@ _HEADER_BYTES, _FOOTER_BYTES = 12, 4
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
     """Return the files that the patterns name, in the patterns' order and sorted within each.
 
-    A manifest stands for the shards that it lists, see `detection_core.data.shard_manifest`.
+    A pattern means what it means to the Object Detection API, see `files.glob`. A manifest stands for the
+    shards that it lists, see `detection_core.data.shard_manifest`.
 
     Raises:
         DataError: when a pattern names no file, or there is no pattern.

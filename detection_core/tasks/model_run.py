@@ -34,7 +34,7 @@ def write_model_run(
     with files.atomic_dir(model_run_dir) as folder:
         write_as_run(config, files.join(folder, "pipeline.config"))
         name = checkpoint.rpartition("/")[2]
-        for path in files.glob(f"{checkpoint}.*"):
+        for path in files.glob(f"{files.escape(checkpoint)}.*"):
             files.copy_file(path, files.join(folder, "checkpoint", path.rpartition("/")[2]))
         # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
         files.write_text(files.join(folder, "checkpoint", "checkpoint"), f'model_checkpoint_path: "{name}"\n')

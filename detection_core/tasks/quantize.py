@@ -113,7 +113,8 @@ def quantize(
         build_train_options(config.train_config), add_regularization_loss=False
     )
     _warn_of_delay(options, train_options.num_steps)
-    weights = detector_layout.extra_file(model_dir, detector_layout.CHECKPOINT) + ".*"
+    checkpoint = detector_layout.extra_file(model_dir, detector_layout.CHECKPOINT)
+    weights = f"{files.escape(checkpoint)}.*"
     fingerprint = training_fingerprint(config, inputs=[weights], version=code_version)
     with work_folder(work_dir, fingerprint) as folder, choose_strategy().scope():
         detector = load_detector(model_dir)

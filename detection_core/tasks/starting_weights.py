@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from detection_core import detector_layout
+from detection_core import detector_layout, files
 from detection_core.export.detector_folder import load_detector
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -45,10 +45,11 @@ def starting_files(config: TrainEvalPipelineConfig, warm_start_dir: str) -> list
         ModelError: when the config's checkpoint is not there, or a part of it is not.
     """
     if warm_start_dir:
-        return [detector_layout.extra_file(warm_start_dir, detector_layout.CHECKPOINT) + ".*"]
+        checkpoint = detector_layout.extra_file(warm_start_dir, detector_layout.CHECKPOINT)
+        return [f"{files.escape(checkpoint)}.*"]
     if not config.train_config.fine_tune_checkpoint:
         return []
-    prefix = find_prefix(config.train_config.fine_tune_checkpoint)
+    prefix = files.escape(find_prefix(config.train_config.fine_tune_checkpoint))
     return [prefix, f"{prefix}.*"]
 
 

@@ -39,7 +39,7 @@ def training_fingerprint(
     about = TrainEvalPipelineConfig()
     about.CopyFrom(config)
     reader = about.train_input_reader
-    patterns = [reader.label_map_path, *reader.tf_record_input_reader.input_path, *inputs]
+    patterns = [files.escape(reader.label_map_path), *reader.tf_record_input_reader.input_path, *inputs]
     reader.ClearField("label_map_path")
     reader.tf_record_input_reader.ClearField("input_path")
     for field in ("eval_config", "eval_input_reader"):

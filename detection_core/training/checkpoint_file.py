@@ -56,7 +56,7 @@ class CheckpointFile:
     def _copied_here(self) -> str:
         """Copy a remote checkpoint, as TensorFlow opens not every kind of path; return its prefix here."""
         self._scratch = tempfile.TemporaryDirectory(prefix="checkpoint-")  # Goes with this object.
-        for path in (self.prefix, *files.glob(f"{self.prefix}.*")):
+        for path in (self.prefix, *files.glob(f"{files.escape(self.prefix)}.*")):
             if files.exists(path) and not files.is_dir(path):
                 files.download(path, files.join(self._scratch.name, path.rpartition("/")[2]))
         return files.join(self._scratch.name, self.prefix.rpartition("/")[2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
+import time
 from typing import Any
 
 import tensorflow as tf
@@ -39,12 +40,14 @@ class TrainingCheckpoints:
         self._checkpoint = tf.train.Checkpoint(**parts)
         # Made here by every worker: made by the chief's first `save` alone, it would wait for the others.
         _ = self._checkpoint.save_counter
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint,
-            directory,
-            max_to_keep=keep,
-            keep_checkpoint_every_n_hours=keep_every_n_hours,
-        )
+        # TensorFlow's manager takes the folder's name for a pattern when it removes checkpoints, and would
+        # remove those of a neighbour; so it removes none.
+        self._manager = tf.train.CheckpointManager(self._checkpoint, directory, max_to_keep=None)
+        self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
+        found, now = self.steps(), time.time()
+        # Whatever an earlier process left beside the newest ones, it kept for good.
+        self._kept_for_good = set(found[: max(0, len(found) - keep)])
+        self._last_kept, self._saved_at = now, dict.fromkeys(found, now)
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint, rising."""
@@ -59,11 +62,29 @@ class TrainingCheckpoints:
         """Write the checkpoint of a step and return its path; of several workers the chief's stays."""
         if self._is_chief:
             self._manager.save(checkpoint_number=step)
+            self._saved_at[step] = time.time()
+            self._remove_old()
         else:
             # Reading a variable that every replica has a copy of is a reduction: all workers take part.
             with tempfile.TemporaryDirectory(prefix="worker-") as scratch:
                 self._checkpoint.write(files.join(scratch, "ckpt"))
         return self.path(step)
+
+    def _remove_old(self) -> None:
+        """Keep the newest ones, and of the older ones one every so many hours, as TensorFlow would."""
+        passing = [step for step in self.steps() if step not in self._kept_for_good]
+        for step in passing[: max(0, len(passing) - self._keep)]:
+            saved_at = self._saved_at.get(step, self._last_kept)
+            if saved_at - self._last_kept >= self._keep_seconds:
+                self._kept_for_good.add(step)
+                self._last_kept = saved_at
+            else:
+                self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        """Remove a checkpoint's files, its index first: without it the others are leftovers."""
+        for file in sorted(files.list_matching(self.directory, f"ckpt-{step}.*"), reverse=True):
+            files.remove_tree(file)
 
     def restore_latest(self) -> int:
         """Restore the newest sound checkpoint.
@@ -96,8 +117,7 @@ class TrainingCheckpoints:
                 self.path(step),
                 damage,
             )
-            for file in files.glob(f"{self.path(step)}.*"):
-                files.remove_tree(file)
+            self._remove(step)
             return False
         try:
             self._checkpoint.restore(self.path(step)).assert_existing_objects_matched()

@@ -66,6 +66,17 @@ def test_globbing_is_sorted_and_removing_is_idempotent(tmp_path):
     assert files.list_dir(str(tmp_path)) == ["b.txt"]
 
 
+def test_a_folder_is_listed_as_it_is_written_and_not_its_neighbour(tmp_path):
+    for name in ("a[1]/mine.txt", "a1/theirs.txt", "a[1]/.hidden.txt", "a[1]/other.bin"):
+        files.write_text(str(tmp_path / name), "")
+    folder = str(tmp_path / "a[1]")
+    assert files.list_matching(folder, "*.txt") == [f"{folder}/mine.txt"]
+    assert files.list_matching(folder, "?ine.[tx]*") == [f"{folder}/mine.txt"]
+    assert files.list_matching(folder, ".h*") == [f"{folder}/.hidden.txt"]
+    assert files.list_matching(str(tmp_path / "none"), "*") == []
+    assert files.glob(f"{files.escape(folder)}/*.txt") == [f"{folder}/mine.txt"]
+
+
 def test_schemes():
     assert files.is_remote("gs://bucket/x")
     assert not files.is_remote("/local/x")

@@ -45,3 +45,11 @@ def test_an_empty_workspace_says_so(tmp_path):
 
 def test_run_ids_are_unique():
     assert len({new_run_id() for _ in range(100)}) > 90
+
+
+def test_a_workspace_s_name_is_no_pattern(tmp_path):
+    mine, neighbour = Workspace(str(tmp_path / "w[1]")), Workspace(str(tmp_path / "w1"))
+    mine.write_record(dataclasses.replace(_RECORD, status="succeeded"))
+    neighbour.write_record(dataclasses.replace(_RECORD, run_id="20270101-000000-aaaa", status="failed"))
+    (tmp_path / "w[1]" / "runs" / "without-record").mkdir()
+    assert [r.run_id for r in mine.records()] == [_RECORD.run_id]

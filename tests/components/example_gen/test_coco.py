@@ -103,3 +103,9 @@ def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
     for location in ("no.json", {"annotations": "one.json", "images": "no"}):
         with pytest.raises(DataError, match="found nothing"):
             coco.locate(str(tmp_path), location)
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_not_its_neighbour(tmp_path):
+    mine = Coco(tmp_path / "a[1]", images=2).write("mine.json")
+    Coco(tmp_path / "a1", images=5).write("theirs.json")
+    assert coco.locate(mine, None)[0].endswith("a[1]/mine.json")

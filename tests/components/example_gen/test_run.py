@@ -262,3 +262,9 @@ def test_images_and_annotations_may_lie_on_an_object_store(tmp_path, data, store
     before = fingerprint(f"{stored}/data", "coco", GIVEN)
     files.write_bytes(f"{stored}/data/images/1.jpg", picture(seed=99))
     assert fingerprint(f"{stored}/data", "coco", GIVEN) != before
+
+
+def test_the_output_folder_may_have_any_name(tmp_path, data):
+    folder, card = _run(tmp_path, data, name="work [x]/examples")
+    assert card["total"]["images"] == 18
+    assert len(list(_examples(folder, "train"))) == 9

@@ -114,3 +114,15 @@ def test_a_push_that_was_killed_before_the_pointer_is_finished_not_repeated(arti
     files.write_text(str(artifacts / "pushed" / "current.json"), '{"version": null, "rolled_back": []}')
     assert run(_job(artifacts))["version"] == first["version"]
     assert destination.current().number == first["version"] and len(destination.versions()) == 1
+
+
+def test_the_weights_of_a_neighbour_do_not_count(artifacts):
+    run(_job(artifacts))
+    here = artifacts / "odd[1]"
+    for name in ("model", "tflite"):
+        files.copy_tree(str(artifacts / name), str(here / name))
+        files.copy_tree(str(artifacts / name), str(artifacts / "odd1" / name))
+    weights = here / "model" / "Format-Serving" / "variables" / "variables.data-00000-of-00001"
+    files.write_text(str(weights), "other weights")
+    report = run(_job(artifacts, model=str(here / "model"), tflite=str(here / "tflite"), run_key=""))
+    assert report["pushed"]

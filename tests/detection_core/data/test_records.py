@@ -83,3 +83,12 @@ def test_errors_that_no_record_explains_are_left_alone(tmp_path: Path) -> None:
         naming_bad_records([path], decode_example),
     ):
         raise tf.errors.InvalidArgumentError(None, None, "of the model")
+
+
+def test_a_file_that_is_there_names_itself_and_a_pattern_what_it_matches(tmp_path: Path) -> None:
+    for folder in ("a[1]", "a1"):
+        (tmp_path / folder).mkdir()
+        write_records(tmp_path / folder / "x.tfrecord", RECORDS)
+    literal, matched = f"{tmp_path}/a[1]/x.tfrecord", f"{tmp_path}/a1/x.tfrecord"
+    assert expand_patterns([literal]) == [literal]
+    assert expand_patterns([f"{tmp_path}/a[1]/*"]) == [matched]

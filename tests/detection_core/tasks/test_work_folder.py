@@ -77,3 +77,15 @@ def test_a_second_process_waits_for_the_first(tmp_path: Path) -> None:
     with work_folder(str(tmp_path), "same"):
         assert (tmp_path / "same" / FINISHED).exists()
     process.join()
+
+
+def test_what_lies_in_a_folder_of_any_name_counts(tmp_path: Path) -> None:
+    config(tmp_path / "a1")
+    folder = tmp_path / "a[1]"
+    about = config(folder)
+    about.train_input_reader.tf_record_input_reader.input_path[:] = [f"{folder}/a.tfrecord"]
+    before = training_fingerprint(about)
+    (folder / "label_map.pbtxt").write_text("item { id: 2 }")
+    between = training_fingerprint(about)
+    (folder / "a.tfrecord").write_bytes(b"other records")
+    assert len({before, between, training_fingerprint(about)}) == 3

@@ -63,6 +63,29 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert make(tmp_path)[0].restore_latest() == 6
 
 
+def test_only_own_checkpoints_are_removed_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    saved(tmp_path / "w1", [1, 2, 3])
+    saved(tmp_path / "w[1]", [1, 2, 3, 4, 5])
+    assert make(tmp_path / "w1")[0].steps() == [1, 2, 3]
+    assert make(tmp_path / "w[1]")[0].steps() == [3, 4, 5]
+    assert len(list((tmp_path / "w[1]").iterdir())) == 7
+
+
+def test_one_checkpoint_every_few_hours_stays_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1e9
+    monkeypatch.setattr("detection_core.training.checkpoints.time.time", lambda: now)
+    for first in (1, 11):  # in two processes
+        checkpoints = TrainingCheckpoints(
+            {"weights": tf.Variable(0.0)}, str(tmp_path), keep=2, keep_every_n_hours=3
+        )
+        for step in range(first, first + 10):
+            now += 3600
+            checkpoints.save(step)
+    assert checkpoints.steps() == [3, 6, 13, 16, 19, 20]
+
+
 def test_no_checkpoint_means_the_start(tmp_path: Path) -> None:
     checkpoints, variable = make(tmp_path, 5.0)
     assert checkpoints.restore_latest() == 0
