@@ -50,17 +50,29 @@ def find_faults(spec: Mapping[str, Any]) -> list[str]:
 def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
     """Parse as the server does, which refuses every field that it does not know."""
     from google.protobuf import json_format
-    from kfp.pipeline_spec import pipeline_spec_pb2
+    from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
+    from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 
+    documents = [("PipelineSpec", spec, PipelineSpec())]
+    documents += [("PlatformSpec", platform, PlatformSpec()) for platform in platforms]
+    # To a PlatformSpec an executor is any map; the server looks into it when a run is made, no earlier.
+    documents += [
+        (f"{label} for Kubernetes", config, KubernetesExecutorConfig())
+        for platform in platforms
+        for label, config in _kubernetes_executors(platform)
+    ]
     faults = []
-    parsed: tuple[tuple[str, list[Any]], ...] = (("PipelineSpec", [spec]), ("PlatformSpec", platforms))
-    for kind, documents in parsed:
-        for document in documents:
-            try:
-                json_format.ParseDict(document, getattr(pipeline_spec_pb2, kind)())
-            except json_format.ParseError as e:
-                faults.append(f"{kind}: {e}")
+    for what, document, message in documents:
+        try:
+            json_format.ParseDict(document, message)
+        except json_format.ParseError as e:
+            faults.append(f"{what}: {e}")
     return faults
+
+
+def _kubernetes_executors(platform: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    kubernetes = platform.get("platforms", {}).get("kubernetes", {})
+    yield from kubernetes.get("deploymentSpec", {}).get("executors", {}).items()
 
 
 def _schema_version(spec: Mapping[str, Any]) -> Iterator[str]:

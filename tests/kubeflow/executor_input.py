@@ -28,12 +28,19 @@ IMAGE_PARAMETERS = {
 
 
 def through_metadata_store(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What an artifact's metadata look like to the next step: KFP's conversion to ML Metadata and back."""
+    """What an artifact's metadata look like to the next step: KFP's conversion to ML Metadata and back.
+
+    As a run on KFP 2.17.0 showed: a bool is stored as an int and arrives as 0 or 1, every other number as a
+    double; the list `confidenceMetrics` arrives as {"list": ...}, the map `confusionMatrix` as
+    {"struct": ...}.
+    """
 
     def convert(value: Any) -> Any:
         if value is None:
             raise ValueError("the metadata store takes no null")
-        if isinstance(value, bool | int | float):
+        if isinstance(value, bool):
+            return int(value)
+        if isinstance(value, int | float):
             return float(value)
         if isinstance(value, str):
             return value

@@ -203,3 +203,10 @@ def test_a_missing_configuration_is_one_message(tmp_path, capsys):
     missing = f"model.config={tmp_path}/none.config"
     assert cli.main(["compile", str(SETTINGS), "-o", str(tmp_path / "p.yaml"), "--set", missing]) == 2
     assert "none.config" in capsys.readouterr().err and not (tmp_path / "p.yaml").exists()
+
+
+def test_the_example_of_a_cluster_quantizes_as_the_digits_example_does():
+    digits = SETTINGS.parents[1] / "digits" / "settings.yaml"
+    here, there = (load_settings(str(path), check_files=False) for path in (SETTINGS, digits))
+    assert here.quantize == there.quantize
+    assert here.quantize.overrides["train_config.num_steps"] == 150

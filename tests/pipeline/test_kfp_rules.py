@@ -78,5 +78,9 @@ def test_a_field_that_the_server_does_not_know_is_refused():
     platforms = yaml.safe_dump({"platforms": {"kubernetes": {}}, "speed": 3})
     with pytest.raises(ContractError, match=r'PlatformSpec: .*"speed"'):
         check_package(yaml.safe_dump(_GOOD) + "---\n" + platforms)
+    executors = {"exec-trainer": {"activeDeadlineSeconds": "60", "deadline": 3}}
+    kubernetes = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
+    with pytest.raises(ContractError, match=r'exec-trainer for Kubernetes: .*"deadline"'):
+        check_package(yaml.safe_dump_all([_GOOD, kubernetes]))
     with pytest.raises(ContractError, match=r"schemaVersion is '2\.0\.0'"):
         check_package(yaml.safe_dump(_changed(("schemaVersion",), "2.0.0")))

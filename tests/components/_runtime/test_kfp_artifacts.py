@@ -39,6 +39,8 @@ def test_another_root_moves_object_stores_and_nothing_else(tmp_path):
 def test_metadata_come_back_from_the_store():
     made = {"steps": 3, "loss": 0.5, "blessed": True, "names": ["a", "b"], "sizes": {"int8": 7}, "text": "3"}
     once = {"metadata": through_metadata_store(made)}
+    assert once["metadata"]["blessed"] is not True and type(once["metadata"]["blessed"]) is int
+    assert type(once["metadata"]["steps"]) is float
     twice = {"metadata": through_metadata_store(once["metadata"])}
     # Only a text keeps its kind: True and 1 are told apart no more.
     expected = {**made, "blessed": 1}

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from google.protobuf import json_format
+from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from tests.pipeline.cluster.strict_bodies import BadBodyError, check_body
@@ -95,6 +96,7 @@ class KfpState:
         experiment = self._experiment(body)
         version = self._version(body)
         self.check_parameters(version, body.get("runtime_config", {}).get("parameters", {}))
+        check_executors(version)
         made = {
             **body,
             "namespace": experiment["namespace"],
@@ -325,6 +327,17 @@ def check_package(file: bytes) -> dict:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", spec["pipelineInfo"].get("name", "")):
         raise RefusalError(400, "invalid v2 pipeline spec: name should consist of lower case characters")
     return {"pipeline_spec": spec, "platform_spec": platforms[0]} if platforms else spec
+
+
+def check_executors(version: dict) -> None:
+    """Parse what Kubernetes is to do for each executor, which server 2.17.0 does when a run is made."""
+    platforms = version["pipeline_spec"].get("platform_spec", {}).get("platforms", {})
+    executors = platforms.get("kubernetes", {}).get("deploymentSpec", {}).get("executors", {})
+    for config in executors.values():
+        try:
+            json_format.ParseDict(config, KubernetesExecutorConfig())
+        except json_format.ParseError as e:
+            raise RefusalError(400, f"Failed to create a run: kubernetes config: {e}") from e
 
 
 def _display_name(text: str) -> str | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from pipeline.cluster.errors import ClusterError
+from pipeline.cluster.package import read_package
+from pipeline.cluster.submission import RunRequest, ensure_experiment, publish, start_run
 from tests.pipeline.cluster.strict_bodies import BadBodyError, check_body
 
 
@@ -55,3 +60,15 @@ def test_the_client_meets_the_rules_of_the_server(connection):
     with pytest.raises(ClusterError, match="400: Invalid filter"):
         bad = '{"predicates": [{"operation": 1, "key": "nam", "stringValue": "x"}]}'
         connection.call("listing", client.list_runs, filter=bad)
+
+
+def test_an_unknown_field_for_kubernetes_is_refused_when_a_run_is_made(connection, package_path):
+    executors = {"exec-trainer": {"imagePullPolicy": "Always", "deadline": 3}}
+    platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
+    path = Path(package_path)
+    path.write_text(f"{path.read_text()}---\n{yaml.safe_dump(platform)}")
+    version = publish(connection, read_package(package_path))
+    experiment = ensure_experiment(connection, "digits")
+    request = RunRequest(name="r", experiment_id=experiment, parameters={"data_path": "/data"})
+    with pytest.raises(ClusterError, match="deadline"):
+        start_run(connection, version, request)
