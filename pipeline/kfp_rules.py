@@ -53,7 +53,7 @@ def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
     from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
     from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 
-    documents = [("PipelineSpec", spec, PipelineSpec())]
+    documents: list[tuple[str, Any, Any]] = [("PipelineSpec", spec, PipelineSpec())]
     documents += [("PlatformSpec", platform, PlatformSpec()) for platform in platforms]
     # To a PlatformSpec an executor is any map; the server looks into it when a run is made, no earlier.
     documents += [
