@@ -13,6 +13,7 @@ from components._runtime.blessing import blessing_reasons, is_blessed
 from components._runtime.destination import Overtaken, PushDestination, Version
 from detection_core import files
 from detection_core.detector_layout import serving_dir
+from detection_core.export.served_graph import fingerprint_saved_model
 
 _log = logging.getLogger(__name__)
 
@@ -87,11 +88,9 @@ def _version(job: PusherJob, fingerprint: str) -> Version:
 
 
 def _fingerprint(saved_model: str, tflite: str) -> str:
-    """Hash the weights and device files; saved_model.pb is left out, its bytes vary with equal content."""
-    digest = hashlib.sha256()
-    weights = os.path.join(saved_model, "variables")
-    for folder, pattern in ((weights, "variables.data-*"), (tflite, "*.tflite")):
-        for path in files.list_matching(folder, pattern) if folder else []:
-            digest.update(os.path.basename(path).encode())
-            digest.update(files.read_bytes(path))
+    """Hash what is served, and the device files."""
+    digest = hashlib.sha256(fingerprint_saved_model(saved_model).encode())
+    for path in files.list_matching(tflite, "*.tflite") if tflite else []:
+        digest.update(os.path.basename(path).encode())
+        digest.update(files.read_bytes(path))
     return digest.hexdigest()

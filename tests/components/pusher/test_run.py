@@ -126,3 +126,9 @@ def test_the_weights_of_a_neighbour_do_not_count(artifacts):
     files.write_text(str(weights), "other weights")
     report = run(_job(artifacts, model=str(here / "model"), tflite=str(here / "tflite"), run_key=""))
     assert report["pushed"]
+
+
+def test_another_graph_with_the_same_weights_is_another_model(artifacts):
+    first = run(_job(artifacts))
+    files.write_text(str(artifacts / "model" / "Format-Serving" / "saved_model.pb"), "another graph")
+    assert run(_job(artifacts, baseline_version=str(first["version"])))["pushed"]

@@ -1,0 +1,211 @@
+"""What a SavedModel computes, as a fingerprint that every export of one detector has.
+
+The bytes of saved_model.pb vary between exports of equal content: names of functions and nodes are numbered
+by what else the process has traced, and maps are written in any order. So a node counts by what it does and
+by what it gets: its operation, its attributes and the digests of its inputs (a Merkle tree), a function by
+its body and not by its name. What no signature needs, such as the functions that save and restore, does not
+count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from detection_core import detector_layout, files
+from detection_core.errors import ModelError
+
+# They say how and where an operation is run, not what it computes; those with "_" in front likewise.
+_RUNTIME_ATTRIBUTES = ("config_proto", "executor_type", "debug_name")
+_BACK_EDGE = "NextIteration"
+_INITIALISERS = ("saved_model_main_op", "legacy_init_op")
+_WEIGHTS = "variables/variables"
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+def fingerprint_saved_model(directory: str) -> str:
+    """Return a fingerprint of what is served: graph, weights, assets and the label map beside them.
+
+    Args:
+        directory: folder of the SavedModel.
+
+    Returns:
+        Hexadecimal digits; of a saved_model.pb that is none, its bytes count.
+
+    Raises:
+        ModelError: when the weights cannot be read.
+    """
+    content = files.read_bytes(files.join(directory, detector_layout.SAVED_MODEL))
+    parts = [_served(content), _weights(files.join(directory, _WEIGHTS))]
+    for folder, pattern in (("assets", "*"), (detector_layout.EXTRA, detector_layout.LABEL_MAP)):
+        for path in files.list_matching(files.join(directory, folder), pattern):
+            parts += [path.rpartition("/")[2].encode(), files.read_bytes(path)]
+    return _digest(*parts).hex()
+
+
+def _digest(*parts: bytes | str) -> bytes:
+    """Digest of a sequence; lengths are part of it, so that no two sequences run together."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return digest.digest()
+
+
+def _weights(prefix: str) -> bytes:
+    """Digest of each variable's value by its name; their order in the files varies between exports."""
+    if not files.exists(f"{prefix}.index"):
+        folder, _, name = prefix.rpartition("/")
+        return _digest(*map(files.read_bytes, files.list_matching(folder, f"{name}.data-*")))
+    import tensorflow as tf
+    from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
+        raise ModelError(
+            f"expected readable weights, found damaged ones ({str(error).splitlines()[0]}); export the model"
+            " again",
+            where=prefix,
+        ) from error
+    objects = values.pop(_OBJECT_GRAPH, b"")
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(objects)
+    names = {a.checkpoint_key: a.full_name for node in graph.nodes for a in node.attributes}
+    return _digest(*sorted(_value(names.get(key) or key, np.asarray(v)) for key, v in values.items()))
+
+
+def _value(name: str, value: np.ndarray) -> bytes:
+    content = _digest(*value.ravel().tolist()) if value.dtype == object else value.tobytes()
+    return _digest(name, str(value.dtype), str(value.shape), content)
+
+
+def _served(content: bytes) -> bytes:
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    try:
+        saved = saved_model_pb2.SavedModel.FromString(content)
+    except DecodeError:
+        return _digest(content)
+    return _digest(*(_meta_graph(meta) for meta in saved.meta_graphs))
+
+
+def _meta_graph(meta: Any) -> bytes:
+    functions = _Functions(meta.graph_def.library.function)
+    parts = [",".join(sorted(meta.meta_info_def.tags)).encode()]
+    for name, signature in sorted(meta.signature_def.items()):
+        fed = {_producer(info.name): key for key, info in signature.inputs.items()}
+        leaves = {node: _digest("input", key) for node, key in fed.items()}
+        nodes = _Nodes(meta.graph_def.node, leaves, functions.digest)
+        parts += [name.encode(), signature.method_name.encode()]
+        for key, info in sorted(signature.inputs.items()):
+            parts += [key.encode(), _tensor_type(info)]
+        for key, info in sorted(signature.outputs.items()):
+            parts += [key.encode(), _tensor_type(info), nodes.input(info.name)]
+    nodes = _Nodes(meta.graph_def.node, {}, functions.digest)
+    for collection in _INITIALISERS:
+        if collection in meta.collection_def:
+            parts += [nodes.input(name) for name in meta.collection_def[collection].node_list.value]
+    return _digest(*parts)
+
+
+def _tensor_type(info: Any) -> bytes:
+    return _digest(str(info.dtype), info.tensor_shape.SerializeToString(deterministic=True))
+
+
+def _producer(reference: str) -> str:
+    """Name of the node, or of the function's argument, that an input refers to: ^NODE, NODE:1, NODE:out:0."""
+    return reference.removeprefix("^").partition(":")[0]
+
+
+class _Functions:
+    """Digests of a graph's functions; a name says nothing, as it ends with a number that varies."""
+
+    def __init__(self, definitions: Iterable[Any]) -> None:
+        self._definitions = {function.signature.name: function for function in definitions}
+        self._digests: dict[str, bytes] = {}
+
+    def digest(self, name: str) -> bytes:
+        """Digest of a function; of one that is not here, or that calls itself, the name counts."""
+        if name not in self._digests:
+            self._digests[name] = _digest("function", name)
+            if name in self._definitions:
+                self._digests[name] = self._of_body(self._definitions[name])
+        return self._digests[name]
+
+    def _of_body(self, function: Any) -> bytes:
+        arguments = function.signature.input_arg
+        leaves = {a.name: _digest("argument", str(i), str(a.type)) for i, a in enumerate(arguments)}
+        nodes = _Nodes(function.node_def, leaves, self.digest)
+        results = [nodes.input(function.ret[output.name]) for output in function.signature.output_arg]
+        effects = sorted(nodes.input(f"^{node}") for node in function.control_ret.values())
+        return _digest("body", *results, "effects", *effects)
+
+
+class _Nodes:
+    """Digests of the nodes of one graph or function body.
+
+    Attributes are compared as they are written. A graph with loops of TensorFlow 1, which has cycles, counts
+    as a whole and by its names.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Any], leaves: Mapping[str, bytes], function: Callable[[str], bytes]
+    ) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._digests = dict(leaves)
+        self._function = function
+        self._whole = b""
+        if any(node.op == _BACK_EDGE for node in self._nodes.values()):
+            self._whole = _digest(
+                *(
+                    _digest(name, node.op, *sorted(node.input), *self._attributes(node))
+                    for name, node in sorted(self._nodes.items())
+                )
+            )
+
+    def input(self, reference: str) -> bytes:
+        """Digest of what a reference to a node's output, or to its end, gives."""
+        name = _producer(reference)
+        if self._whole:
+            return _digest(self._whole, reference)
+        self._compute(name)
+        place = reference.partition(":")[2]
+        return _digest("after" if reference.startswith("^") else place or "0", self._digests[name])
+
+    def _compute(self, name: str) -> None:
+        """Fill in the digest of a node and of all that it needs; graphs are too deep for recursion."""
+        stack = [name]
+        while stack:
+            top = stack[-1]
+            if top in self._digests:
+                stack.pop()
+                continue
+            node = self._nodes[top]
+            missing = [n for n in map(_producer, node.input) if n not in self._digests]
+            if missing:
+                stack += missing
+                continue
+            after = sorted(self.input(i) for i in node.input if i.startswith("^"))
+            data = [self.input(i) for i in node.input if not i.startswith("^")]
+            self._digests[top] = _digest(node.op, *self._attributes(node), "inputs", *data, "after", *after)
+            stack.pop()
+
+    def _attributes(self, node: Any) -> list[bytes]:
+        return [
+            part
+            for name, value in sorted(node.attr.items())
+            if not name.startswith("_") and name not in _RUNTIME_ATTRIBUTES
+            for part in (name.encode(), self._attribute(value))
+        ]
+
+    def _attribute(self, value: Any) -> bytes:
+        functions = [value.func] if value.HasField("func") else list(value.list.func)
+        if functions:
+            return _digest(*(self._function(function.name) for function in functions))
+        return bytes(value.SerializeToString(deterministic=True))
