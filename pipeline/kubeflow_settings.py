@@ -4,8 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pipeline.kubernetes_names import (
+    CPUS,
+    FOLDER,
+    IMAGE,
+    IMAGE_OR_NOTHING,
+    KEY,
+    LABEL_KEY,
+    LABEL_VALUE,
+    MEMORY,
+    NAMESPACE_OR_NOTHING,
+    OBJECT_NAME,
+    OBJECT_NAME_OR_NOTHING,
+    RESOURCE,
+    SECONDS,
+    SECONDS_OF_A_POD,
+    VARIABLE,
+)
+from pipeline.settings_values import MULTILINE, NOT_EMPTY, between, one_of
 
 # Ids of the steps that `steps` may name; which of them a workflow has depends on its other settings.
 STEPS = (
@@ -21,6 +39,13 @@ STEPS = (
 )
 
 _TEXT = {"text": True}
+
+Cpus = Annotated[str, CPUS]
+Memory = Annotated[str, MEMORY]
+Name = Annotated[str, OBJECT_NAME]
+Mounts = dict[Name, Annotated[str, FOLDER]]
+Variables = dict[Name, dict[Annotated[str, KEY], Annotated[str, VARIABLE]]]
+Toleration = dict[Literal["key", "operator", "value", "effect", "toleration_seconds"], str | int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,26 +76,28 @@ class TaskSettings:
         caching: whether a finished step with the same inputs answers; never so for `run_checker`.
     """
 
-    image: str = ""
-    cpu: str = dataclasses.field(default="", metadata=_TEXT)
-    cpu_limit: str = dataclasses.field(default="", metadata=_TEXT)
-    memory: str = ""
-    memory_limit: str = ""
-    gpu: int = 0
-    gpu_type: str = "nvidia.com/gpu"
-    shared_memory: str = ""
-    node_selector: dict[str, Any] = dataclasses.field(default_factory=dict)
-    tolerations: list[Any] = dataclasses.field(default_factory=list)
-    pvcs: dict[str, Any] = dataclasses.field(default_factory=dict)
-    secret_env: dict[str, Any] = dataclasses.field(default_factory=dict)
-    secret_volumes: dict[str, Any] = dataclasses.field(default_factory=dict)
-    config_map_env: dict[str, Any] = dataclasses.field(default_factory=dict)
-    config_map_volumes: dict[str, Any] = dataclasses.field(default_factory=dict)
-    env: dict[str, Any] = dataclasses.field(default_factory=dict)
-    retries: int = 0
-    retry_delay: str = "30s"
-    retry_factor: float = 2.0
-    timeout: int = 0
+    image: Annotated[str, IMAGE_OR_NOTHING] = ""
+    cpu: Cpus = dataclasses.field(default="", metadata=_TEXT)
+    cpu_limit: Cpus = dataclasses.field(default="", metadata=_TEXT)
+    memory: Memory = ""
+    memory_limit: Memory = ""
+    gpu: Annotated[int, between(0, 1_024)] = 0
+    gpu_type: Annotated[str, RESOURCE] = "nvidia.com/gpu"
+    shared_memory: Memory = ""
+    node_selector: dict[Annotated[str, LABEL_KEY], Annotated[str, LABEL_VALUE]] = dataclasses.field(
+        default_factory=dict
+    )
+    tolerations: list[Annotated[Toleration, NOT_EMPTY]] = dataclasses.field(default_factory=list)
+    pvcs: Mounts = dataclasses.field(default_factory=dict)
+    secret_env: Variables = dataclasses.field(default_factory=dict)
+    secret_volumes: Mounts = dataclasses.field(default_factory=dict)
+    config_map_env: Variables = dataclasses.field(default_factory=dict)
+    config_map_volumes: Mounts = dataclasses.field(default_factory=dict)
+    env: dict[Annotated[str, VARIABLE], Annotated[str, MULTILINE]] = dataclasses.field(default_factory=dict)
+    retries: Annotated[int, between(0, 1_000)] = 0
+    retry_delay: Annotated[str, SECONDS] = "30s"
+    retry_factor: Annotated[float, between(1, 1_000)] = 2.0
+    timeout: Annotated[int, between(0, SECONDS_OF_A_POD)] = 0
     caching: bool = True
 
 
@@ -98,7 +125,7 @@ class ConnectionSettings:
     ca_file: str = dataclasses.field(default="", metadata={"path": True})
     verify_tls: bool = True
     kube_context: str = ""
-    timeout: int = 30
+    timeout: Annotated[int, between(1, 86_400)] = 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,19 +151,19 @@ class KubeflowSettings:
         steps: step id to the keys of `defaults` that differ for it; maps are merged, all else is replaced.
     """
 
-    image: str = "detflow:latest"
+    image: Annotated[str, IMAGE] = "detflow:latest"
     image_parameter: bool = True
-    image_pull_policy: str = ""
-    image_pull_secrets: list[str] = dataclasses.field(default_factory=list)
+    image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
+    image_pull_secrets: list[Name] = dataclasses.field(default_factory=list)
     pipeline_root: str = ""
     work_dir: str = ""
-    namespace: str = ""
+    namespace: Annotated[str, NAMESPACE_OR_NOTHING] = ""
     host: str = ""
     connection: ConnectionSettings = ConnectionSettings()
     experiment: str = ""
-    service_account: str = ""
+    service_account: Annotated[str, OBJECT_NAME_OR_NOTHING] = ""
     defaults: TaskSettings = TaskSettings()
-    steps: dict[str, Any] = dataclasses.field(default_factory=dict)
+    steps: dict[Annotated[str, one_of(*STEPS)], dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def task(self, step: str) -> dict[str, Any]:
         """Return the fields of a step's TaskSettings: the defaults with its own keys over them."""
@@ -149,72 +176,11 @@ class KubeflowSettings:
         return fields
 
 
-_CPU = re.compile(r"(\d+(\.\d+)?|\d+m)?")
-_MEMORY = re.compile(r"(\d+([EPTGM]i?|Ki))?")  # whole, for KFP; Kubernetes knows no K
-_DURATION = re.compile(r"\d+s")
 _VOLUMES = ("pvcs", "secret_volumes", "config_map_volumes")
 _VOLUME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_TOLERATION = {"key", "operator", "value", "effect", "toleration_seconds"}
 
 
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("/")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_env(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
-
-
-def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda values: all(_is_text(key) and holds(value) for key, value in values.items())
-
-
-_MOUNTS = (_each(_is_path), "expected a map of names to absolute folders")
-_VARIABLES = (_each(_is_env), "expected a map of names to maps of keys to environment variables")
-_TEXTS = (_each(_is_text), "expected a map of texts to texts (put numbers in quotes)")
-_MEMORY_SIZE = (lambda v: bool(_MEMORY.fullmatch(v)), "expected a size such as 8Gi or 500Mi")
-_CPUS = (lambda v: bool(_CPU.fullmatch(v)), "expected a number of processors such as 2, 0.5 or 500m")
-_COUNT = (lambda v: v >= 0, "expected 0 or more")
-
-_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "cpu": _CPUS,
-    "cpu_limit": _CPUS,
-    "memory": _MEMORY_SIZE,
-    "memory_limit": _MEMORY_SIZE,
-    "shared_memory": _MEMORY_SIZE,
-    "gpu": _COUNT,
-    "retries": _COUNT,
-    "timeout": _COUNT,
-    "retry_delay": (lambda v: bool(_DURATION.fullmatch(v)), "expected seconds such as 30s"),
-    "retry_factor": (lambda v: v >= 1, "expected 1 or more"),
-    "node_selector": _TEXTS,
-    "env": _TEXTS,
-    "pvcs": _MOUNTS,
-    "secret_volumes": _MOUNTS,
-    "config_map_volumes": _MOUNTS,
-    "secret_env": _VARIABLES,
-    "config_map_env": _VARIABLES,
-    "tolerations": (
-        lambda v: all(isinstance(t, dict) and t and set(t) <= _TOLERATION for t in v),
-        f"expected a list of maps with some of {', '.join(sorted(_TOLERATION))}",
-    ),
-}
-
-
-def find_fault(task: TaskSettings) -> str:
-    """Return what is wrong with the first field that cannot be used, "" where all can."""
-    for name, (holds, expected) in _CHECKS.items():
-        value = getattr(task, name)
-        if not holds(value):
-            return f"{name}: {expected}, found {value!r}"
-    return _volume_fault(task)
-
-
-def _volume_fault(task: TaskSettings) -> str:
+def find_volume_fault(task: TaskSettings) -> str:
     """Return what keeps a pod from having all volumes, whose names are those of what they show."""
     mounts = [mount for kind in _VOLUMES for mount in getattr(task, kind).items()]
     mounts += [("shared-memory", "/dev/shm")] if task.shared_memory else []
@@ -225,17 +191,3 @@ def _volume_fault(task: TaskSettings) -> str:
             return f"{', '.join(_VOLUMES)}: expected every {what} once, found {twice!r} twice"
     odd = next((name for name, _ in mounts if not _VOLUME.fullmatch(name)), "")
     return f"{', '.join(_VOLUMES)}: expected small letters, digits and hyphens, found {odd!r}" if odd else ""
-
-
-def find_general_fault(kubeflow: KubeflowSettings) -> str:
-    """Return what is wrong with the keys outside the steps, "" where nothing is."""
-    policies = ("", "Always", "IfNotPresent", "Never")
-    if not kubeflow.image or kubeflow.image != kubeflow.image.strip():
-        return f"image: expected the name of a container image, found {kubeflow.image!r}"
-    if kubeflow.image_pull_policy not in policies:
-        expected = ", ".join(policies[1:])
-        return f"image_pull_policy: expected {expected} or nothing, found {kubeflow.image_pull_policy!r}"
-    unknown = [step for step in kubeflow.steps if step not in STEPS]
-    if unknown:
-        return f"steps: expected some of {', '.join(STEPS)}, found {unknown[0]!r}"
-    return ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.trigger import Trigger, make_trigger
+from pipeline.cluster.trigger import Trigger, find_zone, make_trigger
+from pipeline.settings_values import between
 
 _TEXT = {"text": True}
 
@@ -35,10 +36,23 @@ class ScheduleSettings:
     start: str = dataclasses.field(default="", metadata=_TEXT)
     end: str = dataclasses.field(default="", metadata=_TEXT)
     time_zone: str = "UTC"
-    max_concurrency: int = 1
+    max_concurrency: Annotated[int, between(1, 10)] = 1
     catch_up: bool = False
     paused: bool = False
     parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def check(self, where: str) -> None:
+        """Refuse a section that no schedule could be made of; one that says nothing of when is left alone.
+
+        Args:
+            where: the settings file, for messages.
+
+        Raises:
+            ConfigError: naming the key.
+        """
+        find_zone(self.time_zone, where)
+        if self.cron or self.interval:
+            self.trigger(where)
 
     def trigger(self, where: str) -> Trigger:
         """Check the section and return when it fires.

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pipeline.kubeflow_settings import KubeflowSettings
 from pipeline.schedule_settings import ScheduleSettings
+from pipeline.settings_values import NOT_EMPTY, Rule, between, matching
 
 DEPLOYED = "deployed"
 """What `train.warm_start` says to start from the model at the push destination."""
 
-DEFAULT_SPLITS = {"train": 0.8, "eval": 0.1, "test": 0.1}
+Bound = Literal["lower_bound", "upper_bound", "min_change"]
+Thresholds = dict[str, Annotated[dict[Bound, float], NOT_EMPTY]]
+
+_SPAN = matching(r"latest|\d+|\d{4}-\d\d-\d\d", "latest, a number or a date like 2026-11-21")
+# Kubeflow Pipelines makes small letters and hyphens of it, at most 128.
+_NAME = matching(
+    "[A-Za-z0-9][A-Za-z0-9_-]*",
+    "letters without accents, digits, _ and -, first a letter or digit, 128 at most",
+    longest=128,
+)
+_NO_REPETITION = Rule(lambda values: len(set(values)) == len(values), "each once")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,19 +46,19 @@ class DataSettings:
         shards_uri: folder, usually on an object store, for the shards; empty: they are in the artifact.
     """
 
-    path: str = dataclasses.field(metadata={"path": True})
-    format: str = "coco"
-    splits: dict[str, Any] = dataclasses.field(
+    path: Annotated[str, NOT_EMPTY] = dataclasses.field(metadata={"path": True})
+    format: Literal["coco", "voc"] = "coco"
+    splits: dict[str, float | str | dict[str, str]] = dataclasses.field(
         default_factory=lambda: {"train": 0.8, "eval": 0.1, "test": 0.1}
     )
-    span: str = dataclasses.field(default="latest", metadata={"text": True})
-    window: int = 1
-    eval_window: int = 1
+    span: Annotated[str, _SPAN] = dataclasses.field(default="latest", metadata={"text": True})
+    window: Annotated[int, between(1, 100_000)] = 1
+    eval_window: Annotated[int, between(1, 100_000)] = 1
     span_ready_file: str = ""
     label_map: str = dataclasses.field(default="", metadata={"path": True})
-    quarantine_limit: float = 0.01
-    shard_examples: int = 1000
-    compression: str = ""
+    quarantine_limit: Annotated[float, between(0, 1)] = 0.01
+    shard_examples: Annotated[int, between(1, 10_000_000)] = 1000
+    compression: Literal["", "GZIP"] = ""
     shards_uri: str = dataclasses.field(default="", metadata={"path": True})
 
 
@@ -61,7 +72,7 @@ class ModelSettings:
         overrides: pipeline.config field path to value, for both training steps; applied after the files.
     """
 
-    config: str = dataclasses.field(metadata={"path": True})
+    config: Annotated[str, NOT_EMPTY] = dataclasses.field(metadata={"path": True})
     override_files: list[str] = dataclasses.field(default_factory=list, metadata={"path": True})
     overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -94,13 +105,13 @@ class EvaluateSettings:
     """
 
     split: str = "eval"
-    thresholds: dict[str, Any] = dataclasses.field(
+    thresholds: Thresholds = dataclasses.field(
         default_factory=lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}}
     )
-    quantized_thresholds: dict[str, Any] = dataclasses.field(
+    quantized_thresholds: Thresholds = dataclasses.field(
         default_factory=lambda: {"DetectionBoxes_Precision/mAP@.50IOU": {"min_change": -0.02}}
     )
-    pictures: int = -1
+    pictures: Annotated[int, between(-1, 100_000)] = -1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,11 +140,13 @@ class ExportSettings:
         representative_examples: training examples that calibrate post-training quantization.
     """
 
-    formats: list[str] = dataclasses.field(default_factory=lambda: ["float32", "int8"])
-    max_map_drop: float = 0.02
-    max_detections: int = 100
+    formats: Annotated[list[Literal["float32", "int8"]], NOT_EMPTY, _NO_REPETITION] = dataclasses.field(
+        default_factory=lambda: ["float32", "int8"]
+    )
+    max_map_drop: Annotated[float, between(0, 1)] = 0.02
+    max_detections: Annotated[int, between(1, 10_000)] = 100
     use_regular_nms: bool = False
-    representative_examples: int = 100
+    representative_examples: Annotated[int, between(1, 100_000)] = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -147,7 +160,7 @@ class PushSettings:
     """
 
     destination: str = dataclasses.field(default="", metadata={"path": True})
-    keep_versions: int = 5
+    keep_versions: Annotated[int, between(0, 1_000_000)] = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,7 +171,7 @@ class BeamSettings:
         args: Beam pipeline options; empty: DirectRunner, its mode chosen by the size of the work.
     """
 
-    args: list[str] = dataclasses.field(default_factory=list)
+    args: list[Annotated[str, NOT_EMPTY]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,13 +179,13 @@ class PipelineSettings:
     """A workflow.
 
     Attributes:
-        name: name of the pipeline; letters, digits, `_` and `-`.
+        name: name of the pipeline; letters, digits, `_` and `-`, 128 at most.
         workspace: folder of runs, artifacts and metadata.
         data: see `DataSettings`; the other sections likewise.
     """
 
-    name: str
-    workspace: str = dataclasses.field(metadata={"path": True})
+    name: Annotated[str, _NAME]
+    workspace: Annotated[str, NOT_EMPTY] = dataclasses.field(metadata={"path": True})
     data: DataSettings
     model: ModelSettings
     train: TrainSettings = TrainSettings()

@@ -11,6 +11,7 @@ from detection_core.errors import ConfigError
 from pipeline.cluster.cron import Cron, parse_cron
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+LONGEST_INTERVAL = 3660 * 86400
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,12 +90,7 @@ def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: s
             f"expected one of schedule.cron (six fields, seconds first) and schedule.interval, found {found}",
             where=where,
         )
-    try:
-        zone = zoneinfo.ZoneInfo(time_zone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError) as e:
-        raise ConfigError(
-            f"schedule.time_zone: expected a name such as Europe/Paris, found {time_zone!r}", where=where
-        ) from e
+    zone = find_zone(time_zone, where)
     trigger = Trigger(
         cron=parse_cron(cron, f"{where}: schedule.cron") if cron else None,
         interval_seconds=parse_interval(interval, f"{where}: schedule.interval") if interval else 0,
@@ -105,6 +101,20 @@ def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: s
     if trigger.start and trigger.end and trigger.end <= trigger.start:
         raise ConfigError(f"expected an end after the start, found {start} to {end}", where=where)
     return trigger
+
+
+def find_zone(time_zone: str, where: str) -> zoneinfo.ZoneInfo:
+    """Return a zone by its IANA name.
+
+    Raises:
+        ConfigError: for anything else; `Europe` is a folder of the database.
+    """
+    try:
+        return zoneinfo.ZoneInfo(time_zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
+        raise ConfigError(
+            f"schedule.time_zone: expected a name such as Europe/Paris, found {time_zone!r}", where=where
+        ) from e
 
 
 def require_future(trigger: Trigger, where: str) -> None:
@@ -127,10 +137,12 @@ def parse_interval(text: str, where: str) -> int:
         ConfigError: for anything else, and for 0.
     """
     body = text.strip().removeprefix("@every ").strip()
-    parts = re.findall(r"(\d+)([dhms])", body)
+    parts = re.findall(r"(\d{1,9})([dhms])", body)
     seconds = sum(int(number) * _UNITS[unit] for number, unit in parts)
-    if "".join(n + u for n, u in parts) != body or seconds < 1:
-        raise ConfigError(f"expected a time such as 90m, 6h or 1d, found {text!r}", where=where)
+    if "".join(n + u for n, u in parts) != body or not 1 <= seconds <= LONGEST_INTERVAL:
+        raise ConfigError(
+            f"expected a time such as 90m, 6h or 1d, at most 3660d, found {text[:80]!r}", where=where
+        )
     return seconds
 
 

@@ -98,7 +98,7 @@ def test_override_files_come_from_the_settings_and_then_from_the_command_line(
     ]
     settings = load_settings(settings_path, ["model.override_files=[c.config]"])
     assert settings.model.override_files == [str(tmp_path / "elsewhere" / "c.config")]
-    with pytest.raises(ConfigError, match=r"model\.override_files: expected list, found 3"):
+    with pytest.raises(ConfigError, match=r"--set: model\.override_files: expected a list, found 3"):
         load_settings(settings_path, ["model.override_files=3"], override_files=["b.config"])
 
 
@@ -113,12 +113,12 @@ def test_a_threshold_with_dots_in_its_name(settings_path):
     [
         ("dta: {}\n", "unknown key dta; did you mean data"),
         ("push: {keep_version: 2}\n", "unknown key push.keep_version; did you mean push.keep_versions"),
-        ("push: {keep_versions: many}\n", "push.keep_versions: expected int, found 'many'"),
-        ("push: {keep_versions: true}\n", "push.keep_versions: expected int, found True"),
+        ("push: {keep_versions: many}\n", "push.keep_versions: expected a whole number, found 'many'"),
+        ("push: {keep_versions: true}\n", "push.keep_versions: expected a whole number, found True"),
         ("push: 3\n", "push: expected a mapping, found 3"),
-        ("export: {formats: [float64]}\n", "export.formats: expected float32, int8 or both"),
+        ("export: {formats: [float64]}\n", r"export.formats\[0\]: expected float32, int8, found 'float64'"),
         ("evaluate: {split: dev}\n", "evaluate.split: expected one of the splits"),
-        ("push: {keep_versions: -1}\n", r"push.keep_versions: expected 0 \(keep all\) or more"),
+        ("push: {keep_versions: -1}\n", "push.keep_versions: expected 0 to 1,000,000, found -1"),
         ("push: [\n", r"settings.yaml:\d+: not valid YAML"),
     ],
 )
@@ -197,7 +197,7 @@ def test_a_span_is_a_word_a_number_or_a_date(settings_path, value, span):
     ("overrides", "message"),
     [
         (["data.span=newest"], "data.span: expected latest, a number or a date"),
-        (["data.window=0"], "data.window: expected 1 or more"),
+        (["data.window=0"], "data.window: expected 1 to 100,000, found 0"),
         (["train.warm_start=deployed", "push.keep_versions=1"], "push.keep_versions: expected 2 or more"),
     ],
 )
