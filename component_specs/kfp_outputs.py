@@ -51,6 +51,10 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
             "run_key": str,
             "baseline_version": str,
             "push_token": str,
+            "resolved_data_path": str,
+            "resolved_thresholds": str,
+            "resolved_push_destination": str,
+            "resolved_work_dir": str,
         }
     ),
     "example_gen": KfpOutputs(views={"card": View(kfp=HTML, description="the dataset card")}),

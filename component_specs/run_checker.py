@@ -26,6 +26,11 @@ class RunCheckerJob:
         thresholds: as Evaluator gets them; part of what the run is asked to do, and so are the next two.
         train_steps: as Trainer gets it.
         learning_rate: as Trainer gets it.
+        work_dir: durable folder for checkpoints of unfinished training.
+        scheduled_time: RFC 3339 time that the run was scheduled for; empty: now. Placeholders in `data_path`,
+            `span`, `thresholds`, `push_destination` and `work_dir` are filled with it and with the next one,
+            see `components.run_checker.placeholders`; other steps get these texts from here.
+        run_id: of the run.
     """
 
     data_path: str
@@ -41,3 +46,6 @@ class RunCheckerJob:
     thresholds: str = "{}"
     train_steps: int = 0
     learning_rate: float = 0.0
+    work_dir: str = ""
+    scheduled_time: str = ""
+    run_id: str = ""

@@ -9,12 +9,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from component_specs import RunCheckerJob
 from component_specs.kfp_outputs import KFP_OUTPUTS
+from components.run_checker.placeholders import asks_for_value
+from components.run_checker.run import FILLED
 from detection_core import files
+from detection_core.errors import ConfigError
 from pipeline.dag import Scalar, Step
 from pipeline.kubeflow_settings import KubeflowSettings
 from pipeline.schedule_settings import ScheduleSettings
@@ -24,16 +28,19 @@ from pipeline.settings_file import format_settings
 CHECKS = tuple(KFP_OUTPUTS["run_checker"].results)
 
 
-def run_checks(settings: PipelineSettings) -> Mapping[str, str]:
+def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, str]:
     """Return the value of every check, keyed by `CHECKS`.
+
+    Args:
+        settings: of the workflow.
+        given: fields of the RunCheckerJob that differ in this run.
 
     Raises:
         DetectionError: as `components.run_checker.run.run`.
     """
     from components.run_checker.run import run
 
-    fields: dict[str, Any] = dict(check_parameters(settings))
-    return run(RunCheckerJob(**fields))
+    return run(RunCheckerJob(**{**check_parameters(settings), **given}))
 
 
 def check_step(settings: PipelineSettings) -> Step:
@@ -58,7 +65,28 @@ def check_parameters(settings: PipelineSettings) -> dict[str, Scalar]:
         "push_destination": settings.push_destination,
         "request": request_fingerprint(settings),
         "thresholds": json.dumps(settings.evaluate.thresholds, sort_keys=True),
+        "work_dir": os.path.join(settings.workspace, "work"),
     }
+
+
+def refuse_placeholders(steps: Sequence[Step]) -> None:
+    """Refuse placeholders where RunChecker does not fill them.
+
+    Args:
+        steps: of a workflow, the checks among them.
+
+    Raises:
+        ConfigError: naming step and parameter.
+    """
+    for step in steps:
+        for name, value in step.parameters.items():
+            if step.component == "run_checker" and name in FILLED:
+                continue
+            if isinstance(value, str) and asks_for_value(value):
+                raise ConfigError(
+                    f"expected no placeholder, found {value!r}; they are filled in {', '.join(FILLED)} alone",
+                    where=f"{step.id}: {name}",
+                )
 
 
 def request_fingerprint(settings: PipelineSettings) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -118,7 +117,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
         id="example_gen",
         component="example_gen",
         parameters={
-            "data_path": data.path,
+            "data_path": FromCheck("resolved_data_path"),
             "data_format": data.format,
             "splits": json.dumps(data.splits, sort_keys=True),
             "label_map": data.label_map,
@@ -140,7 +139,7 @@ def _baseline_resolver(settings: PipelineSettings) -> Step:
         id="baseline_resolver",
         component="baseline_resolver",
         parameters={
-            "push_destination": settings.push_destination,
+            "push_destination": FromCheck("resolved_push_destination"),
             "baseline_version": FromCheck("baseline_version"),
             "code_version": _CODE,
         },
@@ -157,7 +156,7 @@ def _trainer(settings: PipelineSettings) -> Step:
         component="trainer",
         parameters={
             "pipeline_config": pipeline_config_text(settings, quantize=False),
-            "work_dir": os.path.join(settings.workspace, "work"),
+            "work_dir": FromCheck("resolved_work_dir"),
             "warm_start_path": warm_start,
             "code_version": _CODE,
         },
@@ -171,7 +170,7 @@ def _evaluator(settings: PipelineSettings) -> Step:
         component="evaluator",
         parameters={
             "split": settings.evaluate.split,
-            "thresholds": json.dumps(settings.evaluate.thresholds, sort_keys=True),
+            "thresholds": FromCheck("resolved_thresholds"),
             "pictures": settings.evaluate.pictures,
             "code_version": _CODE,
         },
@@ -189,7 +188,7 @@ def _quantization_rewriter(settings: PipelineSettings) -> Step:
         component="quantization_rewriter",
         parameters={
             "pipeline_config": pipeline_config_text(settings, quantize=True),
-            "work_dir": os.path.join(settings.workspace, "work"),
+            "work_dir": FromCheck("resolved_work_dir"),
             "code_version": _CODE,
         },
         inputs={"examples": _EXAMPLES, "model": FromStep("trainer", "model")},
@@ -250,7 +249,7 @@ def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
         id="pusher",
         component="pusher",
         parameters={
-            "push_destination": settings.push_destination,
+            "push_destination": FromCheck("resolved_push_destination"),
             "keep_versions": settings.push.keep_versions,
             "run_key": FromCheck("run_key"),
             "baseline_version": FromCheck("baseline_version"),

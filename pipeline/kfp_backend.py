@@ -14,68 +14,11 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from detection_core.errors import ConfigError
-from pipeline.checks import check_step
+from pipeline.checks import check_step, refuse_placeholders
 from pipeline.dag import FromCheck, Step, build_dag
 from pipeline.kubeflow_settings import TaskSettings
+from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
 from pipeline.settings import PipelineSettings
-
-CHECKER = "run_checker"
-
-
-@dataclasses.dataclass(frozen=True)
-class RunParameter:
-    """A parameter of the pipeline: what a user may change from run to run.
-
-    Attributes:
-        name: its name.
-        description: what it is, for the user interface.
-        targets: (step id, parameter field) each that gets its value; a step that the workflow lacks is left
-            out.
-    """
-
-    name: str
-    description: str
-    targets: tuple[tuple[str, str], ...]
-
-
-RUN_PARAMETERS = (
-    RunParameter(
-        "data_path",
-        "Folder of the data set, as the pods see it; it may hold a span pattern such as {SPAN}.",
-        ((CHECKER, "data_path"), ("example_gen", "data_path")),
-    ),
-    RunParameter(
-        "span",
-        "Newest span of the data to read: latest, a number or a date; without a span pattern of no effect.",
-        ((CHECKER, "span"),),
-    ),
-    RunParameter(
-        "train_steps",
-        "How many steps Trainer trains, the learning rate's schedule unchanged; 0: as the config says.",
-        ((CHECKER, "train_steps"), ("trainer", "train_steps")),
-    ),
-    RunParameter(
-        "learning_rate",
-        "Peak of Trainer's learning rate; 0: what the pipeline.config says.",
-        ((CHECKER, "learning_rate"), ("trainer", "learning_rate")),
-    ),
-    RunParameter(
-        "thresholds",
-        "What Evaluator demands: JSON object, metric name to lower_bound, upper_bound and min_change.",
-        ((CHECKER, "thresholds"), ("evaluator", "thresholds")),
-    ),
-    RunParameter(
-        "push_destination",
-        "Where blessed versions are published and the baseline is found, as the pods see it.",
-        tuple((step, "push_destination") for step in (CHECKER, "baseline_resolver", "pusher")),
-    ),
-    RunParameter(
-        "work_dir",
-        "Durable folder for the checkpoints of unfinished training, as the pods see it.",
-        (("trainer", "work_dir"), ("quantization_rewriter", "work_dir")),
-    ),
-)
-IMAGE = "image"
 
 
 def compile_pipeline(settings: PipelineSettings, path: str) -> None:
@@ -130,16 +73,12 @@ def _kfp_compiler() -> Any:
 def _cluster_steps(settings: PipelineSettings) -> list[Step]:
     """Return the steps of the DAG, the checks first, with what differs on a cluster."""
     dag = build_dag(settings)  # first, as it says what is wrong with a configuration file
-    steps = [check_step(settings), *dag.steps]
-    work_dir = settings.kubeflow.work_dir
-    if not work_dir:
-        return steps
-    return [
-        dataclasses.replace(s, parameters={**s.parameters, "work_dir": work_dir})
-        if "work_dir" in s.parameters
-        else s
-        for s in steps
-    ]
+    checks, work_dir = check_step(settings), settings.kubeflow.work_dir
+    if work_dir:
+        checks = dataclasses.replace(checks, parameters={**checks.parameters, "work_dir": work_dir})
+    steps = [checks, *dag.steps]
+    refuse_placeholders(steps)
+    return steps
 
 
 def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any:
@@ -185,10 +124,9 @@ def pipeline_name(name: str) -> str:
 
 def _signature_parameter(parameter: RunParameter, steps: Mapping[str, Step]) -> inspect.Parameter:
     step, field = next((steps[s], f) for s, f in parameter.targets if s in steps)
-    fields = job_fields(JOBS[step.component])
-    default = step.parameters.get(field, fields.defaults.get(field))
+    default = step.parameters.get(field, job_fields(JOBS[step.component]).defaults.get(field))
     return inspect.Parameter(
-        parameter.name, inspect.Parameter.KEYWORD_ONLY, annotation=fields.parameters[field], default=default
+        parameter.name, inspect.Parameter.KEYWORD_ONLY, annotation=parameter_type(parameter), default=default
     )
 
 
@@ -205,6 +143,7 @@ def _add_tasks(
     from component_specs.kfp_yaml import kfp_component
 
     tasks: dict[str, Any] = {}
+    overrides = {**overrides, CHECKER: {**overrides.get(CHECKER, {}), **_of_the_driver(settings)}}
     for step in steps:
         # RunChecker's values are parameters of other steps. BaselineResolver and Pusher may therefore be
         # cached: their keys change when another version is deployed, or the publication is gone.
@@ -219,6 +158,18 @@ def _add_tasks(
         tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
         _configure(tasks[step.id], step.id, settings)
     return tasks
+
+
+def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:
+    """Return the fields of RunChecker that Kubeflow's driver fills; each must be a whole constant."""
+    from kfp import dsl
+
+    if not settings.kubeflow.schedule_time:
+        return {}
+    return {
+        "scheduled_time": dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER,
+        "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+    }
 
 
 def _configure(task: Any, step: str, settings: PipelineSettings) -> None:

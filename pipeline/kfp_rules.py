@@ -148,7 +148,12 @@ def _arguments(spec: Mapping[str, Any]) -> Iterator[str]:
                 yield f"an argument of {name} is longer than {ARGUMENT_BYTES} bytes"
 
 
-_PLACEHOLDER = re.compile(r"\{\{\$\.inputs\.parameters\['[^'{}]+'\]\}\}")
+# What the driver fills where it is a whole constant (`resolveInputParameter`); an image from a parameter is
+# written so by KFP's compiler.
+_PLACEHOLDER = re.compile(
+    r"\{\{\$\.(inputs\.parameters\['[^'{}]+'\]"
+    r"|pipeline_job_(name|resource_name|uuid|create_time_utc|schedule_time_utc)|pipeline_task_(name|uuid))\}\}"
+)
 
 
 def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -162,7 +167,6 @@ def _constants(spec: Mapping[str, Any]) -> Iterator[str]:
                     f"the values given to {task} in {component} are {size} bytes long; they travel as one"
                     f" argument, and {CONSTANT_BYTES} are safe: give a file's path in place of its content"
                 )
-            # A whole value may be one placeholder, as KFP's compiler writes it for an image from a parameter.
             if any("{{" in constant and not _PLACEHOLDER.fullmatch(constant) for constant in constants):
                 yield f"a value given to {task} in {component} holds {{{{, which begins a placeholder"
 

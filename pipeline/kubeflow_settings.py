@@ -137,6 +137,8 @@ class KubeflowSettings:
             the cache goes by.
         image_parameter: whether a run may name another image (its parameter `image`, with this as the
             default); false for KFP's local runner, which takes no image from a parameter.
+        schedule_time: whether RunChecker is told the run's scheduled time and id, with which placeholders are
+            filled; false for KFP's local runner, which (in 2.17) breaks where the time is asked for.
         image_pull_policy: `Always`, `IfNotPresent` or `Never`; empty: the cluster's default.
         image_pull_secrets: names of secrets with which the image is pulled.
         pipeline_root: object-store folder of the artifacts; empty: the server's default.
@@ -153,6 +155,7 @@ class KubeflowSettings:
 
     image: Annotated[str, IMAGE] = "detflow:latest"
     image_parameter: bool = True
+    schedule_time: bool = True
     image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
     image_pull_secrets: list[Name] = dataclasses.field(default_factory=list)
     pipeline_root: str = ""

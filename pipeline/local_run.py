@@ -6,12 +6,14 @@ import dataclasses
 import datetime
 import logging
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from detection_core import files
-from pipeline.checks import run_checks
+from pipeline.checks import check_step, refuse_placeholders, run_checks
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, build_dag
+from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.run_record import RunRecord, StepRecord
 from pipeline.settings import PipelineSettings
 from pipeline.settings_file import format_settings
@@ -20,10 +22,27 @@ from pipeline.workspace import Workspace, new_run_id
 _log = logging.getLogger(__name__)
 
 
-def run_locally(settings: PipelineSettings) -> RunRecord:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What is given for one run alone.
+
+    Attributes:
+        parameters: some of `pipeline.run_parameters`, to checked values.
+        scheduled_time: RFC 3339, the slot of a schedule that the run is for; empty: none.
+    """
+
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    scheduled_time: str = ""
+
+
+def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -> RunRecord:
     """Run the workflow: finished steps come from the cache, the rest is executed in order.
 
     The run's record is written after every step and its report at the end, also when a step failed.
+
+    Args:
+        settings: of the workflow.
+        options: of this run.
 
     Returns:
         The run, with status `succeeded`. A model that a gate refused is a success; `pusher` says why.
@@ -32,10 +51,14 @@ def run_locally(settings: PipelineSettings) -> RunRecord:
         DetectionError: from settings, configs, data or a step.
         Exception: whatever a crashing step raised.
     """
+    options = options or RunOptions()
     dag = build_dag(settings)
+    steps = set_parameters([check_step(settings), *dag.steps], options.parameters)
+    refuse_placeholders(steps)
+    dag = dataclasses.replace(dag, steps=tuple(s for s in steps if s.id != CHECKER))
     workspace = Workspace(settings.workspace)
     with workspace.lock():
-        run = _Run(settings, dag, workspace)
+        run = _Run(settings, dag, workspace, options)
         log = os.path.join(workspace.run_dir(run.record.run_id), "log.txt")
         with file_log(log), native_output_to(log):
             return run.execute()
@@ -44,10 +67,13 @@ def run_locally(settings: PipelineSettings) -> RunRecord:
 class _Run:
     """The state of a run under way: its record, kept on disk after every step."""
 
-    def __init__(self, settings: PipelineSettings, dag: Dag, workspace: Workspace) -> None:
+    def __init__(
+        self, settings: PipelineSettings, dag: Dag, workspace: Workspace, options: RunOptions
+    ) -> None:
         self._settings = settings
         self._dag = dag
         self._workspace = workspace
+        self._options = options
         steps = [StepRecord(id=s.id, component=s.component, state="not run") for s in dag.steps]
         self.record = RunRecord(
             run_id=new_run_id(),
@@ -58,6 +84,8 @@ class _Run:
             settings_text=format_settings(settings),
             workspace=settings.workspace,
             steps=tuple(steps),
+            parameters=dict(options.parameters),
+            scheduled_time=options.scheduled_time,
         )
         self._keep()
         folder = workspace.run_dir(self.record.run_id)
@@ -66,7 +94,7 @@ class _Run:
     def execute(self) -> RunRecord:
         _log.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
         try:
-            checks = run_checks(self._settings)
+            checks = self._checks()
             self._keep(checks=dict(checks))
             from pipeline.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
 
@@ -80,6 +108,15 @@ class _Run:
             raise
         self._finish("succeeded")
         return self.record
+
+    def _checks(self) -> Mapping[str, str]:
+        (checker,) = set_parameters([check_step(self._settings)], self._options.parameters)
+        return run_checks(
+            self._settings,
+            **checker.parameters,
+            scheduled_time=self._options.scheduled_time,
+            run_id=self.record.run_id,
+        )
 
     def _observe(self, step: StepRecord) -> None:
         steps = {s.id: s for s in self.record.steps} | {step.id: step}

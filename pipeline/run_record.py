@@ -52,6 +52,8 @@ class RunRecord:
         steps: in the order of the DAG.
         checks: what the run found out before it began, see `pipeline.checks`: which data, spans, code and
             baseline it stands for.
+        parameters: what was given for this run alone, over its settings.
+        scheduled_time: RFC 3339, the slot of a schedule that it was made for; "" for none.
     """
 
     run_id: str
@@ -63,6 +65,8 @@ class RunRecord:
     workspace: str
     steps: tuple[StepRecord, ...] = ()
     checks: dict[str, str] = dataclasses.field(default_factory=dict)
+    parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
+    scheduled_time: str = ""
 
     def __post_init__(self) -> None:
         if self.status not in RUN_STATUSES:

@@ -27,7 +27,7 @@ class ScheduleSettings:
         catch_up: whether a cluster makes up for all slots missed while it was down or the schedule paused,
             and not for the last one alone.
         paused: whether the schedule is created paused.
-        parameters: pipeline parameter to value, for the runs on a cluster.
+        parameters: pipeline parameter to value, for the scheduled runs; texts may hold placeholders.
     """
 
     name: str = ""

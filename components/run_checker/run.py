@@ -8,32 +8,42 @@ must not become the baseline of its own repetition, and a publication that is st
 again: both values are then those that the first run used, as the published version's record has them. Once
 the publication is gone (rolled back, deleted) the token is new, and Pusher runs again. As other steps take
 these values as parameters, BaselineResolver and Pusher may be cached: their keys change when they must.
+
+Texts that may hold placeholders are handed on with the values in their place, to every step that takes them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 import json
 import uuid
 from pathlib import Path
+from typing import Any
 
 from component_specs import RunCheckerJob
 from components._runtime.destination import PushDestination
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
+from components.run_checker.placeholders import RunFacts, fill_placeholders
 from detection_core import files
 from detection_core.errors import ConfigError
+
+HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")
+"""Fields that other steps take from here, as `resolved_NAME`: their placeholders are filled."""
+FILLED = (*HANDED_ON, "span")
 
 
 def run(job: RunCheckerJob) -> dict[str, str]:
     """Return what `component_specs.kfp_outputs` lists for this component.
 
     Raises:
-        ConfigError: for a span pattern, splits or a parameter of the run that cannot be used.
+        ConfigError: for a placeholder, span pattern, splits or parameter of the run that cannot be used.
         DataError: when the data set cannot be listed, or the wanted span is not there.
         ContractError: when the push destination's records are broken.
     """
+    job = _filled(job)
     _check_parameters(job)
     spans = _spans(job)
     data, code = _data_fingerprint(job, spans), code_version()
@@ -46,7 +56,22 @@ def run(job: RunCheckerJob) -> dict[str, str]:
         "run_key": key,
         "baseline_version": baseline,
         "push_token": token,
+        **{f"resolved_{name}": getattr(job, name) for name in HANDED_ON},
     }
+
+
+def _filled(job: RunCheckerJob) -> RunCheckerJob:
+    """Return the job with the values of this run in place of placeholders.
+
+    A second attempt of this step takes another current time; the other steps all get that of the last one.
+    """
+    facts = RunFacts(
+        scheduled_time=job.scheduled_time,
+        current_time=datetime.datetime.now(datetime.UTC),
+        run_id=job.run_id,
+    )
+    texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), facts, name) for name in FILLED}
+    return dataclasses.replace(job, **texts)
 
 
 def _check_parameters(job: RunCheckerJob) -> None:
@@ -103,8 +128,9 @@ def code_version() -> str:
 def _run_key(job: RunCheckerJob, data_fingerprint: str, code: str) -> str:
     """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code."""
     asked = dataclasses.asdict(job)
-    # It says where the run's model goes, not what it is; versions are looked up at their destination anyway.
-    del asked["push_destination"]
+    # Where and when a run works is not what it makes; versions are looked up at their destination anyway.
+    for name in ("push_destination", "work_dir", "scheduled_time", "run_id"):
+        del asked[name]
     text = json.dumps([asked, data_fingerprint, code], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

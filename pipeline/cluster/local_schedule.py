@@ -28,8 +28,15 @@ _log = logging.getLogger(__name__)
 _NAP_SECONDS = 30.0
 
 
+def utc_text(slot: datetime.datetime) -> str:
+    """Return a slot as RFC 3339, in UTC and to the second."""
+    return slot.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 class LocalSchedule:
     """Runs a command whenever a trigger fires, until it is told to stop.
+
+    The command gets the slot as `--scheduled-time`, which the run may begin later than.
 
     SIGTERM and SIGINT stop it. A run under way is interrupted as by Ctrl-C: it records that it was stopped,
     and the next one goes on from its checkpoint. A second signal kills the run.
@@ -90,7 +97,9 @@ class LocalSchedule:
             return 0
         begun = time.monotonic()
         # A session of its own, so that Ctrl-C at the terminal reaches the run through us alone, once.
-        self._run = subprocess.Popen(self._command, start_new_session=True)
+        self._run = subprocess.Popen(
+            [*self._command, "--scheduled-time", utc_text(slot)], start_new_session=True
+        )
         if self._stopped.is_set():
             self._run.send_signal(signal.SIGINT)
         code = self._run.wait()

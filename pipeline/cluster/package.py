@@ -15,6 +15,7 @@ import yaml
 
 from detection_core.errors import ConfigError
 from pipeline.cluster.errors import OLDEST_SERVER
+from pipeline.cluster.placeholders import filled_parameters
 
 SCHEMA_VERSION = "2.1.0"
 
@@ -45,6 +46,7 @@ class Package:
         steps: names of the tasks.
         parameters: name to parameter.
         root: folder of the artifacts; empty: the server's.
+        filled: names of the parameters whose placeholders are filled in each run.
     """
 
     path: str
@@ -53,6 +55,7 @@ class Package:
     steps: tuple[str, ...]
     parameters: Mapping[str, Parameter]
     root: str = ""
+    filled: frozenset[str] = frozenset()
 
 
 def read_package(path: str) -> Package:
@@ -87,6 +90,7 @@ def read_package(path: str) -> Package:
         steps=step_names(spec),
         parameters=spec_parameters(spec),
         root=artifact_root(spec),
+        filled=filled_parameters(spec),
     )
 
 

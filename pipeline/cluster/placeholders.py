@@ -1,54 +1,54 @@
-"""Placeholders in the parameters of a schedule, which the cluster replaces for each run."""
+"""Which parameters of a compiled pipeline may hold placeholders, which its RunChecker fills in each run."""
 
 from __future__ import annotations
 
-import datetime
-import difflib
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from components.run_checker import placeholders
+from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 
-# A time may be followed by a layout in the notation of Go: `[[ScheduledTime.2006-01-02]]`.
-_TIMES = ("ScheduledTime", "CurrentTime")
-_NAMES = (*_TIMES, "Index", "RunUUID")
-_PATTERN = re.compile(r"\[\[(\w+)(\.[^\]]*)?\]\]")
+SCHEDULE_TIME = "{{$.pipeline_job_schedule_time_utc}}"
+"""What the driver fills, where it is the whole constant of a task's parameter."""
 
 
-def check_placeholders(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse placeholders that the cluster would leave as they are.
+def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return the parameters whose placeholders are filled before any step but RunChecker sees them.
+
+    Args:
+        spec: of the pipeline, as in the file or as the server gives it back.
+    """
+    root = spec.get("pipeline_spec", spec).get("root", {})
+    taken: dict[str, list[bool]] = {}
+    for task in root.get("dag", {}).get("tasks", {}).values():
+        inputs = task.get("inputs", {}).get("parameters", {})
+        fills = any(s.get("runtimeValue", {}).get("constant") == SCHEDULE_TIME for s in inputs.values())
+        for field, source in inputs.items():
+            name = source.get("componentInputParameter")
+            taken.setdefault(name, []).append(fills and field in FILLED)
+    return frozenset(name for name, filled in taken.items() if name and all(filled))
+
+
+def check_placeholders(parameters: Mapping[str, Any], filled: Collection[str], where: str) -> None:
+    """Refuse placeholders that would reach a step as they are.
+
+    Args:
+        parameters: values of a run or a schedule.
+        filled: the parameters in which they are filled.
+        where: file or schedule, for messages.
 
     Raises:
         ConfigError: naming parameter and placeholder.
     """
     for name, value in parameters.items():
-        for found, layout in _PATTERN.findall(value) if isinstance(value, str) else ():
-            if found not in _NAMES or (layout and found not in _TIMES):
-                near = difflib.get_close_matches(found, _NAMES, n=1)
-                hint = f"did you mean [[{near[0]}]]?" if near else f"there are {', '.join(_NAMES)}"
-                raise ConfigError(f"{name}: no placeholder [[{found}{layout}]]; {hint}", where=where)
-
-
-def fill_placeholders(parameters: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
-    """Replace the times by now, as the cluster would for a run that is due now.
-
-    Args:
-        parameters: of a schedule.
-        now: with a time zone.
-
-    Raises:
-        ConfigError: for a placeholder that only the cluster can fill.
-    """
-    text = now.astimezone(datetime.UTC).strftime("%Y%m%d%H%M%S")
-    values: dict[str, Any] = {}
-    for name, value in parameters.items():
-        values[name] = value
-        if isinstance(value, str):
-            values[name] = re.sub(rf"\[\[({'|'.join(_TIMES)})\]\]", text, value)
-            left = _PATTERN.search(values[name])
-            if left:
-                raise ConfigError(
-                    f"only the schedule itself can fill {left.group()}; give --param {name}=VALUE", where=name
-                )
-    return values
+        if not isinstance(value, str) or not placeholders.has_placeholder(value):
+            continue
+        placeholders.check_placeholders(value, f"{where}: {name}")
+        if name not in filled:
+            there = f"in {', '.join(sorted(filled))} alone" if filled else "in no parameter"
+            raise ConfigError(
+                f"expected no placeholder, found {value!r}; this pipeline fills them {there}: give the value"
+                " itself, or compile the pipeline with this version of detflow",
+                where=f"{where}: {name}",
+            )

@@ -17,7 +17,7 @@ from typing import Any
 from detection_core.errors import ConfigError
 from pipeline.cluster.connection import Connection
 from pipeline.cluster.package import artifact_root, check_parameters, parse_parameters, spec_parameters
-from pipeline.cluster.placeholders import fill_placeholders
+from pipeline.cluster.placeholders import check_placeholders, filled_parameters
 from pipeline.cluster.schedule_record import Schedule, schedule_from
 from pipeline.cluster.submission import RunRequest, Version, named, pages, start_run
 from pipeline.cluster.trigger import Trigger
@@ -159,7 +159,7 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
         texts: `NAME=VALUE` that replace parameters of the schedule.
 
     Raises:
-        ConfigError: for a parameter that the pipeline does not have, or that only the cluster can fill.
+        ConfigError: for a parameter that the pipeline does not have, or a placeholder that nothing fills.
         ClusterError: from the server.
     """
     if not schedule.version_id:
@@ -173,10 +173,12 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
         schedule.pipeline_id,
         schedule.version_id,
     )
-    declared = spec_parameters(version.pipeline_spec or {})
+    spec = version.pipeline_spec or {}
+    declared = spec_parameters(spec)
     values = {**schedule.parameters, **parse_parameters(declared, texts)}
+    values = check_parameters(declared, values, schedule.name)
+    check_placeholders(values, filled_parameters(spec), schedule.name)
     now = datetime.datetime.now(datetime.UTC)
-    values = check_parameters(declared, fill_placeholders(values, now), schedule.name)
     request = RunRequest(
         name=f"{schedule.name} now {now:%Y-%m-%d %H:%M:%S}",
         experiment_id=schedule.experiment_id,

@@ -43,6 +43,7 @@ _WAIT = (
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
     from pipeline.cluster.package import check_parameters, parse_parameters
+    from pipeline.cluster.placeholders import check_placeholders
     from pipeline.cluster.source import open_source
     from pipeline.cluster.submission import (
         RunRequest,
@@ -56,6 +57,7 @@ def submit(arguments: argparse.Namespace) -> Result:
         declared = source.package.parameters
         given = parse_parameters(declared, arguments.parameters)
         values = check_parameters(declared, given, source.path)
+        check_placeholders(values, source.package.filled, source.path)
         connection = open_connection(arguments, source.settings)
         version = publish(connection, source.package)
     _log.info("pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded")

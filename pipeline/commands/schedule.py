@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import json
 import logging
 import os
 import sys
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline.cluster.source import Source
     from pipeline.cluster.trigger import Trigger
     from pipeline.schedule_settings import ScheduleSettings
+    from pipeline.settings import PipelineSettings
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ def create(arguments: argparse.Namespace) -> Result:
         declared = source.package.parameters
         values = {**wanted.parameters, **parse_parameters(declared, arguments.parameters)}
         values = check_parameters(declared, values, source.path)
-        check_placeholders(values, source.path)
+        check_placeholders(values, source.package.filled, source.path)
         connection = open_connection(arguments, source.settings)
         version = publish(connection, source.package)
     applied = apply(
@@ -193,6 +195,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
     workflow = ["run", os.path.abspath(arguments.settings)]
     workflow += [word for text in overrides for word in ("--set", text)]
     workflow += [word for file in files for word in ("--override-file", file)]
+    workflow += [word for text in _local_parameters(settings) for word in ("--param", text)]
     if arguments.print_systemd:
         units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
         return Result(text=units, data={"units": units})
@@ -200,12 +203,26 @@ def run_local(arguments: argparse.Namespace) -> Result:
         # The settings file is there at any rate, and serves as the lock.
         line = crontab_line(trigger, [*_program(), *workflow], os.path.abspath(arguments.settings))
         return Result(text=line, data={"crontab": line})
-    if settings.schedule.parameters:
-        _log.warning("schedule | schedule.parameters are for the cluster; here the settings themselves count")
     _log.info("schedule | %s: %s", name, trigger.describe())
     command = [sys.executable, "-m", "pipeline.cli", *workflow]
     made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
     return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
+
+
+def _local_parameters(settings: PipelineSettings) -> list[str]:
+    """Return `schedule.parameters` as `NAME=VALUE`, for runs on this machine.
+
+    Raises:
+        ConfigError: for a parameter that there is not, or a value of another type.
+    """
+    from pipeline.cluster.package import check_parameters
+    from pipeline.run_parameters import IMAGE, declared_parameters
+
+    given = dict(settings.schedule.parameters)
+    if given.pop(IMAGE, None):
+        _log.warning("schedule | the parameter %s is for a cluster; here no image is run", IMAGE)
+    values = check_parameters(declared_parameters(), given, "schedule.parameters")
+    return [f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in values.items()]
 
 
 def _program() -> list[str]:

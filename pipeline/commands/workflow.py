@@ -18,6 +18,7 @@ from pipeline.commands.base import (
     config_overrides,
     table,
 )
+from pipeline.commands.server import PARAM
 from pipeline.console import native_output_to, quick_tensorflow
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 _SETTINGS_SUFFIXES = (".yaml", ".yml")
 _WORKSPACE = argument("place", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself")
+_SCHEDULED_TIME = argument(
+    "--scheduled-time",
+    default="",
+    metavar="TIME",
+    help="RFC 3339; what [[ScheduledTime]] in the settings stands for (default: now)",
+)
 _RUN = argument("--run", default="", metavar="RUN_ID", help="which run; the newest without it")
 
 
@@ -44,11 +51,18 @@ def _workspace(place: str) -> Any:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Run the workflow here."""
-    from pipeline.local_run import run_locally
+    from pipeline.cluster.package import check_parameters, parse_parameters
+    from pipeline.cluster.trigger import parse_time
+    from pipeline.local_run import RunOptions, run_locally
+    from pipeline.run_parameters import declared_parameters
     from pipeline.settings_file import load_settings
 
     settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
-    record = run_locally(settings)
+    if arguments.scheduled_time:
+        parse_time(arguments.scheduled_time, "--scheduled-time")
+    declared = declared_parameters()
+    given = check_parameters(declared, parse_parameters(declared, arguments.parameters), "--param")
+    record = run_locally(settings, RunOptions(parameters=given, scheduled_time=arguments.scheduled_time))
     return _describe(record)
 
 
@@ -142,7 +156,7 @@ VERBS = (
         name="run",
         summary="Run a workflow on this machine; finished steps come from the cache.",
         example="detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
-        arguments=(SETTINGS, SET, OVERRIDE_FILE),
+        arguments=(SETTINGS, SET, OVERRIDE_FILE, PARAM, _SCHEDULED_TIME),
         command=run,
     ),
     Verb(

@@ -61,6 +61,7 @@ class LocalPipeline:
             f"data.path={self.scenes}",
             f"kubeflow.image={self.image}",
             "kubeflow.image_parameter=false",  # KFP's local runner takes no image from a parameter
+            "kubeflow.schedule_time=false",  # and breaks where a scheduled time is asked for
             f"kubeflow.work_dir={self.work}",
             f"push.destination={self.pushed}",
             "kubeflow.steps={trainer: {retries: 1, retry_delay: 0s}}",

@@ -149,6 +149,12 @@ def test_rights_are_least():
             assert rule["resourceNames"] and rule["verbs"] == ["get"]
 
 
+def test_steps_may_read_their_workflow_as_its_scheduled_time_stands_there():
+    role = documents(K8S / "base/rbac.yaml")[0]
+    (rule,) = [rule for rule in role["rules"] if "workflows" in rule["resources"]]
+    assert rule == {"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get"]}
+
+
 def test_a_run_that_hangs_does_not_end_retraining():
     (cronjob,) = documents(K8S / "components/retraining-cronjob/cronjob.yaml")
     assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"

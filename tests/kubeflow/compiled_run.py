@@ -34,6 +34,19 @@ def run_compiled(cluster: Cluster, spec: Mapping[str, Any], **parameters: Any) -
     return done
 
 
+def by_the_driver(cluster: Cluster, constant: Any) -> Any:
+    """Return a constant as the driver hands it on: filled where it is one of its placeholders as a whole.
+
+    KFP 2.17.0's `resolveInputParameter`; a placeholder inside a longer text stays as it is. A time reads
+    2026-11-21T03:00:00Z.
+    """
+    known = {
+        "{{$.pipeline_job_schedule_time_utc}}": cluster.scheduled_time,
+        "{{$.pipeline_job_uuid}}": cluster.run_id,
+    }
+    return known.get(constant, constant) if isinstance(constant, str) else constant
+
+
 def _run_task(
     cluster: Cluster,
     spec: Mapping[str, Any],
@@ -53,7 +66,7 @@ def _run_task(
             outputs = spec["components"][producer]["outputDefinitions"]["parameters"]
             kind = outputs[made["outputParameterKey"]]["parameterType"]
             return _PYTHON[kind](done[made["producerTask"]].parameters[made["outputParameterKey"]])
-        return source["runtimeValue"]["constant"]
+        return by_the_driver(cluster, source["runtimeValue"]["constant"])
 
     def artifact(source: Mapping[str, Any]) -> dict[str, Any]:
         made = source["taskOutputArtifact"]

@@ -77,6 +77,8 @@ class Cluster:
         root: folder below which `minio` and `tmp` lie.
         prefix: what runs the YAML's command; empty: this Python.
         source: folder with the packages to run; empty: this checkout.
+        scheduled_time: what the driver knows of the run's slot.
+        run_id: of the run on the server.
         in_container: whether the prefix starts a container, with `minio` and `tmp` at their real places.
     """
 
@@ -84,6 +86,8 @@ class Cluster:
     prefix: Sequence[str] = ()
     source: str = ""
     in_container: bool = False
+    scheduled_time: str = "2026-11-21T03:00:00Z"
+    run_id: str = "5f0e6f6e-5a7e-4d4c-9d0e-3f1f1a7f6a10"
 
     def local(self, uri: str) -> Path:
         """Return where an artifact lies on this machine."""

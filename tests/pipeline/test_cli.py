@@ -183,13 +183,13 @@ def test_a_crash_keeps_its_traceback(digits_settings, monkeypatch):
         raise RuntimeError("a defect of ours")
 
     monkeypatch.setattr(workflow, "_describe", crash)
-    monkeypatch.setattr("pipeline.local_run.run_locally", lambda _: None)
+    monkeypatch.setattr("pipeline.local_run.run_locally", lambda *_: None)
     with pytest.raises(RuntimeError, match="a defect of ours"):
         cli.main(["run", digits_settings])
 
 
 def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
-    def interrupted(_):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pipeline.local_run.run_locally", interrupted)

@@ -14,6 +14,10 @@ _CHECKS = {
     "run_key": "r",
     "baseline_version": "",
     "push_token": "t",
+    "resolved_data_path": "/d",
+    "resolved_thresholds": "{}",
+    "resolved_push_destination": "/p",
+    "resolved_work_dir": "/w",
 }
 
 

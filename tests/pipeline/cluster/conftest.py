@@ -43,8 +43,18 @@ def connection(server):
     return connect(ConnectionOptions(host=server.url, timeout=5))
 
 
-def write_package(folder, *, name="digits", steps=("example-gen", "trainer", "pusher"), **changes):
-    """Write a small compiled pipeline, as the compiler would."""
+def write_package(
+    folder, *, name="digits", steps=("example-gen", "trainer", "pusher"), fills=True, **changes
+):
+    """Write a small compiled pipeline, as the compiler would.
+
+    Its first step takes `data_path`, and fills placeholders in it unless `fills` is false.
+    """
+    constant = "{{$.pipeline_job_schedule_time_utc}}" if fills else ""
+    first = {
+        "data_path": {"componentInputParameter": "data_path"},
+        "scheduled_time": {"runtimeValue": {"constant": constant}},
+    }
     executors = {f"exec-{s}": {"container": {"image": "img:1", "command": ["true"]}} for s in steps}
     spec = {
         "pipelineInfo": {"name": name},
@@ -53,7 +63,14 @@ def write_package(folder, *, name="digits", steps=("example-gen", "trainer", "pu
         "root": {
             "inputDefinitions": {"parameters": _PARAMETERS},
             "dag": {
-                "tasks": {s: {"taskInfo": {"name": s}, "componentRef": {"name": f"comp-{s}"}} for s in steps}
+                "tasks": {
+                    s: {
+                        "taskInfo": {"name": s},
+                        "componentRef": {"name": f"comp-{s}"},
+                        "inputs": {"parameters": first if s == steps[0] else {}},
+                    }
+                    for s in steps
+                }
             },
         },
         "components": {f"comp-{s}": {"executorLabel": f"exec-{s}"} for s in steps},

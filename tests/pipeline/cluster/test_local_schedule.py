@@ -58,6 +58,16 @@ def test_every_run_waits_for_its_slot_and_none_is_made_up_for(tmp_path, caplog):
     assert len(slots) == len(set(slots)) == 3
 
 
+def test_a_run_is_told_its_slot(tmp_path):
+    tell = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')"
+    clock = FastClock(speed=1e5)
+    clock.start = datetime.datetime(2026, 1, 1, 2, 30, tzinfo=datetime.UTC)
+    command = [sys.executable, "-S", "-c", tell, str(tmp_path / "notes")]
+    trigger = _trigger(cron="@hourly", time_zone="Europe/Paris")
+    LocalSchedule(trigger, command, Workspace(str(tmp_path)), clock).serve(max_runs=1)
+    assert (tmp_path / "notes").read_text() == "--scheduled-time 2026-01-01T03:00:00Z\n"
+
+
 def test_a_failed_run_does_not_end_the_schedule(tmp_path, caplog):
     clock = FastClock()
     command = _note(tmp_path / "notes", code=2)

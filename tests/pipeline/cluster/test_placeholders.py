@@ -1,34 +1,53 @@
 from __future__ import annotations
 
-import datetime
+import copy
 
 import pytest
+import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.placeholders import check_placeholders, fill_placeholders
+from pipeline.cluster.package import read_package
+from pipeline.cluster.placeholders import check_placeholders, filled_parameters
+from tests.pipeline.cluster.conftest import write_package
+from tests.pipeline.golden import GOLDEN
 
-NOW = datetime.datetime(2026, 11, 21, 4, 0, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
-
-
-def test_known_placeholders_pass_and_numbers_are_no_texts():
-    check_placeholders({"a": "x-[[ScheduledTime.2006-01-02]]-[[Index]]", "b": 1, "c": "[[RunUUID]]"}, "s")
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("[[ScheduleTime]]", r"a: no placeholder \[\[ScheduleTime\]\]; did you mean \[\[ScheduledTime\]\]\?"),
-        ("[[Zzz]]", "there are ScheduledTime, CurrentTime, Index, RunUUID"),
-        ("[[Index.2006]]", r"no placeholder \[\[Index.2006\]\]"),
-    ],
-)
-def test_what_the_cluster_would_leave_as_it_is_is_refused(value, message):
-    with pytest.raises(ConfigError, match=message):
-        check_placeholders({"a": value}, "s")
+FILLED = {"data_path", "span", "thresholds", "push_destination", "work_dir"}
 
 
-def test_times_are_filled_in_utc_and_the_rest_must_be_given():
-    assert fill_placeholders({"a": "d/[[ScheduledTime]]", "n": 3}, NOW) == {"a": "d/20261121030000", "n": 3}
-    for value in ("[[Index]]", "[[ScheduledTime.2006]]"):
-        with pytest.raises(ConfigError, match="give --param a=VALUE"):
-            fill_placeholders({"a": value}, NOW)
+@pytest.fixture(scope="module")
+def spec():
+    return next(yaml.safe_load_all(GOLDEN.read_text(encoding="utf-8")))
+
+
+def test_what_run_checker_fills_is_read_from_the_package(spec):
+    assert filled_parameters(spec) == FILLED == read_package(str(GOLDEN)).filled
+    assert filled_parameters({"pipeline_spec": spec, "platform_spec": {}}) == FILLED
+
+
+def test_a_text_that_reaches_a_step_beside_run_checker_is_not_filled(spec):
+    changed = copy.deepcopy(spec)
+    evaluator = changed["root"]["dag"]["tasks"]["evaluator"]["inputs"]["parameters"]
+    evaluator["thresholds"] = {"componentInputParameter": "thresholds"}
+    assert filled_parameters(changed) == FILLED - {"thresholds"}
+
+
+def test_a_pipeline_whose_checks_are_told_no_time_fills_nothing(spec):
+    changed = copy.deepcopy(spec)
+    del changed["root"]["dag"]["tasks"]["run-checker"]["inputs"]["parameters"]["scheduled_time"]
+    assert filled_parameters(changed) == frozenset()
+    with pytest.raises(ConfigError, match=r"s\.yaml: a: expected no placeholder.*fills them in no parameter"):
+        check_placeholders({"a": "[[ScheduledTime]]"}, filled_parameters(changed), "s.yaml")
+
+
+def test_what_would_reach_a_step_as_it_is_is_refused():
+    check_placeholders({"data_path": "x-[[ScheduledTime.2006-01-02]]", "n": 1, "c": "[[1]]"}, FILLED, "s")
+    with pytest.raises(ConfigError, match=r"s: image: expected no placeholder.* in data_path, push_dest"):
+        check_placeholders({"image": "app:[[ScheduledTime]]"}, FILLED, "s")
+    with pytest.raises(ConfigError, match=r"s: data_path: \[\[Index\]\] cannot be filled"):
+        check_placeholders({"data_path": "[[Index]]"}, FILLED, "s")
+    with pytest.raises(ConfigError, match=r"did you mean \[\[ScheduledTime\]\]\?"):
+        check_placeholders({"data_path": "[[ScheduleTime]]"}, FILLED, "s")
+
+
+def test_somebody_elses_pipeline_fills_nothing(tmp_path):
+    assert read_package(write_package(tmp_path, fills=False)).filled == frozenset()

@@ -180,13 +180,13 @@ def test_no_schedule_at_all_is_said(connection):
         find_schedule(connection, "nightly")
 
 
-def test_run_now_uses_the_pinned_version_and_fills_in_the_time(server, connection, spec, tmp_path):
+def test_run_now_uses_the_pinned_version_and_leaves_placeholders_to_it(server, connection, spec, tmp_path):
     schedule = apply(connection, spec).schedule
     publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
     run = server.state.runs[schedules.run_now(connection, schedule, ["train_steps=7"])]
     assert run["pipeline_version_reference"]["pipeline_version_id"] == spec.version.version_id
     parameters = run["runtime_config"]["parameters"]
-    assert parameters["data_path"].startswith("/data/20") and parameters["train_steps"] == 7
+    assert parameters["data_path"] == "/data/[[ScheduledTime]]" and parameters["train_steps"] == 7
     assert run["service_account"] == "pipeline-runner"
     with pytest.raises(ConfigError, match="no parameter x"):
         schedules.run_now(connection, schedule, ["x=1"])

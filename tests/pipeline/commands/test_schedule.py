@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from pipeline import cli
+from tests.pipeline.cluster.conftest import write_package
 
 
 @pytest.fixture
@@ -49,6 +50,7 @@ def test_creating_shows_what_was_done_and_the_next_times(create):
         (["--cron", "@daily", "--max-concurrency", "11"], "max_concurrency: expected 1 to 10, found 11"),
         (["--cron", "@daily", "--end", "2020-01-01T00:00:00Z"], "would never fire"),
         (["--cron", "@daily", "--param", "data_path=[[ScheduleTime]]"], "did you mean [[ScheduledTime]]?"),
+        (["--cron", "@daily", "--param", "data_path=/d/[[Index]]"], "[[Index]] cannot be filled"),
         (["--cron", "@daily", "--param", "x=1"], "no parameter x"),
     ],
 )
@@ -110,6 +112,37 @@ def test_units_and_crontab_lines_are_printed(digits_settings, tmp_path, capsys):
     assert "# digits.timer" in units
     assert cli.main([*words, "--print-crontab"]) == 0
     assert "\n0 0 * * * flock --nonblock " in capsys.readouterr().out
+
+
+def test_a_pipeline_that_fills_no_placeholders_gets_none(server, call, tmp_path):
+    package = write_package(tmp_path, fills=False)
+    words = ["--cron", "@daily", "--param", "data_path=/d/[[ScheduledTime]]"]
+    code, _, err = call("create", package, *words)
+    assert code == 2 and "this pipeline fills them in no parameter" in err
+    assert not server.requests
+
+
+def test_parameters_of_the_schedule_reach_the_runs_on_this_machine(digits_settings, capsys):
+    with open(digits_settings, "a", encoding="utf-8") as f:
+        f.write("schedule:\n  cron: '@daily'\n  parameters: {train_steps: 9, span: latest, image: a}\n")
+    assert cli.main(["schedule", "run-local", digits_settings, "--print-systemd"]) == 0
+    out, err = capsys.readouterr()
+    assert f"run {digits_settings} --param train_steps=9 --param span=latest\n" in out
+    assert "the parameter image is for a cluster" in err
+    wrong = ["schedule", "run-local", digits_settings, "--set", "schedule.parameters={train_step: 9}"]
+    assert cli.main([*wrong, "--print-systemd"]) == 2
+    assert "no parameter train_step; did you mean train_steps?" in capsys.readouterr().err
+
+
+def test_a_run_for_a_slot_has_its_time_in_the_place_of_placeholders(digits_settings, tmp_path, capsys):
+    """The data folder does not exist: the first thing that a run looks at says what was filled in."""
+    words = ["run", digits_settings, "--param", f"data_path={tmp_path}/[[ScheduledTime.2006-01-02]]"]
+    assert cli.main([*words, "--scheduled-time", "2026-11-21T03:00:00+09:00"]) == 2
+    assert f"{tmp_path}/2026-11-20/" in capsys.readouterr().err
+    assert cli.main([*words, "--scheduled-time", "tomorrow"]) == 2
+    assert "expected an RFC 3339 time" in capsys.readouterr().err
+    assert cli.main(["run", digits_settings, "--set", "data.shards_uri=/s/[[RunUUID]]"]) == 2
+    assert "example_gen: shards_uri: expected no placeholder" in capsys.readouterr().err
 
 
 def test_the_schedule_runs_the_workflow_of_the_settings(digits_settings, capsys, monkeypatch):

@@ -1,0 +1,115 @@
+"""Placeholders in the parameters of a run, in the notation of Kubeflow's schedules: `[[ScheduledTime]]`.
+
+No Kubeflow server fills them for a schedule that pins its pipeline version. What its driver does fill is a
+parameter that is nothing but `{{$.pipeline_job_schedule_time_utc}}` or `{{$.pipeline_job_uuid}}`; from these
+two RunChecker fills ours, for every step. The same happens in a run on one machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import difflib
+import re
+
+from components.run_checker.time_layout import format_time
+from detection_core.errors import ConfigError
+
+# A time may be followed by a layout in the notation of Go: `[[ScheduledTime.2006-01-02]]`.
+TIMES = ("ScheduledTime", "CurrentTime")
+NAMES = (*TIMES, "RunUUID")
+_REFUSED = {"Index": "the number of a run is told to no step"}
+_LAYOUT = "20060102150405"
+_PATTERN = re.compile(r"\[\[([A-Za-z]\w*)(?:\.([^\]]*))?\]\]")
+_UNFILLED = "{{$"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """What placeholders are filled with.
+
+    Attributes:
+        scheduled_time: RFC 3339, the time that the run was scheduled for; empty: the current time. Where a
+            server did not fill it, it is still what the pipeline says.
+        current_time: when the run was looked at, with a time zone.
+        run_id: of the run; likewise.
+    """
+
+    scheduled_time: str
+    current_time: datetime.datetime
+    run_id: str
+
+
+def has_placeholder(text: str) -> bool:
+    """Tell whether a text holds something that looks like a placeholder, known or not."""
+    return _PATTERN.search(text) is not None
+
+
+def asks_for_value(text: str) -> bool:
+    """Tell whether a text holds one of the placeholders that users of Kubeflow know."""
+    return any(match[1] in (*NAMES, *_REFUSED) for match in _PATTERN.finditer(text))
+
+
+def check_placeholders(text: str, where: str) -> None:
+    """Refuse a text with a placeholder that cannot be filled.
+
+    Args:
+        text: the value of a parameter.
+        where: the parameter, for messages.
+
+    Raises:
+        ConfigError: naming the placeholder and what there is.
+    """
+    for match in _PATTERN.finditer(text):
+        name, layout = match.groups()
+        if name in _REFUSED:
+            raise ConfigError(
+                f"{match.group()} cannot be filled, as {_REFUSED[name]}; there are {', '.join(NAMES)}",
+                where=where,
+            )
+        if name not in NAMES or (layout is not None and name not in TIMES):
+            near = difflib.get_close_matches(name, NAMES, n=1)
+            hint = f"did you mean [[{near[0]}]]?" if near else f"there are {', '.join(NAMES)}"
+            raise ConfigError(f"no placeholder {match.group()}; {hint}", where=where)
+
+
+def fill_placeholders(text: str, facts: RunFacts, where: str) -> str:
+    """Return a text with its placeholders replaced; times are in UTC.
+
+    Raises:
+        ConfigError: for a placeholder that there is not, or that the server gave nothing for.
+    """
+    check_placeholders(text, where)
+    return _PATTERN.sub(lambda match: _value(match, facts, where), text)
+
+
+def _value(match: re.Match[str], facts: RunFacts, where: str) -> str:
+    name, layout = match.groups()
+    if name == "RunUUID":
+        return _filled(facts.run_id, match.group(), where)
+    moment = facts.current_time
+    if name == "ScheduledTime" and facts.scheduled_time:
+        text = _filled(facts.scheduled_time, match.group(), where)
+        moment = _moment(text, where)
+    return format_time(moment, _LAYOUT if layout is None else layout)
+
+
+def _filled(value: str, placeholder: str, where: str) -> str:
+    if not value or value.startswith(_UNFILLED):
+        raise ConfigError(
+            f"expected a server that fills {placeholder}, found one that leaves it as it is; use Kubeflow"
+            " Pipelines 2.17 or newer, or give the value itself",
+            where=where,
+        )
+    return value
+
+
+def _moment(text: str, where: str) -> datetime.datetime:
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError as e:
+        raise ConfigError(
+            f"expected the scheduled time as RFC 3339, such as 2030-01-31T03:00:00Z, found {text!r}",
+            where=where,
+        ) from e
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)

@@ -1,0 +1,103 @@
+"""The parameters of a run: what may change from one run to the next, on a cluster and on one machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from pipeline.cluster.package import Parameter
+from pipeline.dag import Step
+
+_KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN"}
+
+CHECKER = "run_checker"
+IMAGE = "image"
+"""The one parameter that no step has: on a cluster, which image the steps run in."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunParameter:
+    """A parameter of the pipeline: what a user may change from run to run.
+
+    Attributes:
+        name: its name.
+        description: what it is, for the user interface.
+        targets: (step id, parameter field) each that gets its value; a step that the workflow lacks is left
+            out. Texts go to RunChecker alone: the other steps take them from there, placeholders filled.
+    """
+
+    name: str
+    description: str
+    targets: tuple[tuple[str, str], ...]
+
+
+RUN_PARAMETERS = (
+    RunParameter(
+        "data_path",
+        "Folder of the data set, as the pods see it; it may hold a span pattern such as {SPAN}.",
+        ((CHECKER, "data_path"),),
+    ),
+    RunParameter(
+        "span",
+        "Newest span of the data to read: latest, a number or a date; without a span pattern of no effect.",
+        ((CHECKER, "span"),),
+    ),
+    RunParameter(
+        "train_steps",
+        "How many steps Trainer trains, the learning rate's schedule unchanged; 0: as the config says.",
+        ((CHECKER, "train_steps"), ("trainer", "train_steps")),
+    ),
+    RunParameter(
+        "learning_rate",
+        "Peak of Trainer's learning rate; 0: what the pipeline.config says.",
+        ((CHECKER, "learning_rate"), ("trainer", "learning_rate")),
+    ),
+    RunParameter(
+        "thresholds",
+        "What Evaluator demands: JSON object, metric name to lower_bound, upper_bound and min_change.",
+        ((CHECKER, "thresholds"),),
+    ),
+    RunParameter(
+        "push_destination",
+        "Where blessed versions are published and the baseline is found, as the pods see it.",
+        ((CHECKER, "push_destination"),),
+    ),
+    RunParameter(
+        "work_dir",
+        "Durable folder for the checkpoints of unfinished training, as the pods see it.",
+        ((CHECKER, "work_dir"),),
+    ),
+)
+
+
+def parameter_type(parameter: RunParameter) -> type:
+    """Return the Python type of a parameter's values: that of the first field that gets them."""
+    step, field = parameter.targets[0]
+    # The steps that take parameters are named after their components.
+    return job_fields(JOBS[step]).parameters[field]
+
+
+def declared_parameters() -> dict[str, Parameter]:
+    """Return the parameters as a compiled pipeline declares them, without the image; none is required."""
+    return {
+        p.name: Parameter(name=p.name, type=_KFP_TYPES[parameter_type(p)], required=False)
+        for p in RUN_PARAMETERS
+    }
+
+
+def set_parameters(steps: Sequence[Step], values: Mapping[str, Any]) -> list[Step]:
+    """Return steps with the values of a run in their fields.
+
+    Args:
+        steps: of a workflow, the checks among them.
+        values: parameter to value, checked.
+    """
+    given: dict[str, dict[str, Any]] = {}
+    for parameter in RUN_PARAMETERS:
+        if parameter.name in values:
+            for step, field in parameter.targets:
+                given.setdefault(step, {})[field] = parameter_type(parameter)(values[parameter.name])
+    return [dataclasses.replace(s, parameters={**s.parameters, **given.get(s.id, {})}) for s in steps]
