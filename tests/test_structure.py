@@ -43,6 +43,7 @@ TESTED_IN = {
     "pipeline/commands/compile.py": "pipeline/test_kfp_backend.py",
     "pipeline/cluster/run_state.py": "pipeline/cluster/test_runs.py",
     "pipeline/cluster/schedule_record.py": "pipeline/cluster/test_schedules.py",
+    "pipeline/cluster/schedule_removal.py": "pipeline/cluster/test_schedules.py",
     "pipeline/commands/group.py": "pipeline/test_cli.py",
     "pipeline/commands/server.py": "pipeline/commands/test_cluster.py",
     "pipeline/commands/standalone.py": "end_to_end/test_standalone.py",

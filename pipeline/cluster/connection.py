@@ -75,6 +75,11 @@ class Connection:
         """Return the address of a page of the user interface, such as `runs/details/ID`."""
         return f"{self._ui_host}/#/{place}"
 
+    def is_at_least(self, version: str) -> bool:
+        """Tell whether the server is known to have a version, such as 2.17, or a newer one."""
+        numbers = _numbers(self.server_version)
+        return numbers is not None and numbers >= tuple(map(int, version.split(".")))
+
     def get_text(self, doing: str, path: str) -> str:
         """Read an address of the server that the client has no function for."""
         answer = self.call(
@@ -120,7 +125,8 @@ class Connection:
                 where=self.host,
             )
         version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
-        if _older(version, OLDEST_SERVER):
+        numbers = _numbers(version)
+        if numbers and numbers < tuple(map(int, OLDEST_SERVER.split("."))):
             raise ClusterError(
                 f"expected a server {OLDEST_SERVER} or newer, found {version}; upgrade it: older ones do not "
                 "run what kfp compiles today",
@@ -249,7 +255,13 @@ def _pod_namespace() -> str | None:
 
 
 def _keep_host(configuration: Any) -> None:
-    """Keep the address while a kube context renews its token, which would cut the path to the server off."""
+    """Keep the address while a kube context renews its token, which would cut the path to the server off.
+
+    kubernetes' loader runs its hook before every request, and each time it sets the API server's own address
+    and its own hook again: the address is kept inside the hook, and so is the hook.
+    """
+    # kfp ends the path through a kube context with a slash, and begins that of a request with one.
+    configuration.host = configuration.host.rstrip("/")
     renew, host = configuration.refresh_api_key_hook, configuration.host
     if renew is None:
         return
@@ -257,6 +269,7 @@ def _keep_host(configuration: Any) -> None:
     def renew_and_keep(renewed: Any) -> None:
         renew(renewed)
         renewed.host = host
+        renewed.refresh_api_key_hook = renew_and_keep
 
     configuration.refresh_api_key_hook = renew_and_keep
 
@@ -288,8 +301,7 @@ def _proxy(host: str) -> str | None:
     return urllib.request.getproxies().get(scheme)
 
 
-def _older(version: str, oldest: str) -> bool:
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """Return the first two numbers of a version; None for one that has none, such as that of a branch."""
     numbers = re.match(r"v?(\d+)\.(\d+)", version)
-    if not numbers:
-        return False
-    return tuple(map(int, numbers.groups())) < tuple(map(int, oldest.split(".")))
+    return tuple(map(int, numbers.groups())) if numbers else None

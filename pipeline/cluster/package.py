@@ -18,6 +18,8 @@ from pipeline.cluster.errors import OLDEST_SERVER
 from pipeline.cluster.placeholders import filled_parameters
 
 SCHEMA_VERSION = "2.1.0"
+# Conditions and loops inside one another; a component that contains itself would have no end.
+_DEEPEST = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,20 @@ def read_package(path: str) -> Package:
 def step_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of a pipeline's tasks; `spec` is as in the file, or as the server gives it back."""
     return tuple(_root(spec).get("dag", {}).get("tasks", {}))
+
+
+def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names of a pipeline's tasks, each with those inside it; `spec` as in `step_names`."""
+    components = spec.get("pipeline_spec", spec).get("components", {})
+
+    def tasks_of(component: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        tasks = component.get("dag", {}).get("tasks", {}) if depth else {}
+        return {
+            name: tasks_of(components.get(task.get("componentRef", {}).get("name"), {}), depth - 1)
+            for name, task in tasks.items()
+        }
+
+    return tasks_of(_root(spec), _DEEPEST)
 
 
 def artifact_root(spec: Mapping[str, Any]) -> str:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-import urllib.parse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from detection_core.errors import ConfigError
 from pipeline.cluster.connection import Connection
 from pipeline.cluster.errors import ClusterError
-from pipeline.cluster.package import step_names
-from pipeline.cluster.run_state import RunState, StepState, run_state
+from pipeline.cluster.package import step_tree
+from pipeline.cluster.run_state import RunState, run_state
+from pipeline.cluster.step_state import Tasks
 from pipeline.cluster.submission import pages
 
 _log = logging.getLogger(__name__)
 
 # A server that restarts is away for a minute or two.
 _PATIENCE_SECONDS = 180
-_LOG_LINES = 25
+_STOPPING = "cancelling"
 
 
 def list_runs(connection: Connection, limit: int) -> list[RunState]:
@@ -33,7 +33,7 @@ def list_runs(connection: Connection, limit: int) -> list[RunState]:
         sort_by="created_at desc",
         namespace=connection.namespace,
     )
-    return [run_state(connection, run, ()) for run in itertools.islice(listed, limit)]
+    return [run_state(connection, run, {}) for run in itertools.islice(listed, limit)]
 
 
 def read_run(connection: Connection, run_id: str) -> RunState:
@@ -70,7 +70,7 @@ def wait_for(
     """
     seen: dict[str, str] = {}
     begun = last_answer = time.monotonic()
-    steps: Sequence[str] | None = None
+    steps: Tasks | None = None
     while True:
         try:
             run = connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
@@ -97,7 +97,7 @@ def wait_for(
 
 
 def cancel(connection: Connection, run_id: str) -> RunState:
-    """Stop a run.
+    """Stop a run; one that is being stopped already is left to it.
 
     Raises:
         ConfigError: when it has ended.
@@ -105,9 +105,33 @@ def cancel(connection: Connection, run_id: str) -> RunState:
     """
     state = read_run(connection, run_id)
     if state.ended:
-        raise ConfigError(f"the run has {state.state} already; nothing to stop", where=run_id)
-    connection.call(f"stopping the run {run_id}", connection.client.terminate_run, run_id=run_id)
+        raise _ended_already(state)
+    if state.state == _STOPPING:
+        return state
+    try:
+        connection.call(f"stopping the run {run_id}", connection.client.terminate_run, run_id=run_id)
+    except ClusterError as e:
+        state = read_run(connection, run_id)
+        if state.ended:
+            raise _ended_already(state) from e
+        # The server finds no run to stop (400, 'Row not found') where somebody else has just done so.
+        if state.state == _STOPPING:
+            return state
+        if e.status >= 500 and "not found" in e.message:
+            raise ClusterError(
+                "the cluster no longer has the workflow of this run, which was deleted while it was "
+                f"{state.state}, perhaps with its schedule: nothing of it runs, though Kubeflow will never "
+                "say so; archive or delete it in the user interface",
+                where=run_id,
+                status=e.status,
+            ) from e
+        raise
     return read_run(connection, run_id)
+
+
+def _ended_already(state: RunState) -> ConfigError:
+    ended = {"failed": "has failed", "succeeded": "has succeeded"}.get(state.state, f"was {state.state}")
+    return ConfigError(f"the run {ended} already; nothing to stop", where=state.run_id)
 
 
 def retry(connection: Connection, run_id: str) -> RunState:
@@ -118,56 +142,35 @@ def retry(connection: Connection, run_id: str) -> RunState:
         ClusterError: from the server.
     """
     state = read_run(connection, run_id)
-    if state.state not in ("failed", "canceled"):
+    if state.state not in ("failed", "cancelled"):
         raise ConfigError(
-            f"only a failed or canceled run can be retried, this one is {state.state}; submit a new one",
+            f"only a failed or cancelled run can be retried, this one is {state.state}; submit a new one",
             where=run_id,
         )
     connection.call(f"retrying the run {run_id}", connection.client.runs.run_service_retry_run, run_id=run_id)
     return read_run(connection, run_id)
 
 
-def step_log(connection: Connection, run_id: str, step: StepState) -> str:
-    """Return the end of a step's log; empty where the server has none (the pod is gone, logs not kept)."""
-    for path in _log_paths(connection, run_id, step.pods):
-        try:
-            text = connection.get_text(f"reading the log of {step.name}", path)
-        except ClusterError as e:
-            _log.debug("no log at %s: %s", path, e)
-            continue
-        lines = text.strip().splitlines()
-        if lines:
-            return "\n".join(lines[-_LOG_LINES:])
-    return ""
-
-
-def _log_paths(connection: Connection, run_id: str, pods: Sequence[str]) -> Iterator[str]:
-    """Yield where the logs of pods may be: at the API, else at the user interface, which hides that path."""
-    for pod in pods:
-        yield f"/apis/v1alpha1/runs/{run_id}/nodes/{pod}/log"
-        query = {"podname": pod, "runid": run_id, "podnamespace": connection.namespace or ""}
-        yield "/k8s/pod/logs?" + urllib.parse.urlencode({k: v for k, v in query.items() if v})
-
-
 def _log_changes(state: RunState, seen: dict[str, str]) -> None:
     for step in state.steps:
-        if seen.get(step.name) != step.state:
+        if seen.get(step.name, "pending") != step.state:
             seen[step.name] = step.state
             took = f" in {step.seconds:.0f} s" if step.seconds is not None else ""
-            _log.info("step | %s %s%s", step.name, step.state, took)
+            again = f", attempt {step.attempts}" if step.attempts > 1 else ""
+            _log.info("step | %s %s%s%s", step.name, step.state, took, again)
     if not state.steps and seen.get("") != state.state:
         # A server that does not tell about steps still tells about the run.
         seen[""] = state.state
         _log.info("run | %s", state.state)
 
 
-def _steps_of(connection: Connection, run: Any) -> tuple[str, ...]:
-    """Return the names of the pipeline's tasks; empty where the server does not give the pipeline."""
+def _steps_of(connection: Connection, run: Any) -> Tasks:
+    """Return the pipeline's tasks; empty where the server does not give the pipeline."""
     if run.pipeline_spec:
-        return step_names(run.pipeline_spec)
+        return step_tree(run.pipeline_spec)
     reference = run.pipeline_version_reference
     if not reference or not reference.pipeline_version_id:
-        return ()
+        return {}
     try:
         version = connection.call(
             "reading the pipeline of the run",
@@ -178,5 +181,5 @@ def _steps_of(connection: Connection, run: Any) -> tuple[str, ...]:
     except ClusterError as e:
         if e.status != 404:
             raise
-        return ()  # a version that was deleted since
-    return step_names(version.pipeline_spec or {})
+        return {}  # a version that was deleted since
+    return step_tree(version.pipeline_spec or {})

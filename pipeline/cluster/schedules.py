@@ -10,17 +10,22 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import difflib
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from detection_core.errors import ConfigError
 from pipeline.cluster.connection import Connection
+from pipeline.cluster.errors import ClusterError
 from pipeline.cluster.package import artifact_root, check_parameters, parse_parameters, spec_parameters
 from pipeline.cluster.placeholders import check_placeholders, filled_parameters
 from pipeline.cluster.schedule_record import Schedule, schedule_from
+from pipeline.cluster.schedule_removal import remove
 from pipeline.cluster.submission import RunRequest, Version, named, pages, start_run
 from pipeline.cluster.trigger import Trigger
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,7 +122,8 @@ def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
         ConfigError: when there is none, with the nearest name, or several.
     """
     every = list_schedules(connection)
-    found = [s for s in every if name_or_id in (s.name, s.schedule_id)]
+    named = _without_replaced([s for s in every if s.name == name_or_id])
+    found = named or [s for s in every if s.schedule_id == name_or_id]
     if not found:
         names = [s.name for s in every]
         near = difflib.get_close_matches(name_or_id, names, n=1)
@@ -142,12 +148,19 @@ def resume(connection: Connection, schedule: Schedule) -> Schedule:
 
 
 def delete(connection: Connection, schedule: Schedule) -> None:
-    """Delete a schedule; its runs stay."""
-    connection.call(
-        f"deleting the schedule {schedule.name}",
-        connection.client.delete_recurring_run,
-        schedule.schedule_id,
-    )
+    """Delete a schedule; its runs stay, and those under way go on.
+
+    Raises:
+        ClusterError: from the server; and where it would stop runs under way, the schedule being paused then.
+    """
+    kept_by = remove(connection, schedule)
+    if kept_by:
+        raise ClusterError(
+            f"{' and '.join(kept_by)} of this schedule is under way, and this server, which does not tell "
+            "its version, may stop it with the schedule; the schedule is paused: delete it when the run has "
+            "ended, or upgrade the server",
+            where=schedule.name,
+        )
 
 
 def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str:
@@ -209,17 +222,36 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
         return found[0] if found else None
     ids = {s.schedule_id: s for s in found}
     for new in found:
-        marker = re.search(r"Replaces (\S+), then (enabled|paused)\.", new.description)
-        if marker is None or marker.group(1) not in ids or len(found) > 2:
+        replaced = _replaced_by(new)
+        if replaced not in ids or len(found) > 2:
             continue
-        old = ids[marker.group(1)]
+        old = ids[replaced]
         if old.enabled:
             pause(connection, old)
-        wanted = marker.group(2) == "enabled"
+        wanted = "then enabled." in new.description
         settled = resume(connection, new) if wanted and not new.enabled else new
-        delete(connection, old)
+        kept_by = remove(connection, old)
+        if kept_by:
+            _log.warning(
+                "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
+                "`detflow schedule create` deletes it",
+                old.schedule_id,
+                " and ".join(kept_by),
+            )
         return settled
     raise _ambiguous(connection, name, found)
+
+
+def _replaced_by(schedule: Schedule) -> str:
+    """Return the id of the schedule that another one replaces; empty: none."""
+    marker = re.search(r"Replaces (\S+), then (enabled|paused)\.", schedule.description)
+    return marker.group(1) if marker else ""
+
+
+def _without_replaced(found: list[Schedule]) -> list[Schedule]:
+    """Return schedules of one name without those that stay paused until their runs have ended."""
+    replaced = {_replaced_by(s) for s in found}
+    return [s for s in found if s.enabled or s.schedule_id not in replaced]
 
 
 def _ambiguous(connection: Connection, name: str, found: list[Schedule]) -> ConfigError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-EXIT_RUN_FAILED = 3
+EXIT_RUN_FAILED, EXIT_RUN_CANCELLED = 3, 4
 
 EXPERIMENT = argument(
     "--experiment", default="", help="experiment (default: kubeflow.experiment, else the pipeline's name)"
@@ -87,7 +87,8 @@ def follow(
     arguments: argparse.Namespace, connection: Connection, run_id: str, version: Version | None = None
 ) -> Result:
     """Tell where a run is, and with `--wait` how it ends."""
-    from pipeline.cluster.runs import read_run, step_log, wait_for
+    from pipeline.cluster.runs import read_run, wait_for
+    from pipeline.cluster.step_log import step_log
 
     link = connection.link(f"runs/details/{run_id}")
     _log.info("run | %s %s", run_id, link)
@@ -99,13 +100,14 @@ def follow(
     except KeyboardInterrupt:
         _log.warning("run | %s goes on; `detflow runs cancel %s` stops it", run_id, run_id)
         raise
-    if state.good:
-        return Result(text=f"run {run_id} {state.state}\n{link}", data=_data(state, version))
-    lines = [f"run {run_id} {state.state}: {state.failure()}", link]
-    for step in state.steps:
-        if step.state == "failed":
-            log = step_log(connection, run_id, step)
-            lines += ["", f"the end of the log of {step.name}:", log] if log else []
+    if state.good or state.state == "cancelled":
+        code = 0 if state.good else EXIT_RUN_CANCELLED
+        return Result(text=f"run {run_id} {state.state}\n{link}", data=_data(state, version), exit_code=code)
+    lines = [f"run {run_id} failed: {state.failure()}", link]
+    failed = state.failed_step
+    log = step_log(connection, run_id, failed) if failed else ""
+    if failed and log:
+        lines += ["", f"the end of the log of {failed.name}:", log]
     _log.error("run | %s", lines[0])
     return Result(text="\n".join(lines), data=_data(state, version), exit_code=EXIT_RUN_FAILED)
 
@@ -148,17 +150,18 @@ def retry_run(arguments: argparse.Namespace) -> Result:
 def show_log(arguments: argparse.Namespace) -> Result:
     """Print the end of a step's log."""
     from detection_core.errors import ConfigError
-    from pipeline.cluster.runs import read_run, step_log
+    from pipeline.cluster.runs import read_run
+    from pipeline.cluster.step_log import no_log, step_log
 
     connection = open_connection(arguments)
     state = read_run(connection, arguments.run_id)
     steps = {s.name: s for s in state.steps}
-    name = arguments.step or next((s.name for s in state.steps if s.state == "failed"), "")
+    name = arguments.step or (state.failed_step.name if state.failed_step else "")
     if name not in steps:
         known = f"the run has {', '.join(steps)}" if steps else "the server does not tell the run's steps"
         raise ConfigError(f"expected a step with --step, found {name or 'none'}; {known}", where=state.run_id)
-    log = step_log(connection, state.run_id, steps[name])
-    text = log or f"the server keeps no log of {name}; see {state.link}"
+    log = step_log(connection, state.run_id, steps[name], launcher=arguments.launcher)
+    text = log or no_log(steps[name], state.link)
     return Result(text=text, data={"run": state.run_id, "step": name, "log": log})
 
 
@@ -167,9 +170,11 @@ def _describe(state: RunState) -> Result:
     if state.failure():
         lines.append(state.failure())
     if state.steps:
-        rows = [("step", "state", "seconds")]
-        rows += [(s.name, s.state, "-" if s.seconds is None else f"{s.seconds:.0f}") for s in state.steps]
-        lines += ["", table(rows)]
+        rows = [("step", "state", "seconds", "attempts")]
+        for s in state.steps:
+            name = "  " * s.depth + s.name.rpartition("/")[2]
+            rows.append((name, s.state, "-" if s.seconds is None else f"{s.seconds:.0f}", str(s.attempts)))
+        lines += ["", table(rows if any(s.attempts > 1 for s in state.steps) else [r[:3] for r in rows])]
     return Result(text="\n".join(lines), data=_data(state))
 
 
@@ -235,6 +240,7 @@ VERBS: tuple[Verb | Group, ...] = (
                 arguments=(
                     _RUN,
                     argument("--step", default="", help="which step (default: the one that failed)"),
+                    argument("--launcher", action="store_true", help="with the lines of Kubeflow's launcher"),
                     *_OF_SERVER,
                 ),
                 command=show_log,

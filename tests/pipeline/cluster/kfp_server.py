@@ -23,10 +23,12 @@ class KfpServer:
 
     Attributes:
         state: what it keeps.
-        token: bearer token that it wants; empty: none.
+        token: bearer token that it wants, or a function that gives the one of the moment; empty: none.
         cookie: cookie that it wants; empty: none.
         version: as its health check names it.
-        logs: name of a pod to its log.
+        logs: id of a run to the logs of its nodes, by full name; see `write_log`.
+        pods_gone: whether Kubernetes has removed the pods of what has ended.
+        kube_proxy: path under which a Kubernetes API server hands requests on; empty: none.
         behind_ui: whether the address is that of the user interface, which hands on `/apis/v2beta1` only.
         api_ready: whether the user interface reaches the API.
         requests: method and path of every request, in order.
@@ -34,9 +36,12 @@ class KfpServer:
 
     def __init__(self) -> None:
         self.state = KfpState()
-        self.token = self.cookie = ""
+        self.token: str | Callable[[], str] = ""
+        self.cookie = ""
         self.version = "2.17.0"
-        self.logs: dict[str, str] = {}
+        self.logs: dict[str, dict[str, str]] = {}
+        self.pods_gone = False
+        self.kube_proxy = ""
         self.behind_ui, self.api_ready = False, True
         self.requests: list[str] = []
         self._faults: list[list[Any]] = []
@@ -74,6 +79,11 @@ class KfpServer:
         """
         self._faults.append([re.compile(request), what, times])
 
+    def write_log(self, run_id: str, task: str, log: str, **which: Any) -> None:
+        """Let a task have written a log, or `driver=True` its driver, in its last `attempt` or another."""
+        node = self.state.workflow(self.state.runs[run_id]).node_of(task, **which)
+        self.logs.setdefault(run_id, {})[node] = log
+
     def count(self, request: str) -> int:
         """Return how many requests matched a pattern."""
         return sum(bool(re.fullmatch(request, r)) for r in self.requests)
@@ -89,6 +99,9 @@ class KfpServer:
             fault()
         elif fault is not None:
             return self._misbehaved(fault)
+        if not request.path.startswith(self.kube_proxy):
+            return 404, "text/plain", "404 page not found\n"
+        request.path = request.path.removeprefix(self.kube_proxy)
         try:
             self._authorise(request)
             with self._lock:
@@ -118,7 +131,8 @@ class KfpServer:
         return None
 
     def _authorise(self, request: Request) -> None:
-        if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
+        token = self.token() if callable(self.token) else self.token
+        if token and request.headers.get("authorization") != f"Bearer {token}":
             raise RefusalError(401, "Request header error: there is no user identity header.")
         if self.cookie and request.headers.get("cookie") != self.cookie:
             raise RefusalError(401, "no session")
@@ -200,11 +214,9 @@ _ROUTES: tuple[tuple[str, str, Route], ...] = (
     (
         "DELETE",
         f"{_V2}/recurringruns/{ID}",
-        lambda s, r, i: (s.state.find(s.state.recurring, i, "Recurring run"), s.state.recurring.pop(i), {})[
-            2
-        ],
+        lambda s, r, i: s.state.delete_recurring(i, r.query.get("propagation_policy", "")),
     ),
-    ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", lambda s, r, i, pod: _log_of(s, pod)),
+    ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", lambda s, r, i, node: _log_of(s, i, node)),
     ("GET", "/k8s/pod/logs", lambda s, r: _log_through_ui(s, r.query)),
 )
 
@@ -242,16 +254,30 @@ def _health(server: KfpServer) -> dict[str, Any]:
     return {**state, "commit_sha": "x", "tag_name": server.version, "pipeline_store": "database"}
 
 
-def _log_of(server: KfpServer, pod: str) -> str:
-    if pod not in server.logs:
-        raise RefusalError(404, f"no log of {pod}")
-    return server.logs[pod]
+def _log_of(server: KfpServer, run_id: str, asked: str) -> Any:
+    """Give a log: of a pod by its name while it is there, else from the archive, by the id of the node.
+
+    Where there is neither, the answer has begun as a log already, and so the status is 200
+    (`backend/src/apiserver/server/run_log_server.go`).
+    """
+    workflow = server.state.workflow(server.state.find(server.state.runs, run_id, "Run"))
+    for name, log in server.logs.get(run_id, {}).items():
+        there = not server.pods_gone and workflow.pods()[name] == asked
+        if there or (workflow.id(name) == asked and workflow.nodes[name].phase != "Running"):
+            return log
+    said = f'failed to read the logs of {asked}: pods "{asked}" not found'
+    return json.dumps({"error_message": said, "error_details": f"{said}\ngithub.com/kubeflow/pipelines/x.go"})
 
 
 def _log_through_ui(server: KfpServer, query: dict[str, str]) -> str:
+    """Give a log through the user interface, which goes by the pod's name alone (`frontend/server`)."""
     if server.state.multi_user and "podnamespace" not in query:
         raise RefusalError(422, "podnamespace argument is required")
-    return _log_of(server, query["podname"])
+    workflow = server.state.workflow(server.state.find(server.state.runs, query["runid"], "Run"))
+    for name, log in server.logs.get(query["runid"], {}).items():
+        if workflow.pods()[name] == query["podname"]:
+            return log
+    raise RefusalError(500, "Could not get main container logs: Error: Unable to retrieve workflow status")
 
 
 def _error(status: int, message: str, upload: bool = False) -> str:

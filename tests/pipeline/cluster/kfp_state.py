@@ -9,11 +9,13 @@ import re
 import uuid
 from typing import Any
 
+import kfp_server_api
 import yaml
 from google.protobuf import json_format
 from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from tests.pipeline.cluster.argo_model import Step, Workflow
 from tests.pipeline.cluster.strict_bodies import BadBodyError, check_body
 
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
@@ -36,7 +38,11 @@ class KfpState:
         failing_step: task that fails in every run; empty: none.
         failing_driver: whether it fails before it begins.
         tells_steps: whether runs are given with their tasks.
-        retries: whether steps are retried, which puts their attempts one level deeper.
+        retried: whether Kubeflow's configuration of Argo retries errors, as it does from 2.17 on.
+        outcomes: task to what shall become of it, as fields of `Step`.
+        failed_roots: attempts at whole runs that fail before the one that goes on.
+        orphans: whether deleting a recurring run may leave its runs alone, as it may from 2.16 on.
+        lost: runs whose workflows were deleted under them.
     """
 
     def __init__(self) -> None:
@@ -45,7 +51,11 @@ class KfpState:
         self.failing_step = ""
         self.failing_driver = False
         self.tells_steps = True
-        self.retries = False
+        self.retried = True
+        self.outcomes: dict[str, dict] = {}
+        self.failed_roots = 0
+        self.orphans = True
+        self.lost: set[str] = set()
         self.pipelines: dict[str, dict] = {}
         self.versions: dict[str, dict] = {}
         self.experiments: dict[str, dict] = {}
@@ -101,42 +111,53 @@ class KfpState:
             **body,
             "namespace": experiment["namespace"],
             "state": "PENDING",
+            "state_history": [],
             "finished_at": "1970-01-01T00:00:00Z",
         }
         run = self._keep(self.runs, "run_id", made)
+        self._enter(run, "PENDING")
         self.progress[run["run_id"]] = -1
         return self.show_run(run)
 
     def read_run(self, run_id: str) -> dict:
         """Give a run; each look moves it on by one step."""
         run = self.find(self.runs, run_id, "Run")
-        if run["state"] == "CANCELING":
-            self._end(run, "CANCELED")
-        elif run["state"] not in ENDED:
-            self._advance(run)
+        if run_id not in self.lost:
+            if run["state"] == "CANCELING":
+                # A workflow that was stopped has failed for Argo, and so for Kubeflow.
+                self._end(run, "FAILED")
+            elif run["state"] not in ENDED:
+                self._advance(run)
         return self.show_run(run)
 
     def terminate(self, run_id: str) -> None:
         run = self.find(self.runs, run_id, "Run")
-        if run["state"] in ENDED:
-            raise RefusalError(400, f"Failed to terminate the run {run_id}: it has finished")
-        run["state"] = "CANCELING"
+        if run["state"] not in ("PENDING", "RUNNING"):
+            raise RefusalError(400, f"Failed to terminate run {run_id}: Invalid input error: Row not found")
+        if run_id in self.lost:
+            workflow = self.workflow(run).name
+            raise RefusalError(500, f'Failed to terminate run: workflows.argoproj.io "{workflow}" not found')
+        self._enter(run, "CANCELING")
 
     def retry(self, run_id: str) -> None:
         run = self.find(self.runs, run_id, "Run")
         if run["state"] not in ("FAILED", "CANCELED"):
             raise RefusalError(400, "Only failed runs can be retried")
-        run |= {"state": "RUNNING", "finished_at": "1970-01-01T00:00:00Z", "error": None}
+        run["finished_at"] = "1970-01-01T00:00:00Z"
+        self._enter(run, "RUNNING")
 
     def tasks(self, run: dict) -> list[str]:
+        return list(self._root_of(run)["root"]["dag"]["tasks"])
+
+    def _root_of(self, run: dict) -> dict:
         version = self.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
-        return list(root(version)["dag"]["tasks"])
+        return version["pipeline_spec"].get("pipeline_spec", version["pipeline_spec"])
 
     def _advance(self, run: dict) -> None:
         tasks, done = self.tasks(run), self.progress[run["run_id"]]
-        run["state"] = "RUNNING"
+        if run["state"] != "RUNNING":
+            self._enter(run, "RUNNING")
         if done >= 0 and tasks[done] == self.failing_step:
-            run["error"] = {"code": 9, "message": "step failed", "details": []}
             self._end(run, "FAILED")
             return
         self.progress[run["run_id"]] = done + 1
@@ -144,37 +165,47 @@ class KfpState:
             self._end(run, "SUCCEEDED")
 
     def _end(self, run: dict, state: str) -> None:
-        run |= {"state": state, "finished_at": self._now()}
+        run["finished_at"] = self._now()
+        self._enter(run, state)
+
+    def _enter(self, run: dict, state: str) -> None:
+        run["state"] = state
+        run["state_history"] = [*run["state_history"], {"update_time": self._now(), "state": state}]
 
     def show_run(self, run: dict) -> dict:
-        shown = {k: v for k, v in run.items() if k != "namespace" and v is not None}
+        shown = {k: v for k, v in run.items() if k != "namespace"}
         if self.tells_steps:
-            shown["run_details"] = {"task_details": self._details(run)}
+            details = self.workflow(run).details(run["run_id"])
+            shown["run_details"] = {"task_details": details}
         return shown
 
-    def _details(self, run: dict) -> list[dict]:
-        done, state = self.progress[run["run_id"]], run["state"]
-        details = [_detail("root", "RUNNING", 0, parent="workflow"), _detail("root-driver", "SUCCEEDED", 0)]
+    def workflow(self, run: dict) -> Workflow:
+        """Give the nodes of a run's workflow, as they are now."""
+        done, state = self.progress.get(run["run_id"], -1), run["state"]
+        stopped = any(entry["state"] == "CANCELING" for entry in run["state_history"])
+        steps = []
         for i, name in enumerate(self.tasks(run)):
+            if i > done and (state != "FAILED" or stopped):
+                break
+            phase = "Succeeded" if i < done else "Failed" if state == "FAILED" else "Running"
             if i > done:
-                continue
-            task = "SUCCEEDED" if i < done else state if state in ENDED else "RUNNING"
-            error = {"code": 2, "message": "exit code 1"} if task == "FAILED" else None
-            pod, retried = f"{name}-pod", f"{name}-attempts"
-            # As Argo has it: children go by their pods, and what comes next hangs below what was executed.
-            following = [{"pod_name": f"{n}-driver"} for n in self.tasks(run)[i + 1 : i + 2]]
-            if self.failing_driver and name == self.failing_step:
-                details += [_detail(f"{name}-driver", task, i, pod=f"{name}-driver")]
-                continue
-            details += [
-                _detail(f"{name}-driver", "SUCCEEDED", i, pod=f"{name}-driver"),
-                _detail(name, task, i, children=[{"pod_name": retried if self.retries else pod}]),
-                _detail("executor(0)", task, i, pod=pod, error=error, children=following),
-            ]
-            if self.retries:
-                details += [_detail("executor", task, i, pod=retried, children=[{"pod_name": pod}])]
-        # The server gives them in no particular order.
-        return details[::-1]
+                phase = "Omitted"
+            elif phase == "Failed" and not stopped and self.failing_driver:
+                phase = "Unprepared"
+            steps.append(self._step(self._root_of(run)["root"]["dag"]["tasks"], name, phase, i, run))
+        phase = {"FAILED": "Failed", "SUCCEEDED": "Succeeded"}.get(state, "Running")
+        name = f"{self._root_of(run)['pipelineInfo']['name']}-{run['run_id'][:5]}"
+        return Workflow(name, retried=self.retried).run(steps, phase, failed_roots=self.failed_roots)
+
+    def _step(self, tasks: dict, name: str, phase: str, begin: int, run: dict) -> Step:
+        outcome = dict(self.outcomes.get(name, {}))
+        inner = self._root_of(run)["components"].get(tasks[name]["componentRef"]["name"], {})
+        below = inner.get("dag", {}).get("tasks", {})
+        inside = [self._step(below, n, phase, begin, run) for n in below]
+        if phase != "Succeeded":
+            outcome.pop("phase", None)  # it is not so far
+        more = {"items": [inside, inside]} if "parameterIterator" in tasks[name] else {"inside": inside}
+        return Step(**{"name": name, "phase": phase, "begin": begin, **more, **outcome})
 
     # Recurring runs
 
@@ -199,6 +230,15 @@ class KfpState:
         }
         return self._keep(self.recurring, "recurring_run_id", made)
 
+    def fire(self, recurring_id: str) -> str:
+        """Start a run of a recurring run, as its controller does, and give its id."""
+        recurring = self.recurring[recurring_id]
+        wanted = ("experiment_id", "pipeline_version_reference", "runtime_config")
+        body = {k: recurring[k] for k in wanted} | {"display_name": f"{recurring['display_name']} fired"}
+        run_id = self.create_run(body)["run_id"]
+        self.runs[run_id]["recurring_run_id"] = recurring_id
+        return run_id
+
     def _check_trigger(self, trigger: dict) -> None:
         self._require(len(trigger) == 1, "a recurring run wants one trigger, a cron or a periodic schedule")
         cron = trigger.get("cron_schedule", {}).get("cron")
@@ -213,9 +253,23 @@ class KfpState:
         self.find(self.recurring, recurring_id, "Recurring run")
         self.recurring[recurring_id]["status"] = "ENABLED" if enabled else "DISABLED"
 
-    def delete_recurring(self, recurring_id: str) -> None:
+    def delete_recurring(self, recurring_id: str, policy: str) -> dict:
+        """Delete a recurring run, and with it the workflows of its runs, unless told not to.
+
+        The cluster's garbage collector does that, as seen on 2.17.0; `propagation_policy` came with
+        kubeflow/pipelines#12574.
+        """
         self.find(self.recurring, recurring_id, "Recurring run")
+        policies = ("", *kfp_server_api.V2beta1DeletePropagationPolicy.allowable_values)
+        self._require(policy in policies, f"invalid propagation_policy: {policy}")
         del self.recurring[recurring_id]
+        if policy != "ORPHAN" or not self.orphans:
+            self.lost |= {
+                run["run_id"]
+                for run in self.runs.values()
+                if run.get("recurring_run_id") == recurring_id and run["state"] not in ENDED
+            }
+        return {}
 
     # What is common
 
@@ -229,6 +283,8 @@ class KfpState:
         if "namespace" in query or (self.multi_user and not equal and field != "pipelines"):
             namespace = self._namespace(query.get("namespace"))
             equal = {**equal, "namespace": namespace}
+        if "experiment_id" in query:
+            equal = {**equal, "experiment_id": query["experiment_id"]}
         name = _display_name(query.get("filter", ""))
         entries = [
             e
@@ -347,20 +403,3 @@ def _display_name(text: str) -> str | None:
     if (predicate["operation"], predicate["key"]) not in ((1, "display_name"), ("EQUALS", "display_name")):
         raise BadBodyError(f"Invalid filter: {text}")
     return predicate["stringValue"]
-
-
-def _detail(name: str, state: str, order: int, **more: Any) -> dict:
-    start = datetime.datetime(2026, 11, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(minutes=order)
-    end = {"end_time": (start + datetime.timedelta(seconds=30)).isoformat()} if state in ENDED else {}
-    detail = {
-        "display_name": name,
-        "task_id": str(uuid.uuid4()),
-        "state": state,
-        "parent_task_id": more.get("parent", "root"),
-        "create_time": start.isoformat(),
-        "start_time": start.isoformat(),
-        **end,
-        "child_tasks": more.get("children", []),
-        "pod_name": more.get("pod", ""),
-    }
-    return detail | ({"error": more["error"]} if more.get("error") else {})

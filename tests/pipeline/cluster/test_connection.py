@@ -10,9 +10,12 @@ import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.cluster import connection as connection_module
+from pipeline.cluster import runs
 from pipeline.cluster.connection import connect
 from pipeline.cluster.errors import ClusterError
 from pipeline.cluster.options import ConnectionOptions, resolve_options
+from pipeline.cluster.schedules import list_schedules
+from tests.pipeline.cluster.test_runs import start
 
 
 def _options(server, **options):
@@ -54,22 +57,66 @@ def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkey
     assert connect(ConnectionOptions(timeout=5)).host == server.url
 
 
-def test_a_kube_context_leads_through_the_proxy_of_its_cluster(server, tmp_path, monkeypatch):
+_PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
+
+
+def _kubeconfig(server, folder, monkeypatch, user):
     config = {
         "current-context": "one",
         "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": {"token": "secret"}}],
+        "users": [{"name": "u", "user": user}],
     }
-    path = tmp_path / "kubeconfig"
+    path = folder / "kubeconfig"
     path.write_text(json.dumps(config))
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
-    # The proxy's path is no route of the test server; that it was asked there is what counts.
-    with pytest.raises(ClusterError, match="404"):
-        connect(ConnectionOptions(kube_context="one", timeout=5))
-    assert "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy/" in server.requests[0]
+    server.kube_proxy = _PROXY
+
+
+@pytest.mark.parametrize("context", ["one", ""])
+def test_a_kube_context_leads_through_the_proxy_of_its_cluster_every_time(
+    server, package_path, tmp_path, monkeypatch, context
+):
+    """kubernetes' loader resets address and hook with every request."""
+    _kubeconfig(server, tmp_path, monkeypatch, {"token": "secret"})
+    server.token = "secret"
+    connection = connect(ConnectionOptions(kube_context=context, timeout=5))
+    run_id = start(connection, package_path)
+    for _ in range(3):
+        assert runs.read_run(connection, run_id).run_id == run_id
+        assert [s.run_id for s in runs.list_runs(connection, 5)] == [run_id]
+        assert list_schedules(connection) == []
+    assert all(request.split()[1].startswith(_PROXY) for request in server.requests)
     with pytest.raises(ConfigError, match="no context other in the kubeconfig; give --host"):
         connect(ConnectionOptions(kube_context="other", timeout=5))
+
+
+def test_a_token_of_a_kubeconfig_that_expires_is_renewed_for_as_long_as_it_takes(
+    server, package_path, tmp_path, monkeypatch
+):
+    count, plugin = tmp_path / "count", tmp_path / "plugin"
+    count.write_text("0")
+    plugin.write_text(
+        f"""#!/bin/sh
+n=$(($(cat {count}) + 1)); echo $n > {count}
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+"status": {{"token": "token-'$n'", "expirationTimestamp": "2020-01-01T00:00:00Z"}}}}'
+"""
+    )
+    plugin.chmod(0o755)
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(plugin),
+            "interactiveMode": "Never",
+        }
+    }
+    _kubeconfig(server, tmp_path, monkeypatch, user)
+    server.token = lambda: f"token-{count.read_text().strip()}"
+    connection = connect(ConnectionOptions(kube_context="one", timeout=5))
+    run_id = start(connection, package_path)
+    assert runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=30).good
+    assert int(count.read_text()) > 10, "each request had a token of its own"
 
 
 def test_a_certificate_is_checked_against_the_given_authority(server, tmp_path):

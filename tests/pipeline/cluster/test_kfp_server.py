@@ -11,6 +11,7 @@ from pipeline.cluster.errors import ClusterError
 from pipeline.cluster.package import read_package
 from pipeline.cluster.submission import RunRequest, ensure_experiment, publish, start_run
 from tests.pipeline.cluster.strict_bodies import BadBodyError, check_body
+from tests.pipeline.cluster.test_runs import start
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,42 @@ def test_an_unknown_field_for_kubernetes_is_refused_when_a_run_is_made(connectio
     request = RunRequest(name="r", experiment_id=experiment, parameters={"data_path": "/data"})
     with pytest.raises(ClusterError, match="deadline"):
         start_run(connection, version, request)
+
+
+def test_deleting_a_recurring_run_takes_its_workflows_with_it_unless_told_not_to(
+    server, connection, package_path
+):
+    version = publish(connection, read_package(package_path))
+    delete = connection.client.recurring_runs.recurring_run_service_delete_recurring_run
+    lost = {}
+    for policy in ("BACKGROUND", "ORPHAN"):
+        made = connection.call(
+            "creating",
+            connection.client.create_recurring_run,
+            experiment_id=ensure_experiment(connection, "digits"),
+            job_name=policy,
+            interval_second=60,
+            params={"data_path": "x"},
+            pipeline_id=version.pipeline_id,
+            version_id=version.version_id,
+        )
+        run_id = server.state.fire(made.recurring_run_id)
+        connection.call("deleting", delete, made.recurring_run_id, propagation_policy=policy)
+        lost[policy] = run_id in server.state.lost
+    assert lost == {"BACKGROUND": True, "ORPHAN": False}
+    with pytest.raises(ClusterError, match="404"):
+        connection.call("deleting", delete, made.recurring_run_id, propagation_policy="ORPHAN")
+
+
+def test_a_run_is_told_as_kubeflow_tells_it(server, connection, package_path):
+    run_id = start(connection, package_path)
+    server.state.failing_step = "pusher"
+    for _ in range(4):
+        run = connection.call("reading", connection.client.get_run, run_id)
+    assert [entry.state for entry in run.state_history] == ["PENDING", "RUNNING", "FAILED"]
+    details = run.run_details.task_details
+    assert not any(d.parent_task_id or d.pod_name or d.error for d in details)
+    ids = {c.pod_name for d in details for c in d.child_tasks or ()}
+    assert ids and not ids & {d.task_id for d in details}
+    assert {d.state for d in details if d.display_name == "trainer"} == {"RUNTIME_STATE_UNSPECIFIED"}
+    assert {"executor", "executor(0)", "pusher-driver(0)"} <= {d.display_name for d in details}

@@ -6,16 +6,14 @@ import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.cluster import runs
-from pipeline.cluster.connection import connect
 from pipeline.cluster.errors import ClusterError
-from pipeline.cluster.options import ConnectionOptions
 from pipeline.cluster.package import read_package
-from pipeline.cluster.run_state import StepState
 from pipeline.cluster.submission import RunRequest, ensure_experiment, publish, start_run
+from tests.pipeline.cluster.argo_model import Step
 
 
-@pytest.fixture
-def run_id(connection, package_path):
+def start(connection, package_path):
+    """Start a run and return its id."""
     version = publish(connection, read_package(package_path))
     request = RunRequest(
         name="run 1",
@@ -23,6 +21,11 @@ def run_id(connection, package_path):
         parameters={"data_path": "/data"},
     )
     return start_run(connection, version, request)
+
+
+@pytest.fixture
+def run_id(connection, package_path):
+    return start(connection, package_path)
 
 
 def _wait(connection, run_id, limit_seconds=0, sleep=lambda _: None):
@@ -45,35 +48,37 @@ def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
     ]
 
 
-@pytest.mark.parametrize("retries", [False, True])
-def test_a_failed_step_is_named_with_its_error_and_its_log(server, connection, run_id, retries):
-    server.state.failing_step, server.state.retries = "example-gen", retries
-    server.logs["example-gen-pod"] = "\n".join(f"line {i}" for i in range(100))
-    server.logs["pusher-driver"] = "of another step"
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_failed_step_is_named(server, connection, run_id, retried):
+    server.state.failing_step, server.state.retried = "example-gen", retried
     state = _wait(connection, run_id)
-    assert state.failure() == "step example-gen failed: exit code 1"
-    [failed] = [s for s in state.steps if s.state == "failed"]
-    log = runs.step_log(connection, run_id, failed).splitlines()
-    assert len(log) == 25 and log[-1] == "line 99"
-    del server.logs["example-gen-pod"]
-    assert runs.step_log(connection, run_id, failed) == ""
+    assert state.failure() == "step example-gen failed: see its log"
+    assert state.failed_step.name == "example-gen"
+    assert [s.state for s in state.steps] == ["failed", "not run", "not run"]
 
 
 def test_a_step_that_could_not_be_prepared_is_named(server, connection, run_id):
     server.state.failing_step, server.state.failing_driver = "pusher", True
-    server.logs["pusher-driver"] = "no such claim"
     state = _wait(connection, run_id)
     assert state.failure() == "step pusher failed: Kubeflow's driver could not prepare it"
-    assert runs.step_log(connection, run_id, state.steps[-1]) == "no such claim"
 
 
-@pytest.mark.parametrize("namespace", ["", "team"])
-def test_a_log_is_found_through_the_user_interface_too(server, package_path, namespace):
-    server.behind_ui, server.state.multi_user = True, bool(namespace)
-    connection = connect(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
-    server.logs["pusher-pod"] = "the end"
-    step = StepState(name="pusher", state="failed", seconds=1, error="", pods=("gone", "pusher-pod"))
-    assert runs.step_log(connection, "run-1", step) == "the end"
+def test_a_step_inside_another_one_is_named_where_it_failed(server, connection, run_id, caplog):
+    caplog.set_level(logging.INFO)
+    server.state.outcomes = {"pusher": {"inside": [Step(name="probe", phase="Failed", begin=1)]}}
+    server.state.failing_step = "pusher"
+    state = _wait(connection, run_id)
+    assert state.failure() == "step pusher/probe failed: see its log"
+    assert "step | pusher/probe failed in 30 s" in caplog.messages
+
+
+def test_the_attempts_of_what_was_repeated_belong_together(server, connection, run_id, caplog):
+    caplog.set_level(logging.INFO)
+    server.state.failed_roots = 1
+    server.state.outcomes = {"example-gen": {"failed_drivers": 1, "failed_attempts": 2}}
+    assert _wait(connection, run_id).good
+    assert "step | example-gen succeeded in 30 s, attempt 3" in caplog.messages
+    assert not any("failed" in message for message in caplog.messages)
 
 
 def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connection, run_id, caplog):
@@ -81,7 +86,7 @@ def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connectio
     server.state.failing_step = "trainer"
     caplog.set_level(logging.INFO)
     state = _wait(connection, run_id)
-    assert state.failure() == "the run is failed: step failed"
+    assert state.failure() == "the run failed: no step says why; see the user interface"
     assert [r.getMessage() for r in caplog.records if r.getMessage().startswith("run |")] == [
         "run | running",
         "run | failed",
@@ -120,16 +125,52 @@ def test_waiting_has_a_limit_and_the_run_goes_on(connection, run_id):
 
 
 def test_a_run_is_cancelled_and_the_waiting_ends(connection, run_id):
+    runs.read_run(connection, run_id)
     runs.cancel(connection, run_id)
     state = _wait(connection, run_id)
-    assert state.state == "canceled" and not state.good
-    with pytest.raises(ConfigError, match="the run has canceled already"):
+    assert (state.state, state.good, state.ended, state.failure()) == ("cancelled", False, True, "")
+    assert [s.state for s in state.steps] == ["succeeded", "cancelled", "not run"]
+    [listed] = runs.list_runs(connection, 20)
+    assert listed.state == "cancelled"
+    with pytest.raises(ConfigError, match="the run was cancelled already"):
         runs.cancel(connection, run_id)
+
+
+def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
+    read = server.state.read_run
+    server.state.read_run = lambda i: server.state.show_run(server.state.runs[i])  # it takes its time to stop
+    server.state.terminate(run_id)
+    assert runs.cancel(connection, run_id).state == "cancelling"
+    assert server.count("POST .*:terminate") == 0
+    server.state.runs[run_id]["state"] = "RUNNING"
+    server.misbehave("POST .*:terminate", lambda: server.state.terminate(run_id))  # somebody is quicker
+    assert runs.cancel(connection, run_id).state == "cancelling"
+    server.state.runs[run_id]["state"] = "RUNNING"
+    server.misbehave("POST .*:terminate", lambda: server.state._end(server.state.runs[run_id], "SUCCEEDED"))
+    with pytest.raises(ConfigError, match="the run has succeeded already"):
+        runs.cancel(connection, run_id)
+    server.state.read_run = read
+
+
+def test_a_run_whose_workflow_was_deleted_cannot_be_stopped(server, connection, run_id):
+    runs.read_run(connection, run_id)
+    server.state.lost.add(run_id)
+    with pytest.raises(ClusterError, match=r"no longer has the workflow of this run.*nothing of it runs"):
+        runs.cancel(connection, run_id)
+
+
+def test_a_run_that_was_cancelled_and_then_failed_has_failed(server, connection, run_id):
+    runs.read_run(connection, run_id)
+    runs.cancel(connection, run_id)
+    _wait(connection, run_id)
+    server.state.failing_step = "pusher"
+    runs.retry(connection, run_id)
+    assert _wait(connection, run_id).state == "failed"
 
 
 def test_a_failed_run_is_retried(server, connection, run_id):
     with pytest.raises(
-        ConfigError, match="only a failed or canceled run can be retried, this one is running"
+        ConfigError, match="only a failed or cancelled run can be retried, this one is running"
     ):
         runs.retry(connection, run_id)
     server.state.failing_step = "trainer"

@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cluster import schedules
+from pipeline.cluster import runs, schedules
+from pipeline.cluster.connection import connect
 from pipeline.cluster.errors import ClusterError
+from pipeline.cluster.options import ConnectionOptions
 from pipeline.cluster.package import read_package
 from pipeline.cluster.schedules import ScheduleSpec, apply, find_schedule, list_schedules
 from pipeline.cluster.submission import ensure_experiment, publish
@@ -173,6 +175,52 @@ def test_schedules_are_paused_resumed_listed_and_deleted(server, connection, spe
         find_schedule(connection, "night-1")
     with pytest.raises(ClusterError, match=r"deleting the schedule night-1: refused \(404"):
         schedules.delete(connection, schedule)
+
+
+@pytest.mark.parametrize("version", ["2.16.1", "2.17.0"])
+def test_runs_under_way_outlive_the_schedule_that_started_them(server, connection, spec, version):
+    server.version = version
+    connection = connect(ConnectionOptions(host=server.url, timeout=5))
+    first = apply(connection, spec).schedule
+    run_ids = [server.state.fire(first.schedule_id)]
+    second = apply(connection, _change(spec, max_concurrency=2)).schedule
+    run_ids.append(server.state.fire(second.schedule_id))
+    schedules.delete(connection, second)
+    assert not server.state.recurring
+    for run_id in run_ids:
+        assert runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=5).good
+
+
+@pytest.fixture
+def unnamed(server):
+    """A connection to a server that does not tell its version, and cannot leave runs alone."""
+    server.version, server.state.orphans = "unknown", False
+    return connect(ConnectionOptions(host=server.url, timeout=5))
+
+
+def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server, unnamed, spec):
+    schedule = apply(unnamed, spec).schedule
+    run_id = server.state.fire(schedule.schedule_id)
+    with pytest.raises(ClusterError, match=f"run {run_id} of this schedule is under way.*is paused"):
+        schedules.delete(unnamed, schedule)
+    assert server.state.recurring[schedule.schedule_id]["status"] == "DISABLED"
+    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    schedules.delete(unnamed, schedule)
+    assert not server.state.recurring
+
+
+def test_a_replaced_schedule_whose_run_would_be_stopped_is_deleted_later(server, unnamed, spec, caplog):
+    old = apply(unnamed, spec).schedule
+    run_id = server.state.fire(old.schedule_id)
+    changed = _change(spec, max_concurrency=2)
+    applied = apply(unnamed, changed)
+    assert (applied.action, applied.schedule.enabled) == ("replaced", True)
+    assert f"{old.schedule_id} is paused and stays until run {run_id} has ended" in caplog.text
+    assert server.state.recurring[old.schedule_id]["status"] == "DISABLED"
+    assert find_schedule(unnamed, "nightly").schedule_id == applied.schedule.schedule_id
+    assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 2
+    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 1
 
 
 def test_no_schedule_at_all_is_said(connection):

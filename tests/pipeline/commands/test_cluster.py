@@ -6,6 +6,7 @@ import re
 import pytest
 
 from pipeline import cli
+from tests.pipeline.cluster.argo_model import Step
 
 
 @pytest.fixture
@@ -47,14 +48,25 @@ def test_waiting_shows_the_steps_and_ends_with_the_state(call, package_path):
     assert "step | trainer running" in err and "step | trainer succeeded in 30 s" in err
 
 
+def _let_trainer_write(server, text):
+    """Let the trainer of the next run have written a log when it fails."""
+    end = server.state._end
+
+    def end_and_write(run, state):
+        end(run, state)
+        server.write_log(run["run_id"], "trainer", text)
+
+    server.state._end = end_and_write
+
+
 def test_a_failed_run_names_the_step_and_ends_with_3(server, call, package_path):
     server.state.failing_step = "trainer"
-    server.logs["trainer-pod"] = "Traceback\nValueError: no images"
+    _let_trainer_write(server, "I1101 1 launcher_v2.go:9] x\nTraceback\nValueError: no images")
     code, out, err = _submit(call, package_path, "--wait", "--poll", "0")
     assert code == 3
-    assert re.match(r"run \S+ failed: step trainer failed: exit code 1\n", out)
+    assert re.match(r"run \S+ failed: step trainer failed: see its log\n", out)
     assert out.endswith("the end of the log of trainer:\nTraceback\nValueError: no images\n")
-    assert "step trainer failed: exit code 1" in err
+    assert "step trainer failed: see its log" in err
     code, out, _ = _submit(call, package_path, "--wait", "--poll", "0", "--json")
     assert code == 3 and json.loads(out)["state"] == "failed"
 
@@ -130,9 +142,10 @@ def test_runs_are_listed_shown_cancelled_and_retried(server, call, package_path)
     assert listed["run_id"] == run_id and listed["state"] == "running"
     assert run_id in call("runs")[1]
     assert "pusher" in call("runs", "show", run_id)[1]
-    assert _json(call("runs", "cancel", run_id, "--json"))["state"] == "canceled"
+    assert _json(call("runs", "cancel", run_id, "--json"))["state"] == "cancelled"
     code, _, err = call("runs", "cancel", run_id)
-    assert code == 2 and "the run has canceled already; nothing to stop" in err
+    assert code == 2 and "the run was cancelled already; nothing to stop" in err
+    assert "cancelled" in call("runs", "list")[1]
     code, out, _ = call("runs", "retry", run_id, "--wait", "--poll", "0")
     assert code == 0 and "succeeded" in out
     code, _, err = call("runs", "show", "nope")
@@ -145,14 +158,39 @@ def test_the_log_of_a_step(server, call, package_path):
     call("runs", "retry", run_id)
     for _ in range(3):
         call("runs", "show", run_id)
-    server.logs["pusher-pod"] = "the end"
+    server.write_log(run_id, "pusher", "I1101 1 launcher_v2.go:9] x\nthe end")
     assert call("runs", "log", run_id)[1] == "the end\n"
+    assert "launcher_v2" in call("runs", "log", run_id, "--launcher")[1]
     assert (
         "the server keeps no log of example-gen; see http"
         in call("runs", "log", run_id, "--step", "example-gen")[1]
     )
+    assert call("runs", "log", run_id, "--step", "trainer")[1] == "trainer was not run; it has no log\n"
     code, _, err = call("runs", "log", run_id, "--step", "nope")
     assert code == 2 and "expected a step with --step, found nope; the run has example-gen, pusher" in err
+
+
+def test_a_run_that_somebody_stops_ends_with_4(server, call, package_path):
+    server.misbehave("GET .*/runs/.*", lambda: server.state.terminate(next(iter(server.state.runs))))
+    code, out, err = _submit(call, package_path, "--wait", "--poll", "0")
+    assert code == 4 and re.match(r"run \S+ cancelled\nhttp", out)
+    assert "failed" not in out + err
+
+
+def test_steps_inside_others_are_shown_under_them(server, call, package_path):
+    inside = [Step(name="probe", phase="Cached"), Step(name="probe-2", failed_attempts=1)]
+    server.state.outcomes = {"example-gen": {"inside": inside}, "pusher": {"phase": "Cached"}}
+    run_id = _json(_submit(call, package_path, "--json"))["run_id"]
+    for _ in range(3):
+        out = call("runs", "show", run_id)[1]
+    assert out.split("\n\n")[1].splitlines() == [
+        "step         state      seconds  attempts",
+        "example-gen  succeeded  30       1",
+        "  probe      cached     -        1",
+        "  probe-2    succeeded  30       2",
+        "pusher       cached     -        1",
+        "trainer      succeeded  30       1",
+    ]
 
 
 def test_interrupting_the_waiting_leaves_the_run_alone(server, call, package_path, monkeypatch):
