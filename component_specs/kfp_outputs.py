@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from component_specs import JOBS
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class View:
@@ -42,12 +44,16 @@ CURVES = "system.ClassificationMetrics"
 HTML = "system.HTML"
 MARKDOWN = "system.Markdown"
 
+CODE_VERSIONS = {component: f"code_version_{component}" for component in JOBS if component != "run_checker"}
+"""Component to the result of RunChecker that has the fingerprint of its code."""
+
 KFP_OUTPUTS: dict[str, KfpOutputs] = {
     "run_checker": KfpOutputs(
         results={
             "data_fingerprint": str,
             "data_spans": str,
             "code_version": str,
+            **dict.fromkeys(CODE_VERSIONS.values(), str),
             "run_key": str,
             "baseline_version": str,
             "push_token": str,

@@ -9,6 +9,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
+from component_specs.kfp_outputs import CODE_VERSIONS
 from detection_core.config.load import format_pipeline_config, load_checked_config
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.settings import DEPLOYED, PipelineSettings
@@ -81,9 +82,16 @@ def build_dag(settings: PipelineSettings) -> Dag:
     if quantized:
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
     steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]
+    steps = [_keyed_by_code(step) for step in steps]
     for step in steps:
         _check_step(step, steps)
     return Dag(name=settings.name, steps=tuple(steps))
+
+
+def _keyed_by_code(step: Step) -> Step:
+    """Add what makes a step run again when the code behind it has changed."""
+    code = FromCheck(CODE_VERSIONS[step.component])
+    return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
 
 
 def pipeline_config_text(settings: PipelineSettings, *, quantize: bool) -> str:
@@ -108,7 +116,6 @@ def _training_config(settings: PipelineSettings, section: Mapping[str, Any]) -> 
 
 
 _EXAMPLES = FromStep("example_gen", "examples")
-_CODE = FromCheck("code_version")
 
 
 def _example_gen(settings: PipelineSettings) -> Step:
@@ -128,7 +135,6 @@ def _example_gen(settings: PipelineSettings) -> Step:
             "beam_args": json.dumps(settings.beam.args),
             "data_fingerprint": FromCheck("data_fingerprint"),
             "spans": FromCheck("data_spans"),
-            "code_version": _CODE,
         },
         inputs={},
     )
@@ -141,7 +147,6 @@ def _baseline_resolver(settings: PipelineSettings) -> Step:
         parameters={
             "push_destination": FromCheck("resolved_push_destination"),
             "baseline_version": FromCheck("baseline_version"),
-            "code_version": _CODE,
         },
         inputs={},
     )
@@ -158,7 +163,6 @@ def _trainer(settings: PipelineSettings) -> Step:
             "pipeline_config": pipeline_config_text(settings, quantize=False),
             "work_dir": FromCheck("resolved_work_dir"),
             "warm_start_path": warm_start,
-            "code_version": _CODE,
         },
         inputs=inputs,
     )
@@ -172,7 +176,6 @@ def _evaluator(settings: PipelineSettings) -> Step:
             "split": settings.evaluate.split,
             "thresholds": FromCheck("resolved_thresholds"),
             "pictures": settings.evaluate.pictures,
-            "code_version": _CODE,
         },
         inputs={
             "examples": _EXAMPLES,
@@ -189,7 +192,6 @@ def _quantization_rewriter(settings: PipelineSettings) -> Step:
         parameters={
             "pipeline_config": pipeline_config_text(settings, quantize=True),
             "work_dir": FromCheck("resolved_work_dir"),
-            "code_version": _CODE,
         },
         inputs={"examples": _EXAMPLES, "model": FromStep("trainer", "model")},
     )
@@ -204,7 +206,6 @@ def _quantized_evaluator(settings: PipelineSettings) -> Step:
             "split": settings.evaluate.split,
             "thresholds": json.dumps(settings.evaluate.quantized_thresholds, sort_keys=True),
             "pictures": settings.evaluate.pictures,
-            "code_version": _CODE,
         },
         inputs={
             "examples": _EXAMPLES,
@@ -229,7 +230,6 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
             "max_detections": export.max_detections,
             "use_regular_nms": export.use_regular_nms,
             "representative_examples": export.representative_examples,
-            "code_version": _CODE,
         },
         inputs=inputs,
     )
@@ -254,7 +254,6 @@ def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
             "run_key": FromCheck("run_key"),
             "baseline_version": FromCheck("baseline_version"),
             "push_token": FromCheck("push_token"),
-            "code_version": _CODE,
         },
         inputs=inputs,
     )

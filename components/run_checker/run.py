@@ -19,13 +19,15 @@ import datetime
 import hashlib
 import json
 import uuid
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from component_specs import RunCheckerJob
+from component_specs.kfp_outputs import CODE_VERSIONS
 from components._runtime.destination import PushDestination
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
+from components.run_checker.code_version import code_version, component_version
 from components.run_checker.placeholders import RunFacts, fill_placeholders
 from detection_core import files
 from detection_core.errors import ConfigError
@@ -46,13 +48,15 @@ def run(job: RunCheckerJob) -> dict[str, str]:
     job = _filled(job)
     _check_parameters(job)
     spans = _spans(job)
-    data, code = _data_fingerprint(job, spans), code_version()
+    data = _data_fingerprint(job, spans)
+    code = {result: component_version(component) for component, result in CODE_VERSIONS.items()}
     key = _run_key(job, data, code)
     baseline, token = _baseline_and_token(PushDestination(job.push_destination), key)
     return {
         "data_fingerprint": data,
         "data_spans": spans.to_text(),
-        "code_version": code,
+        "code_version": code_version(),
+        **code,
         "run_key": key,
         "baseline_version": baseline,
         "push_token": token,
@@ -110,22 +114,7 @@ def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
     return data
 
 
-def code_version() -> str:
-    """Return a fingerprint of the source of everything that a step can execute."""
-    import component_specs
-    import components
-    import detection_core
-
-    digest = hashlib.sha256()
-    for package in (component_specs, components, detection_core):
-        root = Path(package.__path__[0])
-        for path in sorted(root.rglob("*.py")):
-            digest.update(str(path.relative_to(root)).encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _run_key(job: RunCheckerJob, data_fingerprint: str, code: str) -> str:
+def _run_key(job: RunCheckerJob, data_fingerprint: str, code: Mapping[str, str]) -> str:
     """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code."""
     asked = dataclasses.asdict(job)
     # Where and when a run works is not what it makes; versions are looked up at their destination anyway.

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from components.run_checker.run import code_version
+from components.run_checker.code_version import code_version
 from tests.containers.conftest import RESTRICTED
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
@@ -32,7 +32,7 @@ def config(image):
 
 def test_it_says_which_code_it_holds(image, config):
     assert config["Labels"]["detflow.code-version"] == code_version()
-    program = "from components.run_checker.run import code_version; print(code_version())"
+    program = "from components.run_checker.code_version import code_version; print(code_version())"
     assert _inside(image, "python", "-c", program).strip() == code_version()
 
 

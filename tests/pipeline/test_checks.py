@@ -7,7 +7,8 @@ import pytest
 
 from component_specs import RunCheckerJob
 from components._runtime.destination import PushDestination, Version
-from components.run_checker.run import code_version, run
+from components.run_checker.code_version import code_version, component_version
+from components.run_checker.run import run
 from detection_core import files
 from detection_core.errors import ConfigError, DataError
 from pipeline.checks import CHECKS, check_parameters, run_checks
@@ -36,6 +37,7 @@ def test_the_first_run_has_no_baseline(settings_path):
     assert tuple(checks) == CHECKS
     assert checks["baseline_version"] == ""
     assert checks["code_version"] == code_version()
+    assert checks["code_version_trainer"] == component_version("trainer") != checks["code_version_evaluator"]
 
 
 def test_a_repetition_keeps_the_baseline_and_the_token(settings_path, tmp_path):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from component_specs.kfp_outputs import CODE_VERSIONS
 from pipeline.dag import FromCheck, build_dag
 from pipeline.settings_file import load_settings
 
@@ -10,7 +11,7 @@ pytestmark = pytest.mark.tfx
 _CHECKS = {
     "data_fingerprint": "d",
     "data_spans": "",
-    "code_version": "c",
+    **dict.fromkeys(CODE_VERSIONS.values(), "c"),
     "run_key": "r",
     "baseline_version": "",
     "push_token": "t",

@@ -1,0 +1,217 @@
+"""The code behind a component as a fingerprint: source of ours that it imports, versions of the packages.
+
+What is imported is read from the syntax trees, so that nothing heavy is loaded: imports inside functions
+count, those for type checkers do not. Comments and docstrings do not count either. A component's entry is
+its `run`; what carries paths to it and shows its results, `components._runtime`, decides nothing about them.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import component_specs
+import components
+import detection_core
+
+PACKAGES = (component_specs, components, detection_core)
+_OWN = tuple(package.__name__ for package in PACKAGES)
+_DIGITS = 16
+
+
+def code_version() -> str:
+    """Return a fingerprint of the source of everything that a step can execute; an image is named by it."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        root = Path(package.__path__[0])
+        for path in sorted(root.rglob("*.py")):
+            digest.update(str(path.relative_to(root)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:_DIGITS]
+
+
+@functools.cache
+def component_version(component: str, root: Path | None = None) -> str:
+    """Return a fingerprint of what a component's results depend on, apart from what it is given.
+
+    Args:
+        component: one of `component_specs.JOBS`.
+        root: folder with the packages; where this process has them from, when not given.
+    """
+    own, foreign = import_closure(f"components.{component}.run", root)
+    sources = _sources(root)
+    digest = hashlib.sha256()
+    for name in sorted(own):
+        digest.update(name.encode() + sources.module(name).digest)
+    for name, version in sorted(package_versions(foreign).items()):
+        digest.update(f"{name}=={version}\0".encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def import_closure(entry: str, root: Path | None = None) -> tuple[set[str], set[str]]:
+    """Find the modules that a module imports, and those that they import, and so on.
+
+    What a package's `__init__` passes on is followed to where it comes from, without the rest of what that
+    `__init__` imports.
+
+    Args:
+        entry: dotted name of one of our modules.
+        root: as in `component_version`.
+
+    Returns:
+        Names of our modules, the entry and all packages above included, and of modules of other packages.
+    """
+    sources = _sources(root)
+    own: set[str] = set()
+    foreign: set[str] = set()
+    waiting = [entry]
+    while waiting:
+        module = waiting.pop()
+        if module in own:
+            continue
+        own.add(module)
+        for imported, name in sources.module(module).imports:
+            if imported.partition(".")[0] in _OWN:
+                waiting += sources.resolve(imported, name)
+            else:
+                foreign.add(imported)
+    for module in list(own):
+        parts = module.split(".")
+        own.update(".".join(parts[:length]) for length in range(1, len(parts)))
+    return own, foreign
+
+
+def package_versions(modules: Iterable[str]) -> dict[str, str]:
+    """Return the packages that modules belong to, name to version.
+
+    Args:
+        modules: dotted names; those of the standard library, and what is not installed, belong to none.
+    """
+    versions = {}
+    for module in modules:
+        top = module.partition(".")[0]
+        candidates = sorted(set(_distributions().get(top, ())))
+        if len(candidates) > 1:  # `google` and its like are folders that many packages share
+            candidates = [name for name in candidates if _has_module(name, module)] or candidates
+        if top not in sys.stdlib_module_names:
+            versions.update({name: importlib.metadata.version(name) for name in candidates})
+    return versions
+
+
+@functools.cache
+def _distributions() -> dict[str, list[str]]:
+    return dict(importlib.metadata.packages_distributions())
+
+
+@functools.cache
+def _has_module(distribution: str, module: str) -> bool:
+    folder = module.replace(".", "/")
+    names = (file.as_posix() for file in importlib.metadata.files(distribution) or ())
+    return any(name.startswith((f"{folder}/", f"{folder}.")) for name in names)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Module:
+    """A module as far as it matters here.
+
+    Attributes:
+        digest: of its statements, whatever its comments, docstrings and layout.
+        imports: (module, "") of `import module`, (module, name) of `from module import name`.
+    """
+
+    digest: bytes
+    imports: tuple[tuple[str, str], ...]
+
+
+def _read(path: Path) -> _Module:
+    tree = _without_docstrings(ast.parse(path.read_bytes()))
+    imports: list[tuple[str, str]] = []
+    for node in _executed(tree):
+        if isinstance(node, ast.Import):
+            imports += [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imports += [(node.module, alias.name) for alias in node.names]
+    text = ast.dump(tree, annotate_fields=False)
+    return _Module(digest=hashlib.sha256(text.encode()).digest(), imports=tuple(imports))
+
+
+class _Sources:
+    """Our modules, each read once.
+
+    Attributes:
+        roots: top-level package to its folder.
+    """
+
+    def __init__(self, roots: dict[str, Path]) -> None:
+        self.roots = roots
+        self._modules: dict[str, _Module] = {}
+
+    def path(self, module: str) -> Path | None:
+        """Return a module's file, or None where there is no such module."""
+        top, *rest = module.split(".")
+        folder = self.roots[top].joinpath(*rest)
+        found = [path for path in (folder / "__init__.py", folder.with_suffix(".py")) if path.is_file()]
+        return found[0] if found else None
+
+    def module(self, name: str) -> _Module:
+        """Return what is known of a module.
+
+        Raises:
+            ValueError: when there is no such module.
+        """
+        if name not in self._modules:
+            path = self.path(name)
+            if path is None:
+                raise ValueError(f"no module {name} below {self.roots}")
+            self._modules[name] = _read(path)
+        return self._modules[name]
+
+    def resolve(self, module: str, name: str) -> list[str]:
+        """Return the modules that `from module import name` needs; `name` is "" in `import module`."""
+        if not name:
+            return [module]
+        if self.path(f"{module}.{name}"):
+            return [f"{module}.{name}"]
+        path = self.path(module)
+        if path and path.name == "__init__.py":
+            origin = next((m for m, n in self.module(module).imports if n == name), None)
+            if origin:
+                return self.resolve(origin, name)
+        return [module]
+
+
+@functools.cache
+def _sources(root: Path | None) -> _Sources:
+    folders = {package.__name__: Path(package.__path__[0]) for package in PACKAGES}
+    return _Sources({name: root / name if root else folder for name, folder in folders.items()})
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [statement for statement in body if not _is_text(statement)]
+    return tree
+
+
+def _is_text(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below one, but for what stands under `if TYPE_CHECKING:`."""
+    for child in ast.iter_child_nodes(node):
+        for_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        for found in child.orelse if for_types and isinstance(child, ast.If) else [child]:
+            yield found
+            yield from _executed(found)
