@@ -3,6 +3,10 @@
 A candidate is a pair of anchor and class whose score exceeds the threshold. In each class candidates are
 taken by falling score, and one is dropped when its IoU with a box already taken exceeds the limit. Boxes
 are clipped to the window after that, those without area left are dropped, and the best of all classes stay.
+
+Equal scores have an order: inside a class the lower anchor is taken first, and of two classes the lower one
+is listed first. It is the order of the Object Detection API, which suppresses class by class, and the same
+in eager and in exported form.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from detection_core.ops import boxes as box_ops
 
 # Score of a row that holds no candidate; every real score is larger.
 NO_CANDIDATE = -1.0
+# How many candidates of each class are sorted for the kernel that takes all classes at once.
+SORTED_CANDIDATES = 1024
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +49,7 @@ class NmsOptions:
 
 
 class NmsResult(NamedTuple):
-    """What is left, sorted by falling score and zero-padded to D.
+    """What is left, sorted by falling score, then class, then anchor, and zero-padded to D.
 
     Attributes:
         boxes: float32 [B, D, 4], clipped to the window, and relative to it if the options say so.
@@ -61,13 +67,13 @@ class NmsResult(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Survivors of suppression inside the classes, K of them, in no set order.
+    """Survivors of suppression inside the classes, K for each: class by class, in the order they were taken.
 
     Attributes:
-        boxes: float32 [B, K, 4], as they came in.
-        scores: float32 [B, K], NO_CANDIDATE in empty rows.
-        classes: int32 [B, K].
-        anchors: int32 [B, K]; zero columns where only a search can tell.
+        boxes: float32 [B, C * K, 4], as they came in.
+        scores: float32 [B, C * K], NO_CANDIDATE in empty rows.
+        classes: int32 [B, C * K].
+        anchors: int32 [B, C * K].
     """
 
     boxes: tf.Tensor
@@ -98,55 +104,109 @@ def multiclass_nms(
     with tf.name_scope("multiclass_nms"):
         boxes = boxes[:, :, tf.newaxis, :] if len(boxes.shape) == 3 else boxes
         if not options.class_agnostic:
-            return _finish(_suppress(boxes, scores, options), boxes, scores, options, window)
+            return _finish(_suppress(boxes, scores, options, window), options, window)
         best_class = tf.argmax(scores, axis=-1, output_type=tf.int32)
         best_scores = tf.reduce_max(scores, axis=-1, keepdims=True)
         if boxes.shape[2] != 1:
             boxes = tf.gather(boxes, best_class, axis=2, batch_dims=2)[:, :, tf.newaxis, :]
         one_class = dataclasses.replace(options, max_detections_per_class=options.max_total_detections)
-        candidates = _suppress(boxes, best_scores, one_class)
-        result = _finish(candidates, boxes, best_scores, one_class, window)
+        result = _finish(_suppress(boxes, best_scores, one_class, window), one_class, window)
         classes = tf.gather(best_class, result.anchor_indices, batch_dims=1)
         return result._replace(classes=tf.where(_filled(result), classes, 0))
 
 
-def _suppress(boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions) -> _Candidates:
-    return (soft_candidates if options.soft_nms_sigma else hard_candidates)(boxes, scores, options)
+def _suppress(
+    boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions, window: tf.Tensor | None
+) -> _Candidates:
+    if options.soft_nms_sigma:
+        return one_by_one(boxes, scores, options)
+    return all_at_once(boxes, scores, options, window)
 
 
-def hard_candidates(boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions) -> _Candidates:
-    """Suppress with the one kernel that takes a whole batch; it is fast but keeps no anchor indices.
+def all_at_once(
+    boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions, window: tf.Tensor | None = None
+) -> _Candidates:
+    """Suppress hard, with the kernel that takes all classes of a batch, on the best candidates of each class.
+
+    That kernel takes equal scores in any order. So candidates are sorted first, and their rank is the score
+    that it is given. Sorting all of them would cost more than suppressing them, hence only the best of each
+    class; in the rare image where further ones could matter, `one_by_one` does the work.
 
     Args:
         boxes: float32 [B, A, 1 or C, 4].
         scores: float32 [B, A, C].
         options: how to suppress.
+        window: as in `multiclass_nms`; boxes outside are no detections.
 
     Returns:
-        All survivors of every class.
+        All survivors of every class that can be among the detections.
     """
-    anchors, classes = tf.shape(scores)[1], tf.shape(scores)[2]
-    per_class = tf.minimum(options.max_detections_per_class, anchors)
-    # Room for every survivor: what clipping removes must not take the place of what comes after it.
-    found = tf.image.combined_non_max_suppression(
-        boxes,
-        scores,
-        max_output_size_per_class=per_class,
-        max_total_size=per_class * classes,
+    anchors, most = tf.shape(scores)[1], max(SORTED_CANDIDATES, 2 * options.max_detections_per_class)
+    size = tf.minimum(most, anchors)
+    sorted_scores, sorted_anchors = _best_candidates(scores, options, size)
+    found = _suppress_sorted(_boxes_of(boxes, sorted_anchors), sorted_scores, sorted_anchors, options)
+    if scores.shape[1] is not None and scores.shape[1] <= most:
+        return found
+    last = sorted_scores[..., -1]
+    per_class = tf.reshape(found.scores, tf.concat([tf.shape(last), [-1]], 0))
+    full = per_class[..., -1] > NO_CANDIDATE
+    too_low = last < _score_of_last_detection(found, options, window)[:, tf.newaxis]
+    decided = (size == anchors) | tf.reduce_all(full | too_low | (last == NO_CANDIDATE))
+    return tf.cond(decided, lambda: found, lambda: one_by_one(boxes, scores, options))
+
+
+def _best_candidates(scores: tf.Tensor, options: NmsOptions, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the best candidates' scores and anchors, [B, C, size]; among equals the lower anchor first."""
+    candidates = tf.where(scores > options.score_threshold, scores, NO_CANDIDATE)
+    found = tf.math.top_k(tf.transpose(candidates, [0, 2, 1]), size)
+    return found.values, found.indices
+
+
+def _boxes_of(boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+    """Return float32 [B, C, N, 4], the boxes of anchors [B, C, N] where boxes are [B, A, 1 or C, 4]."""
+    if boxes.shape[2] == 1:
+        return tf.gather(boxes[:, :, 0], anchors, batch_dims=1)
+    return tf.gather(tf.transpose(boxes, [0, 2, 1, 3]), anchors, batch_dims=2)
+
+
+def _suppress_sorted(
+    boxes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, options: NmsOptions
+) -> _Candidates:
+    """Suppress in all classes of all images at once.
+
+    Args:
+        boxes: float32 [B, C, N, 4].
+        scores: float32 [B, C, N], falling.
+        anchors: int32 [B, C, N].
+        options: how to suppress.
+    """
+    batch, classes, size = tf.unstack(tf.shape(scores))
+    limit = tf.minimum(options.max_detections_per_class, size)
+    rank = tf.cast(tf.range(size, 0, -1), tf.float32)
+    # To the kernel each class is an image of its own, so that survivors come class by class.
+    chosen = tf.image.combined_non_max_suppression(
+        tf.reshape(boxes, [-1, size, 1, 4]),
+        tf.reshape(tf.where(scores > NO_CANDIDATE, rank, 0.0), [-1, size, 1]),
+        max_output_size_per_class=limit,
+        max_total_size=limit,
         iou_threshold=options.iou_threshold,
-        score_threshold=options.score_threshold,
+        score_threshold=0.0,
         clip_boxes=False,
     )
-    filled = tf.sequence_mask(found.valid_detections, tf.shape(found.nmsed_scores)[1])
+    filled = tf.sequence_mask(chosen.valid_detections, limit)
+    place = tf.reshape(
+        tf.where(filled, size - tf.cast(chosen.nmsed_scores, tf.int32), 0), [batch, classes, -1]
+    )
+    kept_scores = tf.reshape(tf.gather(scores, place, batch_dims=2), [batch * classes, -1])
     return _Candidates(
-        boxes=found.nmsed_boxes,
-        scores=tf.where(filled, found.nmsed_scores, NO_CANDIDATE),
-        classes=tf.cast(found.nmsed_classes, tf.int32),
-        anchors=tf.zeros([tf.shape(scores)[0], 0], tf.int32),
+        boxes=tf.reshape(chosen.nmsed_boxes, [batch, -1, 4]),
+        scores=tf.reshape(tf.where(filled, kept_scores, NO_CANDIDATE), [batch, -1]),
+        classes=_class_of_row(batch, classes, limit),
+        anchors=tf.reshape(tf.gather(anchors, place, batch_dims=2), [batch, -1]),
     )
 
 
-def soft_candidates(boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions) -> _Candidates:
+def one_by_one(boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions) -> _Candidates:
     """Suppress one class of one image after the other, with falling scores where sigma is above 0.
 
     Args:
@@ -158,62 +218,73 @@ def soft_candidates(boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions) ->
         All survivors of every class.
     """
     batch, anchors, classes = tf.unstack(tf.shape(scores))
-    per_class = tf.minimum(options.max_detections_per_class, anchors)
-    class_boxes = tf.broadcast_to(boxes, tf.stack([batch, anchors, classes, 4]))
-    flat_boxes = tf.reshape(tf.transpose(class_boxes, [0, 2, 1, 3]), [-1, anchors, 4])
+    limit = tf.minimum(options.max_detections_per_class, anchors)
+    by_class = tf.transpose(boxes, [0, 2, 1, 3])
     flat_scores = tf.reshape(tf.transpose(scores, [0, 2, 1]), [-1, anchors])
 
-    def suppress(pair: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def suppress(row: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        image, label = row // classes, row % classes
+        own = by_class[image, 0 if boxes.shape[2] == 1 else label]
         chosen, new_scores = tf.image.non_max_suppression_with_scores(
-            pair[0],
-            pair[1],
-            per_class,
+            own,
+            flat_scores[row],
+            limit,
             iou_threshold=options.iou_threshold,
             score_threshold=options.score_threshold,
             soft_nms_sigma=options.soft_nms_sigma,
         )
-        padding = [[0, per_class - tf.shape(chosen)[0]]]
-        return tf.pad(chosen, padding), tf.pad(new_scores, padding, constant_values=NO_CANDIDATE)
+        padding = [[0, limit - tf.shape(chosen)[0]]]
+        padded = tf.pad(chosen, padding)
+        return tf.gather(own, padded), padded, tf.pad(new_scores, padding, constant_values=NO_CANDIDATE)
 
-    specs = (tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.float32))
-    chosen, new_scores = tf.map_fn(suppress, (flat_boxes, flat_scores), fn_output_signature=specs)
-    chosen_boxes = tf.gather(flat_boxes, chosen, batch_dims=1)
-    class_of_row = tf.repeat(tf.range(classes), per_class)
+    specs = (
+        tf.TensorSpec([None, 4], tf.float32),
+        tf.TensorSpec([None], tf.int32),
+        tf.TensorSpec([None], tf.float32),
+    )
+    rows = tf.range(batch * classes)
+    found_boxes, chosen, new_scores = tf.map_fn(suppress, rows, fn_output_signature=specs)
     return _Candidates(
-        boxes=tf.reshape(chosen_boxes, [batch, -1, 4]),
+        boxes=tf.reshape(found_boxes, [batch, -1, 4]),
         scores=tf.reshape(new_scores, [batch, -1]),
-        classes=tf.tile(class_of_row[tf.newaxis], [batch, 1]),
+        classes=_class_of_row(batch, classes, limit),
         anchors=tf.reshape(chosen, [batch, -1]),
     )
 
 
-def _finish(
-    candidates: _Candidates,
-    boxes: tf.Tensor,
-    scores: tf.Tensor,
-    options: NmsOptions,
-    window: tf.Tensor | None,
-) -> NmsResult:
+def _class_of_row(batch: tf.Tensor, classes: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
+    return tf.tile(tf.repeat(tf.range(classes), limit)[tf.newaxis], [batch, 1])
+
+
+def _ranking(candidates: _Candidates, window: tf.Tensor | None) -> tf.Tensor:
+    """Return the candidates' scores, float32 [B, C * K], NO_CANDIDATE where nothing is left in the window."""
+    if window is None:
+        return candidates.scores
+    shown = box_ops.clip(candidates.boxes, window[:, tf.newaxis, :])
+    return tf.where(box_ops.area(shown) > 0.0, candidates.scores, NO_CANDIDATE)
+
+
+def _score_of_last_detection(
+    candidates: _Candidates, options: NmsOptions, window: tf.Tensor | None
+) -> tf.Tensor:
+    """Return float32 [B], what a further candidate has to exceed; NO_CANDIDATE where rows are left empty."""
+    ranking = _ranking(candidates, window)
+    limit = options.max_total_detections
+    padded = tf.pad(ranking, [[0, 0], [0, limit]], constant_values=NO_CANDIDATE)
+    return tf.math.top_k(padded, limit).values[:, -1]
+
+
+def _finish(candidates: _Candidates, options: NmsOptions, window: tf.Tensor | None) -> NmsResult:
     """Clip, drop what has no area left, keep the best of all classes and pad."""
-    shown, ranking = candidates.boxes, candidates.scores
+    shown, ranking = candidates.boxes, _ranking(candidates, window)
     if window is not None:
         shown = box_ops.clip(shown, window[:, tf.newaxis, :])
-        ranking = tf.where(box_ops.area(shown) > 0.0, ranking, NO_CANDIDATE)
         if options.change_coordinate_frame:
             shown = box_ops.change_frame(shown, window[:, tf.newaxis, :])
     limit = options.max_total_detections
     missing = tf.maximum(limit - tf.shape(ranking)[1], 0)
+    # Among equals top_k takes the first, which is that of the lower class, and there the one taken earlier.
     kept_scores, kept = tf.math.top_k(ranking, tf.minimum(limit, tf.shape(ranking)[1]))
-    best = _Candidates(
-        boxes=tf.gather(candidates.boxes, kept, batch_dims=1),
-        scores=kept_scores,
-        classes=tf.gather(candidates.classes, kept, batch_dims=1),
-        anchors=candidates.anchors,
-    )
-    if candidates.anchors.shape[1] == 0:
-        anchors = _find_anchors(boxes, scores, best)
-    else:
-        anchors = tf.gather(candidates.anchors, kept, batch_dims=1)
     filled = kept_scores > NO_CANDIDATE
 
     def pad(values: tf.Tensor) -> tf.Tensor:
@@ -225,34 +296,10 @@ def _finish(
     return NmsResult(
         boxes=pad(tf.gather(shown, kept, batch_dims=1)),
         scores=pad(kept_scores),
-        classes=pad(best.classes),
+        classes=pad(tf.gather(candidates.classes, kept, batch_dims=1)),
         count=tf.reduce_sum(tf.cast(filled, tf.int32), axis=1),
-        anchor_indices=pad(anchors),
+        anchor_indices=pad(tf.gather(candidates.anchors, kept, batch_dims=1)),
     )
-
-
-def _find_anchors(boxes: tf.Tensor, scores: tf.Tensor, found: _Candidates) -> tf.Tensor:
-    """Find the first anchor with exactly the box and the class score of each detection.
-
-    Two anchors that share both cannot both be detections, as one suppresses the other, so the first is as
-    good as the second.
-
-    Args:
-        boxes: float32 [B, A, 1 or C, 4].
-        scores: float32 [B, A, C].
-        found: detections, D of them.
-
-    Returns:
-        int32 [B, D].
-    """
-    class_scores = tf.gather(tf.transpose(scores, [0, 2, 1]), found.classes, batch_dims=1)
-    same = class_scores == found.scores[..., tf.newaxis]
-    for coordinate in range(4):
-        by_class = tf.transpose(boxes[..., coordinate], [0, 2, 1])
-        # One row serves all classes of boxes that are shared, without a copy for each detection.
-        column = by_class if boxes.shape[2] == 1 else tf.gather(by_class, found.classes, batch_dims=1)
-        same &= column == found.boxes[..., coordinate, tf.newaxis]
-    return tf.argmax(same, axis=-1, output_type=tf.int32)
 
 
 def _filled(result: NmsResult) -> tf.Tensor:

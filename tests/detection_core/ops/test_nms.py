@@ -1,5 +1,7 @@
 import dataclasses
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ from tests.detection_core.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "nms")
 GOLDENS = [case for case in CASES.values() if "scores" in case.outputs and "boxes" in case.inputs]
+TIES = list(load_cases(__file__, "nms_ties").values())
 
 
 def _options(params) -> NmsOptions:
@@ -42,7 +45,7 @@ def _batched(case: GoldenCase):
     return boxes, scores, window, single
 
 
-@pytest.mark.parametrize("case", GOLDENS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*GOLDENS, *TIES], ids=lambda case: case.name)
 def test_golden(case: GoldenCase):
     boxes, scores, window, single = _batched(case)
     found = multiclass_nms(boxes, scores, _options(case.params), window)
@@ -151,16 +154,84 @@ def test_both_paths_agree(seed, per_class_boxes):
     boxes = boxes[:, :, np.newaxis]
     if per_class_boxes:
         boxes = np.concatenate([boxes, boxes + 0.05, boxes * 0.9], axis=2)
-    one = nms.hard_candidates(boxes, scores, OPTIONS)
-    other = nms.soft_candidates(boxes, scores, OPTIONS)
-    for image in range(2):
-        rows = []
-        for found in (one, other):
-            score = found.scores[image].numpy()
-            order = np.argsort(-score)[: (score > 0).sum()]
-            rows.append([np.asarray(field[image])[order] for field in found[:3]])
-        for first, second in zip(*rows, strict=True):
-            np.testing.assert_array_equal(first, second)
+    one = nms.all_at_once(boxes, scores, OPTIONS)
+    other = nms.one_by_one(boxes, scores, OPTIONS)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    found = other.scores.numpy() > nms.NO_CANDIDATE
+    assert found.any(axis=1).all()
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first.numpy()[found], second.numpy()[found])
+
+
+@st.composite
+def _tied(draw) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes on a coarse grid, many of them the same, with few different scores."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    anchors, classes = draw(st.integers(1, 120)), draw(st.integers(1, 4))
+    cells = rng.integers(0, draw(st.integers(1, 8)), (2, anchors, 2)) / 8
+    boxes = np.concatenate([cells, cells + rng.choice([0.2, 0.25, 0.35], (2, anchors, 2))], -1)
+    scores = rng.integers(0, draw(st.integers(1, 12)) + 1, (2, anchors, classes)) / 16 + 0.2
+    return boxes.astype(np.float32), scores.astype(np.float32)
+
+
+def _assert_equals_loop(found, boxes, scores, options, window):
+    for image in range(len(boxes)):
+        expected = _slow(boxes[image], scores[image], options, window)
+        count = len(expected)
+        assert found.count[image] == count
+        rows = [(row[1], row[2]) for row in expected]
+        pairs = zip(
+            found.classes[image, :count].numpy(), found.anchor_indices[image, :count].numpy(), strict=True
+        )
+        assert list(pairs) == rows
+        np.testing.assert_array_equal(found.scores[image, :count], [row[0] for row in expected])
+
+
+@pytest.mark.parametrize("sorted_candidates", [1, 1024])
+@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.given(inputs=_tied(), per_class=st.integers(1, 12), total=st.integers(1, 20))
+def test_among_equal_scores_the_lower_class_and_anchor_come_first(
+    sorted_candidates, inputs, per_class, total
+):
+    """Also where the sorted candidates do not decide and further ones have to be looked at."""
+    boxes, scores = inputs
+    window = np.float32([0.1, 0.0, 0.9, 0.8])
+    options = dataclasses.replace(
+        OPTIONS, max_detections_per_class=per_class, max_total_detections=total, score_threshold=0.25
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nms, "SORTED_CANDIDATES", sorted_candidates)
+        found = multiclass_nms(boxes, scores, options, np.stack([window, window]))
+    _assert_equals_loop(found, boxes, scores, options, window)
+
+
+@pytest.mark.parametrize("crowd", [0, 1500])
+def test_candidates_behind_the_sorted_ones_are_found(crowd):
+    """A crowd on one spot fills the sorted candidates and is one object; the others come after it."""
+    others = np.linspace(0.0, 0.7, 5, dtype=np.float32)
+    boxes = np.concatenate(
+        [np.tile([0.8, 0.8, 0.9, 0.9], (crowd, 1)), np.stack([others] * 2 + [others + 0.1] * 2, 1)]
+    )
+    scores = np.concatenate([np.full(crowd, 0.9), np.full(5, 0.5)])
+    found = multiclass_nms(
+        tf.constant(boxes[np.newaxis], tf.float32),
+        tf.constant(scores[np.newaxis, :, np.newaxis], tf.float32),
+        OPTIONS,
+    )
+    assert found.count[0] == 5 + bool(crowd)
+    assert found.anchor_indices[0, found.count[0] - 1] == crowd + 4
+
+
+def test_detections_of_tied_scores_are_the_same_in_eager_and_in_exported_form(tmp_path):
+    boxes, scores = _random(2, anchors=1500)
+    scores = np.round(scores, 1)
+    module = tf.Module()
+    spec = tf.TensorSpec([2, None, 4]), tf.TensorSpec([2, None, 3])
+    module.serve = tf.function(lambda b, s: multiclass_nms(b, s, OPTIONS)._asdict(), input_signature=spec)
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path)).serve(tf.constant(boxes), tf.constant(scores))
+    for name, eager in multiclass_nms(boxes, scores, OPTIONS)._asdict().items():
+        np.testing.assert_array_equal(loaded[name], eager)
 
 
 def test_fewer_anchors_than_rows_of_the_result():
