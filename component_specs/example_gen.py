@@ -24,6 +24,9 @@ class ExampleGenJob:
             `"ImageSets/Main/train.txt"` for voc.
         label_map: path of a label map; empty: made from the annotations' categories.
         quarantine_limit: fraction of records in quarantine above which the run stops.
+        decode_images: `sample`: one image in a thousand of each split, and no fewer than 16, is decoded by
+            Pillow; `all`: every one, by Pillow and by TensorFlow, whose pixels are compared (ten times
+            slower); `none`.
         shard_examples: about how many examples go in a shard.
         compression: `` or `GZIP`.
         shards_uri: folder, usually on an object store, to write the shards to; below it each data set gets a
@@ -43,6 +46,7 @@ class ExampleGenJob:
     splits: str = '{"train": 0.8, "eval": 0.1, "test": 0.1}'
     label_map: str = ""
     quarantine_limit: float = 0.01
+    decode_images: str = "sample"
     shard_examples: int = 1000
     compression: str = ""
     shards_uri: str = ""

@@ -8,17 +8,20 @@ temporary name and renamed in, or, as S3 has it, appears whole when its last byt
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import fnmatch
 import glob as _glob
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from detection_core import s3
+from detection_core.errors import ConfigError
 
 
 def is_remote(path: str) -> bool:
@@ -36,7 +39,22 @@ def _gfile(path: str) -> Any:
 
 
 def _local(path: str) -> str:
-    return path.removeprefix("file://")
+    """Return a local path as the operating system takes it.
+
+    Raises:
+        ConfigError: for text that no file can be called.
+    """
+    path = path.removeprefix("file://")
+    try:
+        possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise ConfigError(
+            f"expected a path, found {path!a:.120}, which no file can have: it holds a null character or half"
+            " of a character"
+        )
+    return path
 
 
 def open_file(path: str, mode: str = "r") -> IO[Any]:
@@ -60,6 +78,35 @@ def read_bytes(path: str) -> bytes:
     """Return the whole file as bytes."""
     with open_file(path, "rb") as f:
         return bytes(f.read())
+
+
+def read_regular(path: str, limit: int) -> bytes:
+    """Return the whole file as bytes, if it is a regular one of bounded size.
+
+    For files whose names arrive with the data: a named pipe would block for ever, a device never end.
+
+    Args:
+        path: local or remote.
+        limit: bytes above which it is not read.
+
+    Raises:
+        OSError: when it cannot be opened; with EINVAL when it is no regular file, EFBIG when it is too large.
+    """
+    if is_remote(path):
+        if not exists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return read_bytes(path)
+    descriptor = os.open(_local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "expected a regular file", path)
+        if state.st_size > limit:
+            raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {state.st_size:,}", path)
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def exists(path: str) -> bool:

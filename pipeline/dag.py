@@ -129,6 +129,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
             "splits": json.dumps(data.splits, sort_keys=True),
             "label_map": data.label_map,
             "quarantine_limit": data.quarantine_limit,
+            "decode_images": data.decode_images,
             "shard_examples": data.shard_examples,
             "compression": data.compression,
             "shards_uri": data.shards_uri,

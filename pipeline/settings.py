@@ -41,6 +41,7 @@ class DataSettings:
         span_ready_file: name of the file that marks a span's folder as complete; empty: none is needed.
         label_map: path of a label map; empty: made from the annotations.
         quarantine_limit: fraction of quarantined records above which the run stops.
+        decode_images: `sample`, `all` or `none`: which images are decoded at ingest.
         shard_examples: about how many examples go in a shard.
         compression: empty or `GZIP` (ten times slower to write).
         shards_uri: folder, usually on an object store, for the shards; empty: they are in the artifact.
@@ -57,6 +58,7 @@ class DataSettings:
     span_ready_file: str = ""
     label_map: str = dataclasses.field(default="", metadata={"path": True})
     quarantine_limit: Annotated[float, between(0, 1)] = 0.01
+    decode_images: Literal["sample", "all", "none"] = "sample"
     shard_examples: Annotated[int, between(1, 10_000_000)] = 1000
     compression: Literal["", "GZIP"] = ""
     shards_uri: str = dataclasses.field(default="", metadata={"path": True})

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from components.example_gen.decoding import DECODINGS, Decoding
 from components.example_gen.quarantine import Quarantine, count_reasons
 from components.example_gen.spans import NO_SPANS, Spans
 from components.example_gen.tally import BOX_SIDES, Tally
@@ -21,6 +22,7 @@ _TOTALS = (
     "truncated",
     "clipped_boxes",
     "converted_images",
+    "decoded_images",
     "image_bytes",
 )
 
@@ -32,6 +34,7 @@ def make_card(
     shards: Mapping[str, int],
     quarantine: Quarantine,
     spans: Spans = NO_SPANS,
+    decoding: Decoding = DECODINGS["sample"],
 ) -> dict[str, Any]:
     """Describe the examples. Nothing in it depends on time, place or machine.
 
@@ -42,12 +45,14 @@ def make_card(
         shards: split name to number of files.
         quarantine: split name to the records that were put aside.
         spans: that the examples are made of; a card of data without spans does not speak of them.
+        decoding: how many images were decoded, and by what.
     """
     every = Tally()
     for tally in tallies.values():
         every.merge(tally)
     rejected = [rejection for rejections in quarantine.values() for rejection in rejections]
-    records = every.counts["total"]["images"] + len(rejected)
+    images = every.counts["total"]["images"]
+    records = images + len(rejected)
     return {
         "format": data_format,
         "classes": [
@@ -63,6 +68,11 @@ def make_card(
             for name, tally in tallies.items()
         },
         "total": {name: every.counts["total"][name] for name in _TOTALS},
+        "decoding": {
+            "images": every.counts["total"]["decoded_images"],
+            "fraction": every.counts["total"]["decoded_images"] / images,
+            "decoders": list(decoding.decoders),
+        },
         "quarantine": {
             "records": len(rejected),
             "fraction": len(rejected) / records,

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
-import os
-import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from components.example_gen.records import ImageRecord, ObjectRecord, Rejected
 from detection_core import files
 from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
-from detection_core.data.image_header import ImageFault, read_header
+from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
 
 ROUNDING = 1.0
 """Pixels by which a box may leave the image; it is clipped, and counted."""
 
-MAX_FILE_BYTES = 1 << 29
 _FLOAT32_MAX = 3.4e38
 
 Box = tuple[float, float, float, float]
@@ -34,6 +32,7 @@ class CheckedExample:
         boxes: (xmin, ymin, xmax, ymax) of the objects in pixels, clipped to the image.
         clipped: how many of them were.
         converted: whether the image file was in a format that had to be decoded and stored anew.
+        decoded: whether its pixels were looked at.
     """
 
     data: bytes
@@ -42,19 +41,24 @@ class CheckedExample:
     boxes: list[Box]
     clipped: int
     converted: bool
+    decoded: bool = False
 
 
-def make_example(record: ImageRecord, label_ids: Mapping[str, int]) -> CheckedExample:
+def make_example(
+    record: ImageRecord, label_ids: Mapping[str, int], check_pixels: Callable[[bytes], None] | None = None
+) -> CheckedExample:
     """Read, check and encode one record. JPEG and PNG files are stored as they are.
 
     Args:
         record: as a reader made it.
         label_ids: class name to id of the label map.
+        check_pixels: decodes the file as it is stored and raises ImageFault; None: only its structure is
+            looked at.
 
     Raises:
         Rejected: when the file, a box or a class cannot be used.
     """
-    image, converted = _load_image(record)
+    image, converted = _load_image(record, check_pixels)
     for declared, found in ((record.width, image.width), (record.height, image.height)):
         if declared not in (0, found):
             raise Rejected(
@@ -77,6 +81,7 @@ def make_example(record: ImageRecord, label_ids: Mapping[str, int]) -> CheckedEx
         boxes=boxes,
         clipped=clipped,
         converted=converted,
+        decoded=check_pixels is not None,
     )
 
 
@@ -109,13 +114,17 @@ def _describe(item: ObjectRecord) -> str:
     )
 
 
-def _load_image(record: ImageRecord) -> tuple[EncodedImage, bool]:
+def _load_image(
+    record: ImageRecord, check_pixels: Callable[[bytes], None] | None
+) -> tuple[EncodedImage, bool]:
     data = _read_file(record.path)
     try:
         header = read_header(data)
         converted = header.format in CONVERTIBLE
         if converted:
             data, header = convert_to_png(data, header.format)
+        if check_pixels:
+            check_pixels(data)
     except ImageFault as e:
         raise Rejected(e.reason, e.message) from e
     image = EncodedImage(
@@ -132,23 +141,12 @@ def _load_image(record: ImageRecord) -> tuple[EncodedImage, bool]:
 
 def _read_file(path: str) -> bytes:
     try:
-        if not files.is_remote(path):
-            state = os.stat(path)
-            # A named pipe would block for ever, a device never end.
-            if not stat.S_ISREG(state.st_mode):
-                raise Rejected("unreadable_image", "expected a regular file")
-            if state.st_size > MAX_FILE_BYTES:
-                raise Rejected(
-                    "decompression_bomb",
-                    f"expected at most {MAX_FILE_BYTES:,} bytes, found {state.st_size:,}",
-                )
-        elif not files.exists(path):
-            raise Rejected("missing_image", "there is no such file")
-        return files.read_bytes(path)
+        return files.read_regular(path, MAX_FILE_BYTES)
     except (FileNotFoundError, NotADirectoryError) as e:
         raise Rejected("missing_image", "there is no such file") from e
     except OSError as e:
-        raise Rejected("unreadable_image", e.strerror or type(e).__name__) from e
+        reason = "decompression_bomb" if e.errno == errno.EFBIG else "unreadable_image"
+        raise Rejected(reason, e.strerror or type(e).__name__) from e
 
 
 def _columns(

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.example_gen.records import (
+    MAX_ANNOTATION_BYTES,
     Annotations,
     ImageRecord,
     ObjectRecord,
     Rejected,
     Rejection,
+    checked_id,
     checked_text,
     path_inside,
 )
@@ -109,7 +111,11 @@ def read(root: str, location: Any) -> Annotations:
 
 def _load(path: str) -> dict[str, list[Any]]:
     try:
-        content = json.loads(files.read_bytes(path))
+        content = json.loads(files.read_regular(path, MAX_ANNOTATION_BYTES))
+    except OSError as e:
+        raise DataError(
+            f"expected a COCO JSON file, found one that cannot be read: {e.strerror}", where=path
+        ) from e
     except (ValueError, RecursionError) as e:
         raise DataError(f"expected COCO JSON, found text that cannot be parsed: {e}", where=path) from e
     for key in ("images", "annotations", "categories"):
@@ -125,16 +131,18 @@ def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str
     numbered anew in the order of their ids.
     """
     names: dict[int, str] = {}
+    taken: set[str] = set()
     for entry in entries:
         try:
             number, name = entry["id"], checked_text(entry["name"], "the category's name")
         except (TypeError, KeyError, Rejected) as e:
             raise DataError(f"expected a category with id and name, found {entry!r:.80}", where=path) from e
-        if type(number) is not int or number in names or name in names.values():
+        if type(number) is not int or number in names or name in taken:
             raise DataError(
                 f"expected categories with unique whole ids and unique names, found {entry!r:.80}", where=path
             )
         names[number] = name
+        taken.add(name)
     keep = min(names, default=1) >= 1
     labels = {names[n]: n if keep else i for i, n in enumerate(sorted(names), start=1)}
     return names, labels
@@ -149,7 +157,7 @@ def _image(
     if not all(isinstance(n, int) or (isinstance(n, float) and n.is_integer()) for n in size):
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")
     objects = [_object(annotation, names) for annotation in annotations]
-    return ImageRecord(str(entry["id"]), filename, path, int(size[0]), int(size[1]), objects)
+    return ImageRecord(checked_id(str(entry["id"])), filename, path, int(size[0]), int(size[1]), objects)
 
 
 def _object(annotation: dict[str, Any], names: dict[int, str]) -> ObjectRecord:

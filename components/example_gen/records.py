@@ -33,6 +33,10 @@ REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **FILE_FAULTS, **IMAGE_FAULTS}
 """Every reason for which a record goes to quarantine."""
 
 
+MAX_ANNOTATION_BYTES = 1 << 33
+"""Bytes of an annotation file above which it is not read: ten times the largest of Objects365."""
+
+
 class ObjectRecord(NamedTuple):
     """One annotated object.
 
@@ -140,3 +144,16 @@ def checked_text(value: object, what: str) -> str:
     if not isinstance(value, str) or not value.isprintable() or not value.strip():
         raise Rejected("malformed_record", f"expected {what} as printable text, found {value!r:.80}")
     return value
+
+
+def checked_id(text: str) -> str:
+    """Return an image's id, which records hold as UTF-8.
+
+    Raises:
+        Rejected: as a malformed record.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        raise Rejected("malformed_record", f"expected an id that UTF-8 can hold, found {text!a:.80}") from e
+    return text

@@ -10,6 +10,7 @@ from typing import Any
 
 from component_specs import ExampleGenJob
 from components.example_gen.card import format_card, make_card
+from components.example_gen.decoding import find_decoding
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.quarantine import check_limit, write_quarantine
@@ -49,7 +50,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         tallies, quarantine = gather(dataset, reports)
         check_limit(quarantine, dataset.records, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
-        card = make_card(job.data_format, dataset.label_map, tallies, shards, quarantine, spans)
+        decoding = find_decoding(job.decode_images)
+        card = make_card(job.data_format, dataset.label_map, tallies, shards, quarantine, spans, decoding)
         write_quarantine(files.join(folder, "quarantine.jsonl"), quarantine)
         files.write_text(files.join(folder, "label_map.pbtxt"), format_label_map(dataset.label_map))
         files.write_text(files.join(folder, "dataset_card.json"), format_card(card))
@@ -75,6 +77,7 @@ def _spans(job: ExampleGenJob) -> Spans:
 def _check_parameters(job: ExampleGenJob) -> None:
     if not 0 <= job.quarantine_limit <= 1:
         raise ConfigError(f"expected 0 to 1, found {job.quarantine_limit}", where="quarantine_limit")
+    find_decoding(job.decode_images)
     if job.shard_examples < 1:
         raise ConfigError(f"expected 1 or more, found {job.shard_examples}", where="shard_examples")
 
@@ -98,7 +101,7 @@ def _write_tasks(
     job: ExampleGenJob, dataset: Dataset, folder: str, shard_folder: str
 ) -> dict[str, dict[str, int]]:
     """Return, by split, task path to number of records."""
-    settings = shard_settings(dataset.label_map.ids_by_text, job.compression, shard_folder)
+    settings = shard_settings(dataset.label_map.ids_by_text, job.compression, shard_folder, job.decode_images)
     return {
         name: write_tasks(folder, name, records, job.shard_examples, settings)
         for name, records in dataset.splits.items()

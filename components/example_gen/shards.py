@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 import google_crc32c
 
 from components.example_gen.checks import make_example
+from components.example_gen.decoding import find_decoding
 from components.example_gen.records import ImageRecord, ObjectRecord, Rejected, Rejection
 from components.example_gen.tally import Tally
 from detection_core import files
@@ -43,31 +44,37 @@ def write_tasks(
     Returns:
         The paths of the lists, each a task for `write_shard`, with the number of records.
     """
-    count = max(1, math.ceil(len(records) / shard_examples))
+    count, decoding = max(1, math.ceil(len(records) / shard_examples)), find_decoding(settings["decode"])
     tasks = {}
     for index in range(count):
-        part = records[index * len(records) // count : (index + 1) * len(records) // count]
+        begin, end = (edge * len(records) // count for edge in (index, index + 1))
+        part, decoded = records[begin:end], decoding.images_in(begin, end, len(records))
         path = files.join(folder, WORK, f"{split}-{index:05d}.task.json")
-        task = {"folder": folder, "split": split, "index": index, "count": count, "records": part}
+        place = {"folder": folder, "split": split, "index": index, "count": count}
+        task = {**place, "records": part, "decoded": decoded}
         files.write_text(path, json.dumps({**settings, **task}))
         tasks[path] = len(part)
     return tasks
 
 
-def shard_settings(label_ids: Mapping[str, int], compression: str, shards: str = "") -> dict[str, Any]:
+def shard_settings(
+    label_ids: Mapping[str, int], compression: str, shards: str = "", decode: str = "sample"
+) -> dict[str, Any]:
     """Return what all shards have in common.
 
     Args:
         label_ids: class name to id.
         compression: of the files.
         shards: folder to write them to, other than that of the examples.
+        decode: how many images are decoded, a key of `decoding.DECODINGS`.
 
     Raises:
-        ConfigError: for an unknown compression.
+        ConfigError: for an unknown compression or way to decode.
     """
     if compression not in SUFFIXES:
         raise ConfigError(f"expected one of {list(SUFFIXES)}, found {compression!r}", where="compression")
-    return {"label_ids": dict(label_ids), "compression": compression, "shards": shards}
+    find_decoding(decode)
+    return {"label_ids": dict(label_ids), "compression": compression, "shards": shards, "decode": decode}
 
 
 def write_shard(task_path: str) -> int:
@@ -82,13 +89,15 @@ def write_shard(task_path: str) -> int:
     task = json.loads(files.read_bytes(task_path))
     folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
-    tally, rejected = Tally(), []
+    tally, rejected, decoding = Tally(), [], find_decoding(task["decode"])
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
-        for fields in task["records"]:
+        for number, fields in enumerate(task["records"]):
             record = ImageRecord._make([*fields[:5], _objects(fields[5])])
+            # Records are in the order of a hash: the first ones are a sample like any other.
+            check_pixels = decoding.check if number < task["decoded"] else None
             try:
-                example = make_example(record, task["label_ids"])
+                example = make_example(record, task["label_ids"], check_pixels)
             except Rejected as e:
                 rejected.append(Rejection(record.filename, record.source_id, e.reason, e.detail))
                 continue

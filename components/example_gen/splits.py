@@ -82,5 +82,6 @@ def order_key(source_id: str) -> tuple[int, str]:
 
 
 def _hash(purpose: str, text: str) -> int:
-    digest = hashlib.sha256(f"{purpose}\0{text}".encode()).digest()
+    # A record in quarantine may be called by what UTF-8 cannot hold.
+    digest = hashlib.sha256(f"{purpose}\0{text}".encode(errors="backslashreplace")).digest()
     return int.from_bytes(digest[:8], "big")

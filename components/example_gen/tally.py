@@ -42,6 +42,7 @@ class Tally:
         total["images"] += 1
         total["empty_images"] += not example.objects
         total["converted_images"] += example.converted
+        total["decoded_images"] += example.decoded
         total["image_bytes"] += len(image.data)
         total["objects"] += len(example.objects)
         total["clipped_boxes"] += example.clipped

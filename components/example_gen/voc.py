@@ -7,11 +7,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 from components.example_gen.records import (
+    MAX_ANNOTATION_BYTES,
     Annotations,
     ImageRecord,
     ObjectRecord,
     Rejected,
     Rejection,
+    checked_id,
     checked_text,
     path_inside,
 )
@@ -73,8 +75,18 @@ def read(root: str, location: Any) -> Annotations:
 
 def _image_set(path: str) -> list[str]:
     """Return the names in an image set; a class's own set has a -1, 0 or 1 behind each, which is left out."""
+    try:
+        text = files.read_regular(path, MAX_ANNOTATION_BYTES).decode("utf-8-sig")
+    except OSError as e:
+        raise DataError(
+            f"expected an image set, found a file that cannot be read: {e.strerror}", where=path
+        ) from e
+    except UnicodeDecodeError as e:
+        raise DataError(
+            f"expected an image set in UTF-8, found other text ({e}); save it anew", where=path
+        ) from e
     names = []
-    for line in files.read_text(path).splitlines():
+    for line in text.splitlines():
         head, _, tail = line.strip().rpartition(" ")
         name = head.strip() if head.strip() and tail in ("-1", "0", "1") else line.strip()
         if name:
@@ -95,7 +107,7 @@ class _PlainTree(ElementTree.TreeBuilder):
 
 def _parse(path: str) -> ElementTree.Element:
     try:
-        data = files.read_bytes(path)
+        data = files.read_regular(path, MAX_ANNOTATION_BYTES)
     except FileNotFoundError as e:
         raise Rejected("missing_annotation", "there is no such file") from e
     except OSError as e:
@@ -117,7 +129,7 @@ def _image(name: str, path: str, folder: str) -> ImageRecord:
     except (ValueError, OverflowError) as e:
         raise Rejected("malformed_record", f"expected size/width and size/height in pixels: {e}") from e
     objects = [_object(element, number) for number, element in enumerate(tree.findall("object"), start=1)]
-    return ImageRecord(name, filename, path_inside(folder, filename), width, height, objects)
+    return ImageRecord(checked_id(name), filename, path_inside(folder, filename), width, height, objects)
 
 
 def _object(element: ElementTree.Element, number: int) -> ObjectRecord:

@@ -132,6 +132,13 @@ def _class_ids(
     return tf.cond(tf.size(texts) > 0, lambda: table.lookup(texts), lambda: labels)
 
 
+def decode_pixels(encoded: tf.Tensor, *, channels: int) -> tf.Tensor:
+    """Return the pixels of an image file, uint8 [H, W, channels]; of an animation the first frame."""
+    image = tf.io.decode_image(encoded, channels=channels, expand_animations=False)
+    image.set_shape([None, None, channels])
+    return image
+
+
 def _decode_png_mask(encoded: tf.Tensor) -> tf.Tensor:
     mask = tf.io.decode_png(encoded, channels=1)
     return tf.cast(mask[:, :, 0] > 0, tf.uint8)
@@ -208,8 +215,7 @@ def decode_example(
     """
     options = options or DecodeOptions()
     fields = tf.io.parse_single_example(serialized, _features(options))
-    image = tf.io.decode_image(fields["image/encoded"], channels=options.channels, expand_animations=False)
-    image.set_shape([None, None, options.channels])
+    image = decode_pixels(fields["image/encoded"], channels=options.channels)
     sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
     boxes = tf.stack(sides, axis=-1)
     count = tf.shape(boxes)[0]

@@ -12,6 +12,8 @@ from detection_core.errors import DataError
 MAX_PIXELS = 1 << 27
 """Most pixels an image may have (400 MB when decoded): a header may promise more than memory holds."""
 
+MAX_FILE_BYTES = 1 << 29
+"""Bytes above which a file is not read as an image."""
 
 IMAGE_FAULTS = {
     "empty_image": "the image file is empty",
@@ -20,6 +22,8 @@ IMAGE_FAULTS = {
     "corrupt_image": "the structure of the image file is damaged",
     "unsupported_image": "the image is of a rare kind that training cannot decode",
     "decompression_bomb": "the image has more pixels than memory should be given for",
+    "undecodable_image": "the image file is whole, but a decoder cannot read its pixels",
+    "decoders_differ": "Pillow and TensorFlow read different pixels from the image file",
 }
 
 
@@ -170,8 +174,7 @@ def _walk_png(data: bytes) -> tuple[int, int]:
         if size is None:
             if kind != b"IHDR" or length != 13:
                 raise ImageFault("corrupt_image", f"expected the PNG header chunk, found {kind!r}")
-            width, height = struct.unpack_from(">II", data, at + 8)
-            size = height, width
+            size = _png_size(data, at + 8)
         pixels = pixels or kind == b"IDAT"
         if kind == b"IEND":
             break
@@ -179,6 +182,17 @@ def _walk_png(data: bytes) -> tuple[int, int]:
     if not pixels:
         raise ImageFault("corrupt_image", "the PNG file holds no pixels")
     return size
+
+
+# Colour type to bit depths, PNG specification, table 11.1.
+_PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+
+
+def _png_size(data: bytes, at: int) -> tuple[int, int]:
+    width, height, depth, colour = struct.unpack_from(">IIBB", data, at)
+    if depth not in _PNG_DEPTHS.get(colour, ()):
+        raise ImageFault("corrupt_image", f"found a PNG of colour type {colour} with {depth} bits")
+    return height, width
 
 
 _WALKERS = {"jpeg": _walk_jpeg, "png": _walk_png}

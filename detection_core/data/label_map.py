@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from detection_core.errors import DataError
 
 BACKGROUND = "background"
+MAX_CLASS_ID = 100_000
+"""Highest id of a class: a model has an output for every id up to it, and a list of their names is made."""
 FREQUENCIES = (
     "UNSPECIFIED",
     "FREQUENT",
@@ -127,6 +129,11 @@ def format_label_map(label_map: LabelMap) -> str:
 def _check_item(item: LabelMapItem) -> None:
     if item.id < 0:
         raise DataError(f"expected ids of 1 or more, found id {item.id} of {item.name!r}; number from 1")
+    if item.id > MAX_CLASS_ID:
+        raise DataError(
+            f"expected ids up to {MAX_CLASS_ID:,}, found {str(item.id)[:30]} of {item.name!r:.80}: a detector"
+            " has an output for each id up to the highest; number the classes from 1"
+        )
     if item.id == 0 and BACKGROUND not in (item.name, item.display_name):
         message = f"id 0 is kept for the background, found it at {item.name!r}; number classes from 1"
         raise DataError(message)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
 
 from detection_core import detector_layout, files
 from detection_core.config.label_map import load_label_map
-from detection_core.data.image_header import check_size
-from detection_core.errors import DataError, DetectionError
+from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
+from detection_core.data.pixels import read_pixels
+from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import class_names
 from detection_core.evaluation.pictures import detection_boxes, jpeg
@@ -37,7 +39,7 @@ def predict(
 
     Args:
         model_path: a detector folder, a SavedModel or a .tflite file.
-        image_paths: JPEG, PNG or other files that Pillow reads.
+        image_paths: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`.
         output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing.
         min_score: detections below it are left out.
 
@@ -46,9 +48,12 @@ def predict(
         "name", "score", "box" [ymin, xmin, ymax, xmax] normalised) and "picture"; or "image" and "error".
 
     Raises:
+        ConfigError: when `min_score` is no number.
         ModelError: when the model cannot be run.
         DataError: when not one of the images could be used.
     """
+    if not math.isfinite(min_score):
+        raise ConfigError(f"expected a number, found {min_score}", where="min_score")
     runner = load_runner(model_path)
     names = _names(model_path)
     files.make_dirs(output_dir)
@@ -82,23 +87,15 @@ def read_image(path: str) -> np.ndarray:
         DataError: when the file is missing, no image, damaged, or too large to be meant.
     """
     try:
-        with files.open_file(path, "rb") as stream, Image.open(stream) as picture:
-            check_size(picture.height, picture.width)
-            return _rgb(ImageOps.exif_transpose(picture))
-    except DetectionError as error:
+        data = files.read_regular(path, MAX_FILE_BYTES)
+    except OSError as error:
+        raise DataError(
+            f"expected an image, found a file that cannot be read ({error})", where=path
+        ) from error
+    try:
+        return read_pixels(io.BytesIO(data), upright=True)
+    except ImageFault as error:
         raise DataError(error.message, where=path) from error
-    except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"expected an image, found a file that is not ({error})", where=path) from error
-
-
-def _rgb(picture: Image.Image) -> np.ndarray:
-    """Return uint8 [H, W, 3]; 16 bits a channel are cut to their upper 8, as when records are decoded."""
-    if picture.mode.startswith("I;16"):  # Pillow would make white of everything above 255
-        upper = (np.asarray(picture).astype(np.uint16) >> 8).astype(np.uint8)
-        return np.repeat(upper[..., np.newaxis], 3, axis=-1)
-    if picture.mode in ("I", "F"):
-        raise DataError(f"expected at most 16 bits a channel, found mode {picture.mode}; save it as PNG")
-    return np.asarray(picture.convert("RGB"))
 
 
 def _names(model_path: str) -> dict[int, str]:

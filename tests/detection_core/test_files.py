@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -7,6 +8,7 @@ import time
 import pytest
 
 from detection_core import files
+from detection_core.errors import ConfigError
 
 
 def test_a_file_is_replaced_in_whole(tmp_path):
@@ -104,3 +106,23 @@ def test_one_at_a_time_holds_a_lock_file(tmp_path):
     for thread in threads:
         thread.join(10)
     assert order in (list("aabb"), list("bbaa"))
+
+
+def test_only_regular_files_of_bounded_size_are_read(tmp_path):
+    (tmp_path / "a").write_bytes(b"1234")
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("/dev/zero", tmp_path / "zero")
+    assert files.read_regular(str(tmp_path / "a"), 4) == b"1234"
+    for name, limit, code in (("a", 3, errno.EFBIG), ("pipe", 9, errno.EINVAL), ("zero", 9, errno.EINVAL)):
+        with pytest.raises(OSError) as failure:
+            files.read_regular(str(tmp_path / name), limit)
+        assert failure.value.errno == code
+    with pytest.raises(FileNotFoundError):
+        files.read_regular(str(tmp_path / "none"), 9)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_that_no_file_can_have_is_an_error_of_the_user(tmp_path, name):
+    for use in (files.make_dirs, files.read_text, files.exists, files.list_dir):
+        with pytest.raises(ConfigError, match="which no file can have"):
+            use(str(tmp_path / name))

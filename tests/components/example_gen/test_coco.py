@@ -1,8 +1,11 @@
 import json
+import os
+import time
 
 import pytest
 
 from components.example_gen import coco
+from components.example_gen.classes import make_label_map
 from components.example_gen.records import ObjectRecord
 from detection_core.errors import ConfigError, DataError
 from tests.components.example_gen.datasets import Coco
@@ -109,3 +112,28 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_not_its_neighbour(tmp_path)
     mine = Coco(tmp_path / "a[1]", images=2).write("mine.json")
     Coco(tmp_path / "a1", images=5).write("theirs.json")
     assert coco.locate(mine, None)[0].endswith("a[1]/mine.json")
+
+
+def test_many_categories_take_no_longer_than_their_number(tmp_path):
+    data = Coco(tmp_path, images=1)
+    data.categories = [{"id": number, "name": f"class {number}"} for number in range(1, 60_001)]
+    begin = time.perf_counter()
+    assert len(coco.read(data.write(), None).categories) == 60_000
+    # Half a minute when each name was looked for among all before it.
+    assert time.perf_counter() - begin < 5
+
+
+@pytest.mark.parametrize("number", [100_001, 2**31 - 1, 10**30])
+def test_an_id_that_makes_a_huge_detector_is_refused_before_memory_is_asked_for(tmp_path, number):
+    data = Coco(tmp_path, images=1)
+    data.categories.append({"id": number, "name": "far"})
+    with pytest.raises(DataError, match=r"expected ids up to 100,000, found .* of 'far'"):
+        make_label_map([coco.read(data.write(), None).categories])
+
+
+def test_an_annotation_file_that_never_ends_is_not_waited_for(tmp_path):
+    data = Coco(tmp_path)
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(DataError, match=r"pipe\.json: .*cannot be read: expected a regular file"):
+        coco.read(str(tmp_path), "pipe.json")
+    assert data

@@ -9,6 +9,7 @@ from PIL import Image
 from components.example_gen.checks import make_example
 from components.example_gen.ingestion import read_dataset
 from components.example_gen.records import REASONS, Rejected, path_inside
+from detection_core.data.pixels import check_with_both
 from tests.components.example_gen.datasets import Coco, picture, png_that_claims, voc_xml, write_voc
 
 BAD = 99
@@ -37,6 +38,11 @@ NOT_WHOLE = JPEG[: len(JPEG) // 2]
 STRAY_MARKER = JPEG[:-50] + b"\xff\xc0" + JPEG[-48:]
 # The frame marker of a lossless JPEG, which no training library decodes.
 LOSSLESS = JPEG.replace(b"\xff\xc0", b"\xff\xc3", 1)
+# A Huffman table that counts more codes than there are: libraries recover from it in different ways.
+_TABLE = JPEG.rindex(b"\xff\xc4", 0, JPEG.index(b"\xff\xda")) + 22
+WRONG_TABLE = JPEG[:_TABLE] + b"\xff" + JPEG[_TABLE + 1 :]
+# Whole chunks with right checksums, but too few pixels inside.
+NO_PIXELS = png_that_claims(40, 30)
 
 COCO_FAULTS = {
     "malformed_record": lambda coco: coco.images.append({"id": BAD, "file_name": 7}),
@@ -57,6 +63,8 @@ COCO_FAULTS = {
     "truncated_image": _image_bytes(NOT_WHOLE),
     "corrupt_image": _image_bytes(STRAY_MARKER),
     "unsupported_image": _image_bytes(LOSSLESS),
+    "undecodable_image": _image_bytes(NO_PIXELS),
+    "decoders_differ": _image_bytes(WRONG_TABLE),
     "decompression_bomb": _image_bytes(png_that_claims(60000, 60000), width=60000, height=60000),
 }
 VOC_FAULTS = {
@@ -65,13 +73,13 @@ VOC_FAULTS = {
 }
 
 
-def quarantine_of(dataset):
-    """Read every image, as the shards do, and return (record, reason) of all that was put aside."""
+def quarantine_of(dataset, check_pixels=check_with_both):
+    """Return (record, reason) of all that shards of `decode_images: all` put aside."""
     found = [(r.record, r.reason) for rejections in dataset.rejected.values() for r in rejections]
     for records in dataset.splits.values():
         for record in records:
             try:
-                make_example(record, dataset.label_map.ids_by_text)
+                make_example(record, dataset.label_map.ids_by_text, check_pixels)
             except Rejected as e:
                 found.append((record.source_id, e.reason))
     return found
@@ -127,3 +135,12 @@ def test_other_formats_are_converted_and_not_put_aside(tmp_path):
         assert (example.converted, example.image.format) == (True, "png")
         source = Image.open(record.path).convert("RGB")
         assert Image.open(io.BytesIO(example.image.data)).tobytes() == source.tobytes()
+
+
+def test_an_id_that_no_record_can_hold_is_put_aside(tmp_path):
+    coco = Coco(tmp_path)
+    coco.images.append({"id": "\ud800", "file_name": "1.jpg"})
+    coco.images.append({"id": "\ud801"})
+    for splits in ({"train": "annotations.json"}, {"train": 0.5, "eval": 0.5}):
+        found = quarantine_of(read_dataset(coco.write(), "coco", splits, None), None)
+        assert sorted(found) == [("", "malformed_record"), ("\ud800", "malformed_record")]

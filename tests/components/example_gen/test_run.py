@@ -129,7 +129,8 @@ def test_every_bad_record_is_listed_and_the_others_come_out(tmp_path, monkeypatc
         add(coco)
         added = coco.images[-1]["id"] if len(coco.images) > before else coco.annotations[-1]["id"]
         expected.append((str(added) if reason != "malformed_record" else "1000", reason))
-    folder, card = _run(tmp_path, coco.write(), splits='{"train": 1}', quarantine_limit=0.9)
+    fields = {"splits": '{"train": 1}', "quarantine_limit": 0.9, "decode_images": "all"}
+    folder, card = _run(tmp_path, coco.write(), **fields)
     lines = [json.loads(line) for line in (folder / "quarantine.jsonl").read_text().splitlines()]
     assert sorted((line["record"], line["reason"]) for line in lines) == sorted(expected)
     assert card["total"]["images"] == 9
@@ -268,3 +269,24 @@ def test_the_output_folder_may_have_any_name(tmp_path, data):
     folder, card = _run(tmp_path, data, name="work [x]/examples")
     assert card["total"]["images"] == 18
     assert len(list(_examples(folder, "train"))) == 9
+
+
+def test_images_that_do_not_decode_are_found_in_the_sample_and_all_of_them_where_all_are_decoded(tmp_path):
+    coco = Coco(tmp_path / "data", images=60)
+    for number in (7, 23, 41):
+        (tmp_path / "data" / "images" / f"{number}.jpg").write_bytes(faults.NO_PIXELS)
+    (tmp_path / "data" / "images" / "50.jpg").write_bytes(faults.WRONG_TABLE)
+    fields = {"splits": '{"train": "annotations.json"}', "quarantine_limit": 1.0}
+    data = coco.write()
+    reasons = {"undecodable_image": 3, "decoders_differ": 1}
+    for mode, decoded, decoders in (("sample", 16, ["Pillow"]), ("all", 60, ["Pillow", "TensorFlow"])):
+        folder, card = _run(tmp_path, data, name=mode, decode_images=mode, **fields)
+        found = card["quarantine"]["records"]
+        assert card["decoding"]["decoders"] == decoders
+        assert card["decoding"]["images"] == card["splits"]["train"]["decoded_images"] == decoded - found
+        assert card["decoding"]["fraction"] == pytest.approx((decoded - found) / (60 - found))
+        assert len(list(_examples(folder, "train"))) == 60 - found
+    assert card["quarantine"]["reasons"] == reasons
+    _, card = _run(tmp_path, data, name="none", decode_images="none", **fields)
+    assert card["decoding"] == {"images": 0, "fraction": 0.0, "decoders": []}
+    assert card["total"]["images"] == 60

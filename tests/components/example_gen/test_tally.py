@@ -35,6 +35,7 @@ def test_every_example_is_counted():
         "images": 3,
         "empty_images": 1,
         "converted_images": 3,
+        "decoded_images": 0,
         "image_bytes": 15,
         "objects": 3,
         "clipped_boxes": 3,

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from components.example_gen import voc
@@ -76,3 +78,36 @@ def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
         voc.locate(path, "ImageSets/Main/no.txt")
     with pytest.raises(DataError, match="Pascal VOC"):
         voc.locate(str(tmp_path / "JPEGImages"), None)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_an_image_set_in_another_encoding_is_one_error(tmp_path, encoding):
+    path = write_voc(tmp_path)
+    (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
+    with pytest.raises(DataError, match=r"train\.txt: expected an image set in UTF-8"):
+        voc.read(path, TRAIN)
+
+
+def test_a_mark_of_utf_8_is_no_part_of_the_first_name(tmp_path):
+    path = write_voc(tmp_path)
+    (tmp_path / TRAIN).write_bytes(b"\xef\xbb\xbfb\nc\n")
+    assert [image.source_id for image in voc.read(path, TRAIN).images] == ["b", "c"]
+
+
+def test_pipes_are_put_aside_and_not_waited_for(tmp_path):
+    path = write_voc(tmp_path)
+    (tmp_path / "Annotations" / "b.xml").unlink()
+    os.mkfifo(tmp_path / "Annotations" / "b.xml")
+    (rejection,) = voc.read(path, TRAIN).rejected
+    assert (rejection.record, rejection.reason) == ("b", "unreadable_annotation")
+    os.mkfifo(tmp_path / "ImageSets" / "Main" / "pipe.txt")
+    with pytest.raises(DataError, match="cannot be read: expected a regular file"):
+        voc.read(path, "ImageSets/Main/pipe.txt")
+
+
+def test_a_name_that_is_no_utf_8_is_put_aside(tmp_path):
+    path = write_voc(tmp_path)
+    (tmp_path / "Annotations" / os.fsdecode(b"b\xff.xml")).write_text(voc_xml("b"))
+    found = voc.read(path, None)
+    assert [(r.record, r.reason) for r in found.rejected] == [("b\udcff", "malformed_record")]
+    assert len(found.images) == 4

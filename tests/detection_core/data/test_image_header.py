@@ -1,5 +1,6 @@
 import io
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -127,3 +128,14 @@ def test_damage_of_any_kind_gives_a_header_or_a_reason(name, chance):
         assert e.reason in IMAGE_FAULTS
     else:
         assert header.height * header.width <= MAX_PIXELS
+
+
+@pytest.mark.parametrize(("depth", "colour"), [(3, 2), (8, 5), (16, 3), (1, 6)])
+def test_a_png_of_bits_that_there_are_not_is_damaged(depth, colour):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, depth, colour, 0, 0, 0))
+    data = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+    with pytest.raises(ImageFault, match=f"a PNG of colour type {colour} with {depth} bits"):
+        read_header(data)

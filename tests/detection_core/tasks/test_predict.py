@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
-from detection_core.errors import DataError
+from detection_core.errors import ConfigError, DataError
 from detection_core.tasks.predict import predict, read_image
 from tests.components.evaluator.test_run import save_model
 from tests.detection_core.evaluation.blobs import BlobDetector, scenes
@@ -97,3 +98,26 @@ def test_bombs_are_not_decoded(tmp_path, monkeypatch):
     Image.new("RGB", (20, 20)).save(tmp_path / "big.png")
     with pytest.raises(DataError, match="expected at most 100 pixels"):
         read_image(str(tmp_path / "big.png"))
+
+
+def test_no_other_format_is_ever_opened(tmp_path, monkeypatch):
+    # PostScript would start Ghostscript on whatever the file says.
+    monkeypatch.setattr(
+        "PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: pytest.fail("Ghostscript was started")
+    )
+    (tmp_path / "photo.jpg").write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n(/etc/passwd) (r) file\n"
+    )
+    with pytest.raises(DataError, match=r"photo\.jpg: expected an image"):
+        read_image(str(tmp_path / "photo.jpg"))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with pytest.raises(DataError, match=r"pipe\.jpg: expected an image, .*regular file"):
+        read_image(str(tmp_path / "pipe.jpg"))
+
+
+def test_a_score_that_is_no_number_is_refused(model, tmp_path):
+    with pytest.raises(ConfigError, match="min_score: expected a number, found nan"):
+        predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=float("nan"))

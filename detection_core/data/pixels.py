@@ -1,0 +1,110 @@
+"""The pixels of an image file: as Pillow reads them, and whether TensorFlow reads the same."""
+
+from __future__ import annotations
+
+import io
+from typing import IO, Any
+
+import numpy as np
+
+from detection_core.data.image_conversion import CONVERTIBLE
+from detection_core.data.image_header import ImageFault, check_size
+
+FORMATS = ("JPEG", "PNG", *CONVERTIBLE.values())
+"""Pillow's names of the formats that are read: no other plug-in of it is ever offered the bytes."""
+
+MAX_DIFFERENCE = 6.0
+"""Mean difference of two decoders, of 255: what rounding and chroma filters make on noise is below 2."""
+
+_BLOCK_ROWS = 256
+
+
+def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
+    """Decode an image file with Pillow, whole and strictly.
+
+    Args:
+        stream: the file.
+        upright: turn it as its EXIF orientation says; records are decoded as they are stored.
+
+    Returns:
+        uint8 [H, W, 3], RGB. 16 bits a channel are cut to their upper 8, as when records are decoded.
+
+    Raises:
+        ImageFault: for a file in another format, one that cannot be decoded, or one that is too large.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(stream, formats=list(FORMATS)) as picture:
+            check_size(picture.height, picture.width)
+            return _rgb(ImageOps.exif_transpose(picture) if upright else picture)
+    except (ImageFault, MemoryError):
+        raise
+    except Image.DecompressionBombError as e:
+        raise ImageFault("decompression_bomb", str(e)) from e
+    except Exception as e:  # Pillow's decoders raise almost anything when the bytes are damaged
+        raise ImageFault(
+            "undecodable_image", f"expected an image, found a file that Pillow cannot decode ({e})"
+        ) from e
+
+
+def _rgb(picture: Any) -> np.ndarray:
+    if picture.mode.startswith("I;16"):  # Pillow would make white of everything above 255
+        upper = (np.asarray(picture).astype(np.uint16) >> 8).astype(np.uint8)
+        return np.repeat(upper[..., np.newaxis], 3, axis=-1)
+    if picture.mode in ("I", "F"):
+        raise ImageFault(
+            "unsupported_image",
+            f"expected at most 16 bits a channel, found mode {picture.mode}; save it as PNG",
+        )
+    return np.asarray(picture.convert("RGB"))
+
+
+def check_with_pillow(data: bytes) -> None:
+    """Decode an image as it is stored; needs no TensorFlow.
+
+    Raises:
+        ImageFault: as `read_pixels`.
+    """
+    read_pixels(io.BytesIO(data))
+
+
+def check_with_both(data: bytes) -> None:
+    """Decode an image with Pillow and, as training does, with TensorFlow, and compare the pixels.
+
+    A file that decoders read differently, such as one with damaged tables, shows the annotator another
+    picture than the detector.
+
+    Raises:
+        ImageFault: as `read_pixels`, when TensorFlow cannot decode it, or when the two differ.
+    """
+    import tensorflow as tf
+
+    from detection_core.data.decode import decode_pixels
+
+    ours = read_pixels(io.BytesIO(data))
+    try:
+        theirs = decode_pixels(tf.constant(data), channels=3).numpy()
+    except tf.errors.OpError as e:
+        reason = e.message.split("}} ")[-1].split(" [Op:")[0][:200]
+        raise ImageFault("undecodable_image", f"TensorFlow cannot decode the file: {reason}") from e
+    if ours.shape != theirs.shape:
+        raise ImageFault(
+            "decoders_differ",
+            f"Pillow reads {ours.shape[:2]} rows and columns, TensorFlow {theirs.shape[:2]}",
+        )
+    difference = mean_difference(ours, theirs)
+    if difference > MAX_DIFFERENCE:
+        raise ImageFault(
+            "decoders_differ",
+            f"the pixels of Pillow and TensorFlow differ by {difference:.1f} of 255 on average",
+        )
+
+
+def mean_difference(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the mean absolute difference of two uint8 images, a few rows at a time."""
+    total = 0
+    for row in range(0, one.shape[0], _BLOCK_ROWS):
+        rows = slice(row, row + _BLOCK_ROWS)
+        total += int(np.abs(one[rows].astype(np.int16) - other[rows]).sum(dtype=np.int64))
+    return total / max(1, one.size)

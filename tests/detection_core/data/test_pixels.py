@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from detection_core.data.image_header import ImageFault
+from detection_core.data.pixels import check_with_both, check_with_pillow, mean_difference, read_pixels
+
+NOISE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+
+
+def stored(image: Image.Image, kind: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+PICTURE = Image.fromarray(NOISE)
+SOUND = {
+    "noise": stored(PICTURE, "JPEG", quality=75),
+    "progressive": stored(PICTURE, "JPEG", progressive=True),
+    "grey": stored(PICTURE.convert("L"), "JPEG"),
+    "cmyk": stored(PICTURE.convert("CMYK"), "JPEG"),
+    "png": stored(PICTURE, "PNG"),
+    "palette": stored(PICTURE.convert("P"), "PNG", transparency=0),
+    "alpha": stored(PICTURE.convert("RGBA"), "PNG"),
+    "bits": stored(PICTURE.convert("1"), "PNG"),
+    "deep": stored(Image.fromarray(NOISE[..., 0].astype(np.uint16) * 257), "PNG"),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_both_decoders_see_the_same_in_sound_files(name: str) -> None:
+    check_with_pillow(SOUND[name])
+    check_with_both(SOUND[name])
+
+
+def test_a_file_that_is_not_decodable_is_found_without_tensorflow() -> None:
+    with pytest.raises(ImageFault, match="a file that Pillow cannot decode") as failure:
+        check_with_pillow(SOUND["png"][:-200] + SOUND["png"][-100:])
+    assert failure.value.reason == "undecodable_image"
+
+
+def test_a_format_that_is_not_offered_is_refused() -> None:
+    for kind in ("ICO", "PPM", "PCX", "EPS"):
+        with pytest.raises(ImageFault, match="cannot identify image file"):
+            read_pixels(io.BytesIO(stored(PICTURE, kind)))
+
+
+def test_the_difference_is_a_mean_over_all_rows() -> None:
+    other = np.concatenate([NOISE] * 9)
+    changed = other.copy()
+    changed[300:] = 255 - changed[300:]
+    expected = np.abs(other.astype(float) - changed).mean()
+    assert mean_difference(other, changed) == pytest.approx(expected)
+    assert mean_difference(other, other) == 0
