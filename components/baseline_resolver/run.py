@@ -7,7 +7,7 @@ import os
 
 from component_specs import BaselineResolverJob
 from components._runtime.bind import ABSENT
-from components._runtime.destination import PushDestination
+from components.publishing.destination import PushDestination
 from detection_core import files
 from detection_core.errors import ContractError
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from component_specs import EvaluatorJob
-from components._runtime.blessing import write_blessing
+from components.publishing.blessing import write_blessing
 from detection_core.errors import ConfigError
 from detection_core.tasks.evaluate import evaluate_examples
 from detection_core.tasks.evaluate_options import EvaluateOptions

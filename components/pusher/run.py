@@ -9,8 +9,8 @@ import os
 from typing import Any
 
 from component_specs import PusherJob
-from components._runtime.blessing import blessing_reasons, is_blessed
-from components._runtime.destination import Overtaken, PushDestination, Version
+from components.publishing.blessing import blessing_reasons, is_blessed
+from components.publishing.destination import Overtaken, PushDestination, Version
 from detection_core import files
 from detection_core.detector_layout import serving_dir
 from detection_core.export.served_graph import fingerprint_saved_model

@@ -24,9 +24,9 @@ from typing import Any
 
 from component_specs import RunCheckerJob
 from component_specs.kfp_outputs import CODE_VERSIONS
-from components._runtime.destination import PushDestination
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
+from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.placeholders import RunFacts, fill_placeholders
 from detection_core import files

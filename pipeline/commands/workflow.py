@@ -134,7 +134,7 @@ def report(arguments: argparse.Namespace) -> Result:
 
 def rollback(arguments: argparse.Namespace) -> Result:
     """Return to an earlier published version."""
-    from components._runtime.destination import PushDestination
+    from components.publishing.destination import PushDestination
 
     place = arguments.place
     if place.endswith(_SETTINGS_SUFFIXES):

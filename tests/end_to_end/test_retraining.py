@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from components._runtime.destination import PushDestination
+from components.publishing.destination import PushDestination
 from detection_core.data.shard_cache import shard_cache
 from detection_core.errors import DataError
 from pipeline.local_run import run_locally

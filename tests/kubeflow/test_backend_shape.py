@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from components._runtime.blessing import write_blessing
-from components._runtime.destination import PushDestination, Version
+from components.publishing.blessing import write_blessing
+from components.publishing.destination import PushDestination, Version
 from detection_core import files
 from detection_core.detector_layout import SERVING
 from tests.components.example_gen.datasets import Coco

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from component_specs import RunCheckerJob
-from components._runtime.destination import PushDestination, Version
+from components.publishing.destination import PushDestination, Version
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
 from detection_core import files

@@ -6,8 +6,8 @@ import pytest
 
 from component_specs import BaselineResolverJob
 from components._runtime.bind import ABSENT
-from components._runtime.destination import PushDestination, Version
 from components.baseline_resolver.run import run
+from components.publishing.destination import PushDestination, Version
 from detection_core import files
 from detection_core.errors import ContractError
 

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from component_specs import PusherJob
-from components._runtime.blessing import write_blessing
-from components._runtime.destination import PushDestination
+from components.publishing.blessing import write_blessing
+from components.publishing.destination import PushDestination
 from components.pusher.run import run
 from detection_core import files
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from component_specs import TFLiteExporterJob
-from components._runtime.blessing import blessing_reasons, is_blessed
+from components.publishing.blessing import blessing_reasons, is_blessed
 from components.tflite_exporter.run import run
 from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from components._runtime.blessing import blessing_reasons, is_blessed, write_blessing
+from components.publishing.blessing import blessing_reasons, is_blessed, write_blessing
 
 
 def test_a_blessing(tmp_path):

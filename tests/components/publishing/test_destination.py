@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from components._runtime.destination import PushDestination, Version
+from components.publishing.destination import PushDestination, Version
 from detection_core import files
 from detection_core.errors import ContractError
 from tests.object_store import s3_server

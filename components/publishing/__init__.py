@@ -1,0 +1,1 @@
+"""Publishing: the push destination and the verdicts that lead there."""
