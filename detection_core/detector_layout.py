@@ -104,7 +104,7 @@ def format_info(info: DetectorInfo) -> str:
 
 
 def read_info(path: str) -> DetectorInfo:
-    """Read what a detector folder says of itself.
+    """Read what a detector folder says of itself; fields that are not known here are passed over.
 
     Args:
         path: as in `serving_dir`.
@@ -115,7 +115,9 @@ def read_info(path: str) -> DetectorInfo:
     text, where = read_extra(path, MODEL_INFO), extra_file(path, MODEL_INFO)
     try:
         record = json.loads(text)
-        info = DetectorInfo(**{**record, "input_size": tuple(record["input_size"])})
+        _refuse_newer(record["format_version"], where)
+        known = {f.name: record[f.name] for f in dataclasses.fields(DetectorInfo)}
+        info = DetectorInfo(**{**known, "input_size": tuple(known["input_size"])})
     except (ValueError, TypeError, KeyError) as error:
         raise ContractError(
             f"expected the JSON object that write_detector writes, found something else ({error});"
@@ -129,3 +131,13 @@ def read_info(path: str) -> DetectorInfo:
             where=where,
         )
     return info
+
+
+def _refuse_newer(format_version: Any, where: str) -> None:
+    if isinstance(format_version, int) and format_version > FORMAT_VERSION:
+        raise ContractError(
+            f"expected format_version {FORMAT_VERSION} or less, found {format_version!r}:"
+            " a newer detflow wrote this"
+            " detector; read it with that or a later version",
+            where=where,
+        )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+
 
 class DetectionError(Exception):
     """Something the user can put right: a bad config, record, model or destination.
@@ -37,3 +41,59 @@ class ExportError(DetectionError):
 
 class ContractError(DetectionError):
     """An artifact that does not hold what its type promises."""
+
+
+class StorageError(DetectionError):
+    """A disk, folder or lock that cannot be read or written."""
+
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space, then run again: what is finished is kept",
+    errno.EDQUOT: "free some space or ask for more, then run again: what is finished is kept",
+    errno.EROFS: "name a place that can be written to",
+    errno.EACCES: "check the owner and the mode of the file and of the folders above it",
+    errno.EPERM: "check the owner and the mode of the file and of the folders above it",
+    errno.EEXIST: "a file stands where a folder should be; remove it, or name another place",
+    errno.ENOTDIR: "a file stands where a folder should be; remove it, or name another place",
+    errno.EISDIR: "a folder stands where a file should be; remove it, or name another place",
+    errno.ELOOP: "a link leads to itself; remove it",
+    errno.ENAMETOOLONG: "name a shorter one",
+    errno.EIO: "check the disk; then run again: what is finished is kept",
+    errno.ESTALE: "check the network file system; then run again: what is finished is kept",
+    errno.EFBIG: "name a place on another file system, or raise `ulimit -f`",
+    errno.EMFILE: "raise `ulimit -n`",
+}
+# How libraries that raise something else than OSError say it: TensorFlow, Beam, SQLite.
+_NUMBERED = re.compile(r"\[Errno (\d+)\]")
+_TEXTS = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)} | {
+    "database or disk is full": errno.ENOSPC,
+    "disk I/O error": errno.EIO,
+    "attempt to write a readonly database": errno.EROFS,
+}
+
+
+def as_user_error(error: BaseException) -> DetectionError | None:
+    """Return what a user can mend of an error of the disk, in our words; None for every other error.
+
+    Args:
+        error: an OSError, or what a library made of one.
+    """
+    number, where = _errno_of(error), getattr(error, "filename", None) or ""
+    if number not in _REMEDIES:
+        return None
+    where = os.fsdecode(where) if isinstance(where, str | bytes) else ""
+    told = "" if isinstance(error, OSError) else f" ({str(error).strip().splitlines()[0][:300]})"
+    return StorageError(
+        f"expected to read and write there, found: {os.strerror(number)}{told}; {_REMEDIES[number]}",
+        where=where,
+    )
+
+
+def _errno_of(error: BaseException) -> int:
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    text = str(error)
+    numbered = _NUMBERED.search(text)
+    if numbered:
+        return int(numbered[1])
+    return next((number for words, number in _TEXTS.items() if words in text), 0)

@@ -1,27 +1,26 @@
 """Files and folders, local or on an object store; the only user of tf.io.gfile.
 
-Local paths never import TensorFlow, so that light steps stay light. `s3://` goes through boto3, a path with
-another scheme (`gs://...`) through tf.io.gfile. Whatever another process may read is written under a
-temporary name and renamed in, or, as S3 has it, appears whole when its last byte is there.
+Local paths (`local_files`) never import TensorFlow, so that light steps stay light. `s3://` goes through
+boto3 (`s3`), a path with another scheme (`gs://...`) through tf.io.gfile. Whatever another process may read
+is written under a temporary name and renamed in, or, as S3 has it, appears whole when its last byte is there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import fnmatch
 import glob as _glob
 import os
 import shutil
 import stat
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from detection_core import s3
+from detection_core import local_files, s3, s3_lock
 from detection_core.errors import ConfigError
+from detection_core.local_files import temporary_name
 
 
 def is_remote(path: str) -> bool:
@@ -163,19 +162,33 @@ def make_dirs(path: str) -> None:
     if is_remote(path):
         _gfile(path).makedirs(path)
     else:
-        os.makedirs(_local(path), exist_ok=True)
+        local_files.make_dirs(_local(path))
 
 
 def remove_tree(path: str) -> None:
-    """Remove a file or folder with all below it; one that is missing is no error."""
-    if not exists(path):
-        return
-    if is_remote(path):
-        _gfile(path).rmtree(path) if is_dir(path) else _gfile(path).remove(path)
-    elif os.path.isdir(_local(path)):
-        shutil.rmtree(_local(path))
-    else:
-        os.remove(_local(path))
+    """Remove a file or folder with all below it; one that is missing is no error.
+
+    Of a SavedModel on S3 saved_model.pb goes first, so that what a killed remover leaves is none.
+    """
+    if not is_remote(path):
+        local_files.remove_tree(_local(path))
+    elif is_dir(path):
+        _gfile(path).rmtree(path)
+    elif exists(path):
+        _gfile(path).remove(path)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Remove what killed writers left in a folder, and not what somebody is writing.
+
+    On a store the caller holds the folder's lock, as a store does not tell who still lives; one without locks
+    is left alone.
+    """
+    if not is_remote(folder):
+        local_files.remove_leftovers(_local(folder))
+    elif s3.is_s3(folder) and is_dir(folder):
+        for name in filter(local_files.is_partial, list_dir(folder)):
+            remove_tree(join(folder, name))
 
 
 def rename(source: str, destination: str) -> None:
@@ -183,7 +196,7 @@ def rename(source: str, destination: str) -> None:
     if is_remote(source):
         _gfile(source).rename(source, destination)
     else:
-        os.rename(_local(source), _local(destination))
+        local_files.rename(_local(source), _local(destination))
 
 
 def join(*parts: str) -> str:
@@ -191,40 +204,10 @@ def join(*parts: str) -> str:
     return os.path.join(*parts)
 
 
-def _temporary_name(path: str) -> str:
-    folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.partial")
-
-
-def _sync(path: str) -> None:
-    """Flush a folder's entries, so that a rename survives a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_bytes(path: str, data: bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part."""
-    if s3.is_s3(path):
-        with open_file(path, "wb") as f:
-            f.write(data)
-        return
-    temporary = _temporary_name(path)
-    make_dirs(os.path.dirname(path) or ".")
-    if is_remote(path):
-        with _gfile(temporary).GFile(temporary, "wb") as f:
-            f.write(data)
-        _gfile(temporary).rename(temporary, path, overwrite=True)
-        return
-    temporary, path = _local(temporary), _local(path)
-    with open(temporary, "wb") as f:
+    with atomic_file(path) as f:
         f.write(data)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(temporary, path)
-    _sync(os.path.dirname(path) or ".")
 
 
 def write_text(path: str, text: str) -> None:
@@ -236,24 +219,26 @@ def write_text(path: str, text: str) -> None:
 def atomic_file(path: str) -> Iterator[IO[bytes]]:
     """Yield a file to write bytes to, which appears under its name when the block ends without an error.
 
-    Two writers of the same path do not disturb each other; the last one to end wins.
+    Its content is on the disk before. Two writers of the same path do not disturb each other; the last one to
+    end wins.
 
     Args:
         path: the file to make; its folder is made too, and an existing file is replaced.
     """
+    if not is_remote(path):
+        with local_files.partial_file(_local(path)) as f:
+            yield f
+        return
     if s3.is_s3(path):
         with open_file(path, "wb") as f:
             yield f
         return
-    temporary = _temporary_name(path)
-    make_dirs(os.path.dirname(path) or ".")
+    temporary = temporary_name(path)
+    make_dirs(os.path.dirname(path))
     try:
         with open_file(temporary, "wb") as f:
             yield f
-        if is_remote(path):
-            _gfile(temporary).rename(temporary, path, overwrite=True)
-        else:
-            os.replace(_local(temporary), _local(path))
+        _gfile(temporary).rename(temporary, path, overwrite=True)
     except BaseException:
         remove_tree(temporary)
         raise
@@ -263,21 +248,23 @@ def atomic_file(path: str) -> Iterator[IO[bytes]]:
 def atomic_dir(path: str) -> Iterator[str]:
     """Yield a temporary sibling folder that replaces `path` when the block ends without an error.
 
-    On an error the temporary folder is removed and `path` keeps what it had. Leftovers of killed writers are
-    named `.NAME.*.partial` and never match a version or an artifact name.
+    All files in it are on the disk before. On an error the temporary folder is removed and `path` keeps what
+    it had. Leftovers of killed writers are named `.NAME.*.partial`, never match a version or an artifact
+    name, and are removed by the next writer of the same folder; on a store by nobody.
 
     Args:
         path: the folder to make; an existing one is replaced.
     """
-    temporary = _temporary_name(path)
+    if not is_remote(path):
+        with local_files.partial_dir(_local(path)) as folder:
+            yield folder
+        return
+    temporary = temporary_name(path)
     make_dirs(temporary)
     try:
         yield temporary
-        if exists(path):
-            remove_tree(path)
+        remove_tree(path)
         rename(temporary, path)
-        if not is_remote(path):
-            _sync(os.path.dirname(_local(path).rstrip("/")) or ".")
     except BaseException:
         remove_tree(temporary)
         raise
@@ -322,21 +309,41 @@ def states(path: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def exclusive(path: str) -> Iterator[None]:
+def exclusive(path: str) -> Iterator[Callable[[], None]]:
     """Hold a lock file for one writer at a time, in a folder that exists; others wait.
 
-    A local lock goes when its holder dies; on S3 after a quarter of an hour. Other stores have none: what is
-    written there under a unique name has to do.
+    A local lock goes when its holder dies; on S3 some minutes later. Other stores have none: what is written
+    there under a unique name has to do.
+
+    Yields:
+        What raises a StorageError when the lock was lost, as that of a machine that slept can be: to be
+        called before each step that others see.
     """
     if s3.is_s3(path):
-        with s3.lock(path):
-            yield
+        with s3_lock.lock(path) as confirm:
+            yield confirm
     elif is_remote(path):
-        yield
+        yield lambda: None
     else:
-        with open(_local(path), "w", encoding="utf-8") as f:
-            fcntl.flock(f, fcntl.LOCK_EX)
-            yield
+        with local_files.lock(_local(path)):
+            yield lambda: None
+
+
+def sizes(folder: str) -> dict[str, int]:
+    """Return path and bytes of every file below a folder; none where there is no such folder."""
+    if s3.is_s3(folder):
+        skip = len(s3.key_of(folder)) + 1
+        return {e["Key"][skip:]: e["Size"] for e in s3.objects(folder) if e["Key"][skip:]}
+    if not is_dir(folder):
+        return {}
+    found: dict[str, int] = {}
+    for name in list_dir(folder):
+        path = join(folder, name)
+        if is_dir(path):
+            found |= {f"{name}/{below}": size for below, size in sizes(path).items()}
+        else:
+            found[name] = _gfile(path).stat(path).length if is_remote(path) else os.path.getsize(_local(path))
+    return found
 
 
 def total_size(path: str) -> int:

@@ -8,17 +8,18 @@ not at all; a folder is only the beginning of its objects' names.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fnmatch
 import functools
 import io
+import itertools
 import logging
 import os
 import re
 import shutil
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import IO, Any
@@ -32,8 +33,6 @@ _IN_MEMORY_BYTES = 64 << 20
 _WILD = re.compile(r"[*?\[]")
 _MISSING = ("404", "NoSuchKey", "NotFound")
 _TAKEN = ("412", "PreconditionFailed", "ConditionalRequestConflict")
-# A holder that has not let go after this long was killed.
-_STALE_LOCK_SECONDS = 900
 
 
 def is_s3(path: str) -> bool:
@@ -113,6 +112,11 @@ def _below(path: str, **options: Any) -> Iterator[dict[str, Any]]:
         .get_paginator("list_objects_v2")
         .paginate(Bucket=bucket, Prefix=f"{key}/" if key else "", **options)
     )
+
+
+def key_of(path: str) -> str:
+    """Return the key that a path stands for, without the bucket."""
+    return _split(path)[1]
 
 
 def objects(path: str) -> list[dict[str, Any]]:
@@ -265,20 +269,25 @@ def remove(path: str) -> None:
 
 
 def rmtree(path: str) -> None:
-    """Remove all objects below a folder."""
-    keys = [{"Key": entry["Key"]} for entry in objects(path)]
-    for start in range(0, len(keys), 1000):
-        with _answering(path):
-            _client().delete_objects(
-                Bucket=_split(path)[0], Delete={"Objects": keys[start : start + 1000], "Quiet": True}
-            )
+    """Remove all objects below a folder, those at its top first: what is left is not taken for a whole."""
+    for _, level in itertools.groupby(sorted(objects(path), key=_depth), key=_depth):
+        keys = [{"Key": entry["Key"]} for entry in level]
+        for start in range(0, len(keys), 1000):
+            with _answering(path):
+                _client().delete_objects(
+                    Bucket=_split(path)[0], Delete={"Objects": keys[start : start + 1000], "Quiet": True}
+                )
+
+
+def _depth(entry: dict[str, Any]) -> int:
+    return int(entry["Key"].count("/"))
 
 
 def rename(source: str, destination: str, overwrite: bool = False) -> None:
     """Copy an object or a folder's objects, then remove the source.
 
     What lies deepest is copied first and what lies at the top last, so that a manifest at the top, or a
-    SavedModel's saved_model.pb, tells that everything below it is there.
+    SavedModel's saved_model.pb, tells that everything below it is there. Removing goes the other way.
 
     Raises:
         FileNotFoundError: when there is no source.
@@ -290,56 +299,65 @@ def rename(source: str, destination: str, overwrite: bool = False) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
     target_bucket, target = _split(destination)
     with _answering(destination):
-        for entry in sorted(found, key=lambda e: -e["Key"].count("/")):
+        for entry in sorted(found, key=_depth, reverse=True):
             _client().copy(
                 {"Bucket": bucket, "Key": entry["Key"]}, target_bucket, target + entry["Key"][len(key) :]
             )
-    rmtree(source)
+    if found[0]["Key"] == key:
+        remove(source)
+    else:
+        rmtree(source)
 
 
 def create(path: str, data: bytes) -> bool:
     """Write an object only where there is none; tell whether it was written."""
-    try:
-        with _answering(path):
-            _client().put_object(**_place(path), Body=data, IfNoneMatch="*")
-    except FileExistsError:
-        return False
-    return True
+    return write_if(path, data, IfNoneMatch="*") is not None
 
 
-@contextlib.contextmanager
-def lock(path: str, *, wait_seconds: float = 1.0) -> Iterator[None]:
-    """Hold an object as a lock; whoever finds one that is a quarter of an hour old takes it over.
+def write_if(path: str, data: bytes, **condition: str) -> str | None:
+    """Write an object if a condition holds when the store writes it.
 
     Args:
-        path: the object, which exists while somebody holds the lock.
-        wait_seconds: time between two attempts.
+        path: of the object.
+        data: its content, which nobody writes twice.
+        condition: `IfMatch` with an ETag, or `IfNoneMatch` with "*".
+
+    Returns:
+        The ETag of what was written; None where the condition did not hold.
     """
-    owner, told = uuid.uuid4().hex.encode(), False
-    while not create(path, owner):
-        if not told:
-            _log.warning("%s: somebody holds this lock; waiting for them to let go", path)
-            told = True
-        if _age(path) > _STALE_LOCK_SECONDS:
-            _log.warning("%s: its holder is gone; taking the lock over", path)
-            remove(path)
-        else:
-            time.sleep(wait_seconds)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError), GFile(path, "rb") as f:
-            if f.read() == owner:
-                remove(path)
-
-
-def _age(path: str) -> float:
-    """Return the seconds since an object was written, by the store's own clock; 0 for one that is gone."""
     try:
         with _answering(path):
-            head = _client().head_object(**_place(path))
+            return str(_client().put_object(**_place(path), Body=data, **condition)["ETag"])
+    except (FileExistsError, FileNotFoundError):
+        # Also where an attempt went well, its answer was lost and the client tried again.
+        found = read_state(path)
+        return found.etag if found and found.content == data else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class State:
+    """An object at a moment.
+
+    Attributes:
+        content: its bytes.
+        etag: changes with every write of other bytes.
+        age: seconds since it was written, by the store's own clock.
+    """
+
+    content: bytes
+    etag: str
+    age: float
+
+
+def read_state(path: str) -> State | None:
+    """Return an object's content, ETag and age; None where there is none."""
+    try:
+        with _answering(path):
+            found = _client().get_object(**_place(path))
+            content = found["Body"].read()
     except FileNotFoundError:
-        return 0.0
-    date = head["ResponseMetadata"]["HTTPHeaders"].get("date")
+        return None
+    date = found["ResponseMetadata"]["HTTPHeaders"].get("date")
     now = parsedate_to_datetime(date).timestamp() if date else time.time()
-    return float(now - head["LastModified"].timestamp())
+    age = float(now - found["LastModified"].timestamp())
+    return State(content=content, etag=str(found["ETag"]), age=age)

@@ -64,6 +64,16 @@ def test_a_description_that_this_version_cannot_read_is_refused(detector, text, 
         layout.read_info(str(detector))
 
 
+def test_a_newer_folder_is_refused_as_newer_and_unknown_fields_are_passed_over(detector):
+    path = detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
+    record = json.loads(layout.format_info(INFO))
+    path.write_text(json.dumps({**record, "colour": "blue"}))
+    assert layout.read_info(str(detector)) == INFO
+    path.write_text(json.dumps({"format_version": layout.FORMAT_VERSION + 1, "shape": [1, 2]}))
+    with pytest.raises(ContractError, match="a newer detflow"):
+        layout.read_info(str(detector))
+
+
 def test_reading_needs_no_tensorflow():
     code = "import sys, detection_core.detector_layout; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -101,31 +100,36 @@ def test_trees_travel_both_ways_and_a_large_file_in_parts(root, tmp_path, monkey
     assert (tmp_path / "back" / "small").read_text() == "x"
 
 
-def test_one_creates_and_one_at_a_time_holds_the_lock(root):
+def test_one_of_two_creates(root):
     assert s3.create(f"{root}/once", b"1") and not s3.create(f"{root}/once", b"2")
-    held, most = [], []
-
-    def work():
-        with s3.lock(f"{root}/.lock", wait_seconds=0.02):
-            held.append(1)
-            most.append(len(held))
-            time.sleep(0.05)
-            held.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert most == [1, 1, 1, 1] and not files.exists(f"{root}/.lock")
 
 
-def test_a_lock_whose_holder_was_killed_is_taken_over(root, monkeypatch):
-    files.write_bytes(f"{root}/.lock", b"somebody")
-    monkeypatch.setattr(s3, "_STALE_LOCK_SECONDS", -1)
-    with s3.lock(f"{root}/.lock", wait_seconds=0.02):
-        assert files.read_bytes(f"{root}/.lock") != b"somebody"
-    assert not files.exists(f"{root}/.lock")
+def test_what_is_removed_loses_its_top_first(root, monkeypatch):
+    for name in ("saved_model.pb", "variables/data", "assets/x/y"):
+        files.write_text(f"{root}/model/{name}", name)
+    removed = []
+    client = s3._client()
+    remove = client.delete_objects
+    monkeypatch.setattr(
+        client, "delete_objects", lambda **a: (removed.append(a["Delete"]["Objects"]), remove(**a))
+    )
+    files.remove_tree(f"{root}/model")
+    names = [[o["Key"].rpartition("/model/")[2] for o in objects] for objects in removed]
+    assert names == [["saved_model.pb"], ["variables/data"], ["assets/x/y"]]
+
+
+def test_one_object_is_renamed_and_not_what_its_name_begins(root):
+    files.write_text(f"{root}/a", "1")
+    files.write_text(f"{root}/ab", "2")
+    files.rename(f"{root}/a", f"{root}/c")
+    assert files.list_dir(root) == ["ab", "c"]
+
+
+def test_sizes_are_told_of_a_store_and_of_a_disk(root, tmp_path):
+    for folder in (root, str(tmp_path)):
+        files.write_text(f"{folder}/m/a", "123")
+        files.write_text(f"{folder}/m/b/c", "1")
+        assert files.sizes(f"{folder}/m") == {"a": 3, "b/c": 1} and files.sizes(f"{folder}/x") == {}
 
 
 def test_a_bucket_that_is_not_there_and_an_address_that_is_none_are_named(server, monkeypatch):

@@ -1,0 +1,300 @@
+"""Files and folders of this machine: written aside and on the disk before they appear.
+
+What is being written is named `.NAME.xxxxxxxx.partial`, and its writer holds a lock (flock) on it, which the
+operating system releases when the process dies. So what nobody holds was left by a killed writer, and whoever
+writes next to it removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from detection_core.errors import StorageError
+
+_PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
+_FOLDER_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+
+
+def temporary_name(path: str) -> str:
+    """Return a new name beside `path` for what is to become it."""
+    folder, name = os.path.split(path.rstrip("/"))
+    return os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.partial")
+
+
+def is_partial(name: str) -> bool:
+    """Tell whether a file's or folder's name is one that `temporary_name` gives."""
+    return _PARTIAL.fullmatch(name) is not None
+
+
+def make_dirs(path: str) -> None:
+    """Make a folder and its parents; one that exists is left as it is."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileNotFoundError as e:
+        # Of /proc and the like, and where the current folder was removed.
+        raise StorageError("expected a place where folders can be made, found none", where=path) from e
+
+
+@contextlib.contextmanager
+def partial_file(path: str) -> Iterator[IO[bytes]]:
+    """Yield a file that replaces `path`, with its content on the disk, when the block ends without an error.
+
+    A device or a pipe is written to as it is.
+    """
+    if _is_special(path):
+        with open(path, "wb") as f:
+            yield f
+        return
+    make_dirs(os.path.dirname(path) or ".")
+    temporary, descriptor = _claimed(path, _make_file)
+    try:
+        with os.fdopen(descriptor, "wb") as f:
+            yield f
+            f.flush()
+            os.fsync(f.fileno())
+            os.replace(temporary, path)
+        sync(os.path.dirname(path) or ".")
+    except BaseException:
+        remove_tree(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def partial_dir(path: str) -> Iterator[str]:
+    """Yield a folder that replaces `path`, all on the disk, when the block ends without an error.
+
+    What killed writers of the same folder have left is removed first. Of several writers at once each one
+    replaces what the one before it made.
+    """
+    path = os.path.realpath(path) if os.path.islink(path) else path.rstrip("/")
+    parent = os.path.dirname(path) or "."
+    make_dirs(parent)
+    remove_leftovers(parent, os.path.basename(path))
+    temporary, descriptor = _claimed(path, _make_folder)
+    try:
+        yield temporary
+        sync_tree(temporary)
+        _move_in(temporary, path)
+        sync(parent)
+    except BaseException:
+        remove_tree(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _is_special(path: str) -> bool:
+    """Tell whether there is something that is no file, folder or link: a device or a pipe."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _make_file(temporary: str) -> int:
+    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def _make_folder(temporary: str) -> int:
+    os.mkdir(temporary)
+    return os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _claimed(path: str, make: Callable[[str], int]) -> tuple[str, int]:
+    """Make something temporary for `path` and lock it; return its name and its descriptor."""
+    while True:
+        temporary = temporary_name(path)
+        try:
+            descriptor = make(temporary)
+        except FileNotFoundError:
+            # Taken for a leftover between its making and its opening, unless the folder itself is gone.
+            if not os.path.isdir(os.path.dirname(temporary) or "."):
+                raise
+            continue
+        if _try_lock(descriptor) is not False and _is_still(temporary, descriptor):
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Return whether the lock is ours now; None where the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_still(path: str, descriptor: int) -> bool:
+    """Tell whether the path names the open file, and not another one or none."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _move_in(temporary: str, path: str) -> None:
+    """Rename a folder, and before it what stands in its way; other writers may do the same meanwhile."""
+    aside: list[str] = []
+    while True:
+        try:
+            os.rename(temporary, path)
+            break
+        except OSError as e:
+            if e.errno not in _FOLDER_IN_THE_WAY or not os.path.lexists(temporary):
+                _put_back(aside, path)
+                raise
+        with contextlib.suppress(FileNotFoundError):
+            old = temporary_name(path)
+            os.rename(path, old)
+            aside.append(old)
+    for old in aside:
+        remove_tree(old)
+
+
+def _put_back(aside: list[str], path: str) -> None:
+    for old in aside[-1:]:
+        with contextlib.suppress(OSError):
+            os.rename(old, path)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a file, a link, or a folder with all below it; what is gone, or goes meanwhile, is no error."""
+    try:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, onerror=_unless_gone)
+        else:
+            os.remove(path)
+    except FileNotFoundError:
+        pass
+
+
+def _unless_gone(function: Any, path: str, raised: Any) -> None:
+    if not isinstance(raised[1], FileNotFoundError):
+        raise raised[1]
+
+
+def remove_leftovers(folder: str, name: str = "") -> int:
+    """Remove what killed writers left in a folder: what is named as partial and nobody holds.
+
+    Args:
+        folder: it alone is looked at, not what lies below it.
+        name: of the file or folder that was being written; "" for any.
+
+    Returns:
+        How many were removed.
+    """
+    removed = 0
+    try:
+        entries = [entry.path for entry in os.scandir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    for path in entries:
+        found = _PARTIAL.fullmatch(os.path.basename(path))
+        if found and name in ("", found["name"]):
+            removed += _remove_if_abandoned(path)
+    return removed
+
+
+def _remove_if_abandoned(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        if not _try_lock(descriptor):
+            return False
+        remove_tree(path)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def rename(source: str, destination: str) -> None:
+    """Rename a file or folder, so that a power cut does not undo it."""
+    os.rename(source, destination)
+    for path in (destination, source):
+        sync(os.path.dirname(path) or ".")
+
+
+def sync(folder: str) -> None:
+    """Flush a folder's entries, or a file's content, to the disk, so that they survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: str) -> None:
+    """Flush the content of all files below a folder, and the folders, to the disk."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            path = os.path.join(parent, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                sync(path)
+        sync(parent)
+
+
+@contextlib.contextmanager
+def lock(path: str, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock file, which is made where it is missing; the lock goes when its holder dies.
+
+    Args:
+        path: of the lock file; its folder exists. Nothing is ever written to it.
+        wait: False: do not wait for another holder.
+
+    Raises:
+        BlockingIOError: when somebody else holds it and `wait` is False.
+        StorageError: when there is something else than a file of its own.
+    """
+    descriptor = _locked(path, wait=wait)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: str) -> bool:
+    """Tell whether somebody holds a lock file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _try_lock(descriptor) is False
+    finally:
+        os.close(descriptor)
+
+
+def _locked(path: str, *, wait: bool) -> int:
+    while True:
+        try:
+            # A link would lead to a file of somebody else, of whatever content.
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except OSError as e:
+            if e.errno not in (errno.ELOOP, errno.EISDIR):
+                raise
+            found = "a link" if e.errno == errno.ELOOP else "a folder"
+            raise StorageError(f"expected a lock file, found {found}; remove it", where=path) from e
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            # Whoever waited for a file that was removed meanwhile holds nothing.
+            if _is_still(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import errno
+import fcntl
+import multiprocessing
+import os
+import threading
+
+import pytest
+
+from detection_core import files, local_files
+from detection_core.errors import StorageError
+from tests.storage_faults import KILLED, failing_at, killed_at, watched
+
+
+def _fill(folder, text="new"):
+    for name in ("a", "deep/b"):
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+def _content(folder):
+    return {files.read_text(os.path.join(folder, name)) for name in ("a", "deep/b")}
+
+
+def test_a_folder_is_whole_after_a_kill_at_any_change_and_the_next_writer_cleans_up(tmp_path):
+    for at in range(1, 40):
+        path = str(tmp_path / str(at) / "made")
+        with local_files.partial_dir(path) as folder:
+            _fill(folder, "old")
+        with watched(killed_at(at)) as changes:
+            try:
+                with local_files.partial_dir(path) as folder:
+                    _fill(folder)
+            except KILLED:
+                pass
+        # Between two renames there is nothing under the name; never a part.
+        assert not os.path.exists(path) or _content(path) in ({"old"}, {"new"})
+        with local_files.partial_dir(path) as folder:
+            _fill(folder, "last")
+        assert os.listdir(os.path.dirname(path)) == ["made"] and _content(path) == {"last"}
+    assert changes.made < 39
+
+
+def test_an_error_at_any_change_keeps_what_was_there(tmp_path):
+    for at in range(1, 40):
+        path = str(tmp_path / str(at) / "made")
+        with local_files.partial_dir(path) as folder:
+            _fill(folder, "old")
+        with watched(failing_at(at, errno.ENOSPC)) as changes:
+            try:
+                with local_files.partial_dir(path) as folder:
+                    _fill(folder)
+            except OSError:
+                pass
+        assert _content(path) in ({"old"}, {"new"})
+    assert changes.made < 39
+
+
+def test_what_a_living_writer_holds_is_no_leftover(tmp_path):
+    with local_files.partial_dir(str(tmp_path / "made")) as folder:
+        assert local_files.remove_leftovers(str(tmp_path)) == 0 and os.path.isdir(folder)
+    abandoned = tmp_path / ".made.0123abcd.partial"
+    abandoned.mkdir()
+    (tmp_path / ".other.0123abcd.partial").write_text("x")
+    assert local_files.remove_leftovers(str(tmp_path), "made") == 1 and not abandoned.exists()
+    assert local_files.remove_leftovers(str(tmp_path)) == 1
+    assert local_files.remove_leftovers(str(tmp_path / "nowhere")) == 0
+
+
+def _write_often(path, number):
+    for _ in range(15):
+        with local_files.partial_dir(path) as folder:
+            _fill(folder, str(number))
+
+
+def test_six_writers_of_one_folder_all_end_well(tmp_path):
+    context = multiprocessing.get_context("fork")
+    path = str(tmp_path / "made")
+    writers = [context.Process(target=_write_often, args=(path, n)) for n in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(120)
+    assert [w.exitcode for w in writers] == [0] * 6
+    assert len(_content(path)) == 1 and os.listdir(tmp_path) == ["made"]
+
+
+def test_everything_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setattr(os, "fsync", lambda f: events.append(os.readlink(f"/proc/self/fd/{f}")))
+    for name in ("rename", "replace"):
+        original = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda a, b, f=original: (events.append(("renamed", a, b)), f(a, b)))
+    with local_files.partial_dir(str(tmp_path / "made")) as folder:
+        _fill(folder)
+    moved = events.index(("renamed", folder, str(tmp_path / "made")))
+    assert {f"{folder}/a", f"{folder}/deep/b", f"{folder}/deep", folder} <= set(events[:moved])
+    assert str(tmp_path) in events[moved:]
+    events.clear()
+    with files.atomic_file(str(tmp_path / "file")) as f:
+        f.write(b"x")
+    moved = next(i for i, e in enumerate(events) if e[0] == "renamed")
+    assert events[moved][1] in events[:moved] and str(tmp_path) in events[moved:]
+
+
+def test_a_link_to_a_folder_keeps_leading_there(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with local_files.partial_dir(str(tmp_path / "link")) as folder:
+        _fill(folder)
+    assert (tmp_path / "link").is_symlink() and _content(tmp_path / "elsewhere") == {"new"}
+
+
+def test_a_file_in_place_of_a_folder_is_replaced_and_one_above_it_is_an_error(tmp_path):
+    (tmp_path / "made").write_text("x")
+    with local_files.partial_dir(str(tmp_path / "made")) as folder:
+        _fill(folder)
+    assert _content(tmp_path / "made") == {"new"}
+    (tmp_path / "file").write_text("x")
+    with pytest.raises((NotADirectoryError, FileExistsError)):
+        local_files.make_dirs(str(tmp_path / "file" / "below"))
+
+
+def test_a_device_stays_one():
+    files.write_bytes(os.devnull, b"x")
+    assert not os.path.isfile(os.devnull)
+
+
+def test_a_place_without_folders_is_named():
+    with pytest.raises(StorageError, match="expected a place where folders can be made"):
+        local_files.make_dirs("/proc/no/such")
+
+
+def test_a_lock_file_that_is_a_link_or_a_folder_is_refused_and_its_target_left_alone(tmp_path):
+    victim = tmp_path / "precious"
+    victim.write_text("precious")
+    (tmp_path / "link").symlink_to(victim)
+    (tmp_path / "folder").mkdir()
+    for name, found in (("link", "a link"), ("folder", "a folder")):
+        refused = pytest.raises(StorageError, match=f"expected a lock file, found {found}")
+        with refused, local_files.lock(str(tmp_path / name)):
+            pass
+    assert victim.read_text() == "precious"
+
+
+def test_a_lock_file_keeps_its_content_and_tells_whether_it_is_held(tmp_path):
+    path = str(tmp_path / "lock")
+    files.write_text(path, "kept")
+    assert not local_files.is_locked(path) and not local_files.is_locked(str(tmp_path / "none"))
+    with local_files.lock(path):
+        assert local_files.is_locked(path)
+        with pytest.raises(BlockingIOError), local_files.lock(path, wait=False):
+            pass
+    assert files.read_text(path) == "kept" and not local_files.is_locked(path)
+
+
+def test_whoever_waited_for_a_lock_file_that_was_removed_takes_the_new_one(tmp_path):
+    path = str(tmp_path / "lock")
+    held = threading.Event()
+
+    def wait():
+        with local_files.lock(path):
+            held.set()
+            assert os.path.exists(path) and local_files.is_locked(path)
+
+    waiter = threading.Thread(target=wait)
+    with open(path, "w") as old:
+        fcntl.flock(old, fcntl.LOCK_EX)
+        waiter.start()
+        assert not held.wait(0.2)
+        os.remove(path)
+    waiter.join(10)
+    assert held.is_set()
