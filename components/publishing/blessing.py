@@ -1,7 +1,8 @@
-"""The blessing artifact: TFX's marker files and our reasons."""
+"""The blessing artifact: TFX's marker files and our reasons, which together are a verdict."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Sequence
@@ -9,23 +10,62 @@ from collections.abc import Sequence
 from detection_core import files
 
 BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
+_REASONS = "reasons.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What a gate said of a model.
+
+    Attributes:
+        blessed: whether it may be published. False also for a verdict that contradicts itself.
+        reasons: why, or what is wrong with the verdict; empty for those of other gates than ours.
+    """
+
+    blessed: bool
+    reasons: tuple[str, ...] = ()
 
 
 def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
-    """Write the verdict: an empty file named as TFX names it, and reasons.json."""
-    files.write_text(
-        os.path.join(folder, "reasons.json"),
-        json.dumps({"blessed": blessed, "reasons": list(reasons)}, indent=1) + "\n",
-    )
+    """Write the verdict: an empty file named as TFX names it, and reasons.json.
+
+    An older verdict is withdrawn first, so that a writer killed on the way leaves none.
+    """
+    for name in (BLESSED, NOT_BLESSED):
+        files.remove_tree(os.path.join(folder, name))
+    text = json.dumps({"blessed": blessed, "reasons": list(reasons)}, indent=1) + "\n"
+    files.write_text(os.path.join(folder, _REASONS), text)
     files.write_text(os.path.join(folder, BLESSED if blessed else NOT_BLESSED), "")
 
 
+def read_verdict(folder: str) -> Verdict:
+    """Read a verdict; marker and reasons have to agree. TFX's Evaluator writes a marker alone."""
+    markers = [n for n in (BLESSED, NOT_BLESSED) if files.exists(os.path.join(folder, n))]
+    if len(markers) != 1:
+        found = " and ".join(markers) or "neither"
+        return _refused(folder, f"expected one of {BLESSED} and {NOT_BLESSED}, found {found}")
+    blessed, path = markers == [BLESSED], os.path.join(folder, _REASONS)
+    if not files.exists(path):
+        return Verdict(blessed)
+    try:
+        said = json.loads(files.read_text(path))
+        reasons, agreed = tuple(map(str, said["reasons"])), said["blessed"] is blessed
+    except (ValueError, TypeError, KeyError) as e:
+        return _refused(folder, f"expected the JSON of a verdict in {_REASONS}, found something else ({e})")
+    if not agreed:
+        return _refused(folder, f"expected {_REASONS} to say the same as {markers[0]}, found the contrary")
+    return Verdict(blessed, reasons)
+
+
+def _refused(folder: str, what: str) -> Verdict:
+    return Verdict(False, (f"{folder}: {what}; evaluate again",))
+
+
 def is_blessed(folder: str) -> bool:
-    """Tell whether the artifact holds a blessing."""
-    return files.exists(os.path.join(folder, BLESSED))
+    """Tell whether the artifact holds a blessing that does not contradict itself."""
+    return read_verdict(folder).blessed
 
 
 def blessing_reasons(folder: str) -> list[str]:
     """Return why a model was or was not blessed; empty for blessings of others."""
-    path = os.path.join(folder, "reasons.json")
-    return [str(r) for r in json.loads(files.read_text(path))["reasons"]] if files.exists(path) else []
+    return list(read_verdict(folder).reasons)

@@ -8,7 +8,8 @@ Layout below the root:
     current.json           the deployed version, and which versions were rolled back
 
 The SavedModel becomes visible last of a version's pieces, each of which is renamed in whole, and
-the pointer after it. `recover` completes or removes what a killed writer left, so a reader that follows the
+the pointer after it. A rollback writes the pointer when its target is in service, and then takes the others
+out. Every writer begins with completing or undoing what a killed one left, so a reader that follows the
 pointer, and TensorFlow Serving, which follows the folders, never see half a version.
 """
 
@@ -16,35 +17,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
+from components.publishing.folders import IN_SERVICE, TFLITE, WITHDRAWN, VersionFolders
+from components.publishing.rollback import predecessor, returned_to, superfluous
+from components.publishing.versions import (
+    Deployment,
+    Version,
+    read_deployment,
+    write_deployment,
+    write_version,
+)
 from detection_core import files
 from detection_core.errors import ContractError
 
+__all__ = ["Overtaken", "PushDestination", "RolledBack", "Version"]
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Version:
-    """A published version.
-
-    Attributes:
-        number: seconds since 1970 at publication, made unique; TensorFlow Serving wants an integer.
-        run_key: fingerprint of everything the run was asked to do.
-        fingerprint: hash of the published weights and files.
-        baseline_version: the version it was compared with; "" for none.
-        push_token: see `components.run_checker.run`.
-        metrics: what the Evaluator measured.
-    """
-
-    number: int
-    run_key: str = ""
-    fingerprint: str = ""
-    baseline_version: str = ""
-    push_token: str = ""
-    metrics: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+_log = logging.getLogger(__name__)
 
 
 class Overtaken(Exception):
@@ -59,39 +51,72 @@ class Overtaken(Exception):
         self.current = current
 
 
+class RolledBack(Exception):
+    """The same model was published before and rolled back.
+
+    Attributes:
+        version: as which version.
+    """
+
+    def __init__(self, version: Version) -> None:
+        super().__init__(str(version.number))
+        self.version = version
+
+
 class PushDestination:
     """Reads and changes a push destination; every change is made under its lock."""
 
     def __init__(self, root: str) -> None:
         self.root = root
-
-    def _path(self, *parts: str | int) -> str:
-        return os.path.join(self.root, *map(str, parts))
+        self._folders = VersionFolders(root)
 
     def saved_model_dir(self, version: int) -> str:
         """Return the folder of a version's SavedModel."""
-        return self._path("saved_model", version)
+        return self._folders.path(IN_SERVICE, version)
 
     def tflite_dir(self, version: int) -> str:
         """Return the folder of a version's TensorFlow Lite files."""
-        return self._path("tflite", version)
+        return self._folders.path(TFLITE, version)
 
     def current(self) -> Version | None:
-        """Return the deployed version, or None before the first push."""
-        number = self._pointer()["version"]
-        return self._read_version(number) if number else None
+        """Return the deployed version, or None before the first push.
+
+        Raises:
+            ContractError: when the pointer or the version's record cannot be used.
+        """
+        while True:
+            number = self._deployment().version
+            if number is None:
+                return None
+            try:
+                return self._folders.read(number)
+            except FileNotFoundError as e:
+                # Pruned since, if another one is deployed by now.
+                if self._deployment().version == number:
+                    raise ContractError(
+                        "expected the record of the deployed version, found none; restore the file, or name"
+                        " the version to return to: `detflow rollback DESTINATION --to VERSION`",
+                        where=self._folders.record_path(number),
+                    ) from e
 
     def versions(self) -> list[Version]:
-        """Return all published versions, oldest first, rolled-back ones included."""
-        folder = self._path("versions")
-        if not files.is_dir(folder):
-            return []
-        names = [n.removesuffix(".json") for n in files.list_dir(folder) if n.endswith(".json")]
-        return [self._read_version(n) for n in sorted(int(n) for n in names if n.isdigit())]
+        """Return all published versions, oldest first, rolled-back ones included.
+
+        Those whose record is damaged are left out, with a warning.
+        """
+        found = []
+        for number in self._folders.numbers():
+            try:
+                found.append(self._folders.read(number))
+            except FileNotFoundError:
+                continue  # pruned since the listing
+            except ContractError as e:
+                _log.warning("push | version %d is left out: %s", number, e)
+        return found
 
     def rolled_back(self) -> list[int]:
         """Return the numbers of the versions taken out of service."""
-        return list(self._pointer()["rolled_back"])
+        return list(self._deployment().rolled_back)
 
     def find(self, run_key: str) -> Version | None:
         """Return the newest version in service that a run with this key published."""
@@ -99,8 +124,52 @@ class PushDestination:
         found = [v for v in self.versions() if v.run_key == run_key and v.number not in out]
         return found[-1] if found else None
 
+    def find_rolled_back(self, fingerprint: str) -> Version | None:
+        """Return the version as which a model was published at last, if that one was rolled back."""
+        found = [v for v in self.versions() if v.fingerprint == fingerprint and fingerprint]
+        return found[-1] if found and found[-1].number in self.rolled_back() else None
+
+    def fetch(self, number: int, folder: str) -> Version:
+        """Copy a version's SavedModel, or the deployed one's where that version is gone or goes meanwhile.
+
+        Args:
+            number: of the version.
+            folder: to copy to; it has nothing in it.
+
+        Returns:
+            The version that was copied.
+
+        Raises:
+            ContractError: when neither is there.
+        """
+        wanted = number
+        while True:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                version = self._folders.read(wanted)
+                files.copy_tree(self.saved_model_dir(wanted), folder)
+                copied = files.sizes(folder)
+                if all(copied.get(name) == size for name, size in version.files.items()):
+                    return version
+            files.remove_tree(folder)
+            current = self.current()
+            if current is None or current.number == wanted:
+                raise ContractError(
+                    f"expected version {number} at the push destination, found no complete SavedModel of it,"
+                    f" and {'no version' if current is None else 'nothing else'} deployed; publish again",
+                    where=self.saved_model_dir(wanted),
+                )
+            _log.warning("push | version %d is gone; taking version %d", wanted, current.number)
+            wanted = current.number
+
     def publish(
-        self, saved_model: str, tflite: str, version: Version, keep: int, *, onto: str | None = None
+        self,
+        saved_model: str,
+        tflite: str,
+        version: Version,
+        keep: int,
+        *,
+        onto: str | None = None,
+        again: bool = True,
     ) -> Version:
         """Add a version and point at it.
 
@@ -108,118 +177,136 @@ class PushDestination:
             saved_model: folder with saved_model.pb.
             tflite: folder of TensorFlow Lite files; "" for none.
             version: what to record; its number is chosen here.
-            keep: how many versions to keep, the new one included; 0 keeps all.
+            keep: how many versions to keep, the new one included; 0 keeps all. The one that a rollback
+                would return to is kept in any case.
             onto: the deployed version that this one may replace, "" for none; None: whichever it is.
+            again: also a model that was rolled back.
 
         Returns:
             The version as published.
 
         Raises:
+            RolledBack: when the model was rolled back and `again` is False.
             Overtaken: when another version than `onto` is deployed.
         """
-        with self._lock():
-            self._recover()
+        with self._locked() as confirm:
+            deployment = self._recover(self._deployment())
             current = self.current()
             if current and version.fingerprint and current.fingerprint == version.fingerprint:
-                return current  # A killed push of the same model, which has just been finished.
+                if self._folders.is_whole(IN_SERVICE, current.number):
+                    return current  # A killed push of the same model, which has just been finished.
+                onto = None
+            before = None if again else self.find_rolled_back(version.fingerprint)
+            if before:
+                raise RolledBack(before)
             if onto is not None and onto != (str(current.number) if current else ""):
                 raise Overtaken(current)
-            newest = max([v.number for v in self.versions()], default=0)
-            version = dataclasses.replace(version, number=max(int(time.time()), newest + 1))
-            if tflite:
-                with files.atomic_dir(self.tflite_dir(version.number)) as folder:
-                    files.copy_tree(tflite, folder)
-            manifest = json.dumps(dataclasses.asdict(version), indent=1, allow_nan=False) + "\n"
-            files.write_text(self._path("versions", f"{version.number}.json"), manifest)
-            with files.atomic_dir(self.saved_model_dir(version.number)) as folder:
-                files.copy_tree(saved_model, folder)
-            self._point_at(version.number, self.rolled_back())
-            self._prune(keep)
+            version = self._add(saved_model, tflite, version, confirm)
+            deployment = deployment.pointing_at(version.number)
+            write_deployment(self._pointer, deployment)
+            for number in superfluous(deployment, self._folders.whole(), keep):
+                self._folders.remove(number, keep_record=number in deployment.rolled_back)
         return version
 
     def rollback(self, to: int | None = None) -> Version:
         """Take the deployed version out of service, or return to a named one.
 
         Args:
-            to: version to return to, also one that was rolled back before; None: the one before the deployed.
+            to: version to return to, also one that was rolled back before; None: the one before the deployed
+                that was not rolled back.
 
         Returns:
             The version that is deployed now.
 
         Raises:
-            ContractError: when there is no such version.
+            ContractError: when there is no such version, or its SavedModel is not complete.
         """
-        with self._lock():
-            self._recover()
-            current, known = self._pointer()["version"], [v.number for v in self.versions()]
-            candidates = [n for n in known if n < (current or 0) and n not in self.rolled_back()]
-            target = to if to is not None else (candidates[-1] if candidates else None)
-            if target is None or target not in known:
+        with self._locked() as confirm:
+            deployment = self._recover(self._deployment() if to is None else self._deployment_or_rebuilt())
+            if to is None:
+                self.current()  # says so where its record is damaged
+            whole = self._folders.whole()
+            target = to if to is not None else predecessor(deployment, whole)
+            if target is None or target not in whole:
                 raise ContractError(
-                    f"expected a version to return to, found {known} with {current} deployed; "
-                    "name one with --to",
+                    f"expected a version to return to, found {whole} with {deployment.version} deployed and"
+                    f" {list(deployment.rolled_back)} rolled back; name one that is there with --to",
                     where=self.root,
                 )
-            self._point_at(target, [n for n in known if n > target])
-            self._recover()
-            return self._read_version(target)
+            version = self._folders.read(target)
+            deployment = returned_to(deployment, target, self._folders.numbers())
+            confirm()
+            self._folders.move(target, out=False)
+            write_deployment(self._pointer, deployment)
+            self._settle(deployment)
+            return version
 
-    def _pointer(self) -> dict[str, Any]:
-        path = self._path("current.json")
-        if not files.exists(path):
-            return {"version": None, "rolled_back": []}
-        return dict(json.loads(files.read_text(path)))
+    @property
+    def _pointer(self) -> str:
+        return self._folders.path("current.json")
 
-    def _point_at(self, version: int, rolled_back: list[int]) -> None:
-        text = json.dumps({"version": version, "rolled_back": rolled_back}, indent=1) + "\n"
-        files.write_text(self._path("current.json"), text)
+    def _deployment(self) -> Deployment:
+        return read_deployment(self._pointer)
 
-    def _read_version(self, number: int) -> Version:
-        path = self._path("versions", f"{number}.json")
+    def _deployment_or_rebuilt(self) -> Deployment:
+        """Return what the pointer says; where it is damaged, what the folders say."""
         try:
-            return Version(**json.loads(files.read_text(path)))
-        except (OSError, ValueError, TypeError) as e:
-            raise ContractError(
-                f"expected the record of a published version, found {e}; restore the file or push again",
-                where=path,
-            ) from e
+            return self._deployment()
+        except ContractError as e:
+            _log.warning("push | the pointer is made anew: %s", e)
+            in_service = [n for n in self._folders.numbers() if self._folders.is_whole(IN_SERVICE, n)]
+            out = [n for n in self._folders.numbers() if n not in in_service]
+            return Deployment(max(in_service, default=None), tuple(out))
 
-    def _recover(self) -> None:
-        """Finish or undo what a killed writer left; the lock is held."""
-        pointer = self._pointer()
-        for version in self.versions():
-            number, out = version.number, version.number in pointer["rolled_back"]
-            here = files.is_dir(self.saved_model_dir(number))
-            if out and here:
-                files.make_dirs(self._path("rolled_back"))
-                files.rename(self.saved_model_dir(number), self._path("rolled_back", number))
-            elif not out and not here and files.is_dir(self._path("rolled_back", number)):
-                files.rename(self._path("rolled_back", number), self.saved_model_dir(number))
-            elif not out and not here:
-                self._remove(number)
-            elif not out and here and number > (pointer["version"] or 0):
-                self._point_at(number, pointer["rolled_back"])
-                pointer = self._pointer()
+    def _add(self, saved_model: str, tflite: str, version: Version, confirm: Callable[[], None]) -> Version:
+        """Write a new version's pieces, the SavedModel last."""
+        number = max(int(time.time()), self._folders.newest_number() + 1, 1)
+        with files.atomic_dir(self.saved_model_dir(number)) as folder:
+            files.copy_tree(saved_model, folder)
+            version = dataclasses.replace(version, number=number, files=files.sizes(folder))
+            if tflite:
+                with files.atomic_dir(self.tflite_dir(number)) as beside:
+                    files.copy_tree(tflite, beside)
+            write_version(self._folders.record_path(number), version)
+            confirm()
+        return version
 
-    def _remove(self, number: int) -> None:
-        files.remove_tree(self.saved_model_dir(number))
-        files.remove_tree(self._path("rolled_back", number))
-        files.remove_tree(self.tflite_dir(number))
-        files.remove_tree(self._path("versions", f"{number}.json"))
+    def _recover(self, deployment: Deployment) -> Deployment:
+        """Finish or undo what a killed writer left; the lock is held. Returns what is deployed then."""
+        self._folders.tidy()
+        for number in self._folders.numbers():
+            if number in deployment.rolled_back or not self._folders.is_readable(number):
+                continue
+            whole = self._folders.is_whole(IN_SERVICE, number)
+            if number > (deployment.version or 0):
+                if whole:
+                    deployment = deployment.pointing_at(number)
+                    write_deployment(self._pointer, deployment)
+                else:
+                    self._folders.remove(number)
+            elif number != deployment.version and not whole and self._is_half(number):
+                _log.warning("push | version %d is not complete, and removed", number)
+                self._folders.remove(number)
+        self._settle(deployment)
+        return deployment
 
-    def _prune(self, keep: int) -> None:
-        """Remove the oldest versions beyond `keep`, never the deployed one."""
-        numbers = [v.number for v in self.versions()]
-        current = self._pointer()["version"]
-        for number in numbers[: max(0, len(numbers) - keep)] if keep else []:
-            if number != current:
-                self._remove(number)
-        left = {v.number for v in self.versions()}
-        self._point_at(current, [n for n in self.rolled_back() if n in left])
+    def _is_half(self, number: int) -> bool:
+        """Tell whether there is something of a version's SavedModel and nowhere all of it."""
+        here = files.is_dir(self.saved_model_dir(number))
+        return here and not self._folders.is_whole(WITHDRAWN, number)
+
+    def _settle(self, deployment: Deployment) -> None:
+        """Move every SavedModel to where the deployment says it is.
+
+        The oldest first: what TensorFlow Serving falls back to is there, and what lies between is gone, when
+        the newest leaves.
+        """
+        for number in self._folders.numbers():
+            self._folders.move(number, out=number in deployment.rolled_back)
 
     @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[Callable[[], None]]:
         """Hold the destination for one writer; unique version numbers do where a store has no locks."""
         files.make_dirs(self.root)
-        with files.exclusive(self._path(".lock")):
-            yield
+        with files.exclusive(os.path.join(self.root, ".lock")) as confirm:
+            yield confirm

@@ -9,10 +9,11 @@ import os
 from typing import Any
 
 from component_specs import PusherJob
-from components.publishing.blessing import blessing_reasons, is_blessed
-from components.publishing.destination import Overtaken, PushDestination, Version
+from components.publishing.blessing import Verdict, read_verdict
+from components.publishing.destination import Overtaken, PushDestination, RolledBack, Version
 from detection_core import files
 from detection_core.detector_layout import serving_dir
+from detection_core.errors import ContractError
 from detection_core.export.served_graph import fingerprint_saved_model
 
 _log = logging.getLogger(__name__)
@@ -23,6 +24,9 @@ def run(job: PusherJob) -> dict[str, Any]:
 
     Returns:
         What pushed.json holds: "pushed" (bool), "version" (int or null), "reasons" (list of str).
+
+    Raises:
+        ContractError: for a damaged evaluation or push destination.
     """
     report = _decide(job)
     files.write_text(os.path.join(job.pushed_model, "pushed.json"), json.dumps(report, indent=1) + "\n")
@@ -31,40 +35,61 @@ def run(job: PusherJob) -> dict[str, Any]:
 
 
 def _decide(job: PusherJob) -> dict[str, Any]:
+    measured = _read_metrics(job)
+    refused = [
+        f"{name}: {reason}"
+        for name, verdict in _verdicts(job).items()
+        if not verdict.blessed
+        for reason in verdict.reasons or ["not blessed"]
+    ]
+    if not refused and measured.get("blessed") is False:
+        refused = [f"{job.blessing} blesses what {job.evaluation} does not; evaluate again"]
+    if refused:
+        return _not_pushed(*refused)
+    destination = PushDestination(job.push_destination)
+    source = serving_dir(job.model)
+    version = _version(job, _fingerprint(source, job.tflite), measured["metrics"])
+    current = destination.current()
+    if current and current.fingerprint == version.fingerprint:
+        reason = f"the same model is deployed as version {current.number}"
+        return _not_pushed(reason) | {"version": current.number}
+    # Two runs at a time: the later one was not compared with what the earlier one has published.
+    onto = job.baseline_version if job.run_key else None
+    try:
+        version = destination.publish(source, job.tflite, version, job.keep_versions, onto=onto, again=False)
+    except RolledBack as e:
+        return _not_pushed(f"the same model was published as version {e.version.number} and rolled back")
+    except Overtaken as e:
+        return _not_pushed(_overtaken(job, e.current))
+    reasons = ["every gate blessed it"]
+    return {"pushed": True, "version": version.number, "reasons": reasons, "path": destination.root}
+
+
+def _not_pushed(*reasons: str) -> dict[str, Any]:
+    return {"pushed": False, "version": None, "reasons": list(reasons)}
+
+
+def _verdicts(job: PusherJob) -> dict[str, Verdict]:
     gates = {
         "evaluator": job.blessing,
         "evaluator of the quantized model": job.quantized_blessing,
         "tflite exporter": job.tflite_blessing,
     }
-    refused = [
-        f"{name}: {reason}"
-        for name, folder in gates.items()
-        if folder and not is_blessed(folder)
-        for reason in blessing_reasons(folder) or ["not blessed"]
-    ]
-    if refused:
-        return {"pushed": False, "version": None, "reasons": refused}
-    destination = PushDestination(job.push_destination)
-    source = serving_dir(job.model)
-    fingerprint = _fingerprint(source, job.tflite)
-    known = [v for v in destination.versions() if v.fingerprint == fingerprint]
-    if known and known[-1].number in destination.rolled_back():
-        reason = f"the same model was published as version {known[-1].number} and rolled back"
-        return {"pushed": False, "version": None, "reasons": [reason]}
-    current = destination.current()
-    if current and current.fingerprint == fingerprint:
-        reason = f"the same model is deployed as version {current.number}"
-        return {"pushed": False, "version": current.number, "reasons": [reason]}
-    # Two runs at a time: the later one was not compared with what the earlier one has published.
-    onto = job.baseline_version if job.run_key else None
+    return {name: read_verdict(folder) for name, folder in gates.items() if folder}
+
+
+def _read_metrics(job: PusherJob) -> dict[str, Any]:
+    path = os.path.join(job.evaluation, "metrics.json")
     try:
-        version = destination.publish(
-            source, job.tflite, _version(job, fingerprint), job.keep_versions, onto=onto
-        )
-    except Overtaken as e:
-        return {"pushed": False, "version": None, "reasons": [_overtaken(job, e.current)]}
-    reasons = ["every gate blessed it"]
-    return {"pushed": True, "version": version.number, "reasons": reasons, "path": destination.root}
+        found = json.loads(files.read_text(path))
+        if not isinstance(found["metrics"], dict):
+            raise TypeError("metrics is no object")
+    except (FileNotFoundError, ValueError, TypeError, KeyError) as e:
+        raise ContractError(
+            f"expected the metrics that Evaluator writes, found something else ({e}); evaluate again",
+            where=path,
+        ) from e
+    return dict(found)
 
 
 def _overtaken(job: PusherJob, current: Version | None) -> str:
@@ -75,8 +100,7 @@ def _overtaken(job: PusherJob, current: Version | None) -> str:
     return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare anew"
 
 
-def _version(job: PusherJob, fingerprint: str) -> Version:
-    metrics = json.loads(files.read_text(os.path.join(job.evaluation, "metrics.json")))["metrics"]
+def _version(job: PusherJob, fingerprint: str, metrics: dict[str, Any]) -> Version:
     return Version(
         number=0,
         run_key=job.run_key,

@@ -36,3 +36,26 @@ def test_the_named_version_is_copied(tmp_path):
 def test_a_version_that_is_gone_is_an_error(tmp_path):
     with pytest.raises(ContractError, match="expected version 7"):
         run(_job(tmp_path, "7"))
+
+
+def test_a_version_that_is_pruned_meanwhile_gives_way_to_the_deployed_one(tmp_path, monkeypatch):
+    destination = PushDestination(str(tmp_path / "pushed"))
+    for text in ("one", "two", "three"):
+        files.write_text(str(tmp_path / "source" / "saved_model.pb"), text)
+        destination.publish(str(tmp_path / "source"), "", Version(number=0), 2)
+        if text == "one":
+            first = destination.current().number
+    run(_job(tmp_path, str(first)))
+    assert files.read_text(str(tmp_path / "baseline" / "Format-Serving" / "saved_model.pb")) == "three"
+    second = destination.versions()[0].number
+    copy = files.copy_tree
+
+    def pruned_while_it_is_copied(source, folder):
+        copy(source, folder)
+        monkeypatch.undo()
+        files.remove_tree(f"{folder}/saved_model.pb")
+        destination.publish(str(tmp_path / "source"), "", Version(number=0), 2)
+
+    monkeypatch.setattr(files, "copy_tree", pruned_while_it_is_copied)
+    run(_job(tmp_path, str(second)))
+    assert files.read_text(str(tmp_path / "baseline" / "Format-Serving" / "saved_model.pb")) == "three"

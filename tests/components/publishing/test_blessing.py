@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import os
 
-from components.publishing.blessing import blessing_reasons, is_blessed, write_blessing
+import pytest
+
+from components.publishing.blessing import blessing_reasons, is_blessed, read_verdict, write_blessing
+from detection_core import files
+from tests.storage_faults import KILLED, killed_at, watched
 
 
 def test_a_blessing(tmp_path):
@@ -12,11 +16,43 @@ def test_a_blessing(tmp_path):
     assert blessing_reasons(str(tmp_path / "b")) == ["mAP is 0.9"]
 
 
-def test_a_refusal(tmp_path):
-    write_blessing(str(tmp_path / "b"), False, ["mAP is 0.1"])
-    assert not is_blessed(str(tmp_path / "b"))
+def test_a_refusal_after_a_blessing_leaves_one_marker(tmp_path):
+    write_blessing(str(tmp_path), True, ["mAP is 0.9"])
+    write_blessing(str(tmp_path), False, ["mAP is 0.1"])
+    assert sorted(os.listdir(tmp_path)) == ["NOT_BLESSED", "reasons.json"]
+    assert not is_blessed(str(tmp_path)) and blessing_reasons(str(tmp_path)) == ["mAP is 0.1"]
 
 
-def test_a_blessing_of_others_has_no_reasons(tmp_path):
-    (tmp_path / "BLESSED").touch()
-    assert is_blessed(str(tmp_path)) and blessing_reasons(str(tmp_path)) == []
+def test_a_killed_refusal_leaves_no_blessing_behind(tmp_path):
+    for at in range(1, 12):
+        folder = str(tmp_path / str(at))
+        write_blessing(folder, True, [])
+        with watched(killed_at(at)) as changes:
+            try:
+                write_blessing(folder, False, ["mAP is 0.1"])
+            except KILLED:
+                assert at == 1 or not is_blessed(folder)
+    assert changes.made < 11
+
+
+@pytest.mark.parametrize("marker", ["BLESSED", "NOT_BLESSED"])
+def test_a_marker_alone_is_a_verdict_of_others(tmp_path, marker):
+    (tmp_path / marker).touch()
+    assert is_blessed(str(tmp_path)) is (marker == "BLESSED") and blessing_reasons(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"BLESSED": "", "NOT_BLESSED": ""}, "found BLESSED and NOT_BLESSED"),
+        ({}, "found neither"),
+        ({"BLESSED": "", "reasons.json": '{"blessed": false, "reasons": []}'}, "found the contrary"),
+        ({"BLESSED": "", "reasons.json": "{"}, "expected the JSON of a verdict"),
+        ({"BLESSED": "", "reasons.json": "[]"}, "expected the JSON of a verdict"),
+    ],
+)
+def test_a_verdict_that_contradicts_itself_blesses_nothing(tmp_path, names, message):
+    for name, text in names.items():
+        files.write_text(str(tmp_path / name), text)
+    verdict = read_verdict(str(tmp_path))
+    assert not verdict.blessed and message in verdict.reasons[0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -43,6 +44,10 @@ def _served(destination):
     """What TensorFlow Serving would pick: the highest number below saved_model/."""
     names = os.listdir(os.path.join(destination.root, "saved_model"))
     return max(int(n) for n in names if n.isdigit())
+
+
+def test_the_former_name_of_the_module_still_leads_here():
+    assert importlib.import_module("components._runtime.destination").PushDestination is PushDestination
 
 
 def test_nothing_is_deployed_before_the_first_push(destination):
@@ -116,47 +121,75 @@ def test_a_rolled_back_run_is_not_found_as_published(destination, saved_model):
     assert destination.find("a") is not None
 
 
-class _Killed(BaseException):
-    """Stands for a kill: nothing after it runs."""
+def test_a_second_rollback_does_not_return_to_what_the_first_one_left(destination, saved_model):
+    numbers = [_publish(destination, saved_model).number for _ in range(2)]
+    destination.rollback()
+    numbers += [_publish(destination, saved_model).number for _ in range(2)]
+    assert destination.rollback().number == numbers[2]
+    assert destination.rollback().number == numbers[0] == _served(destination)
+    assert destination.rolled_back() == numbers[1:]
 
 
-# Every change that `publish` makes, in order; a writer is killed at each of them in turn.
-_CHANGES = ("copy_tree", "write_text", "rename")
+def test_pruning_keeps_the_good_one_and_not_the_one_that_was_rolled_back(destination, saved_model):
+    first, second = (_publish(destination, saved_model, keep=2).number for _ in range(2))
+    destination.rollback()
+    _publish(destination, saved_model, keep=2)
+    assert destination.rollback().number == first
+    with pytest.raises(ContractError, match="expected a version to return to"):
+        destination.rollback(to=second)
 
 
-@pytest.mark.parametrize("change", _CHANGES)
-@pytest.mark.parametrize("at", [1, 2])
-def test_a_killed_writer_leaves_no_half_version(destination, saved_model, tflite, monkeypatch, change, at):
-    first = _publish(destination, saved_model, tflite).number
-    original, calls = getattr(files, change), []
-
-    def killed(*arguments, **keywords):
-        calls.append(arguments)
-        if len(calls) == at:
-            raise _Killed
-        return original(*arguments, **keywords)
-
-    monkeypatch.setattr(files, change, killed)
-    with pytest.raises(_Killed):
-        _publish(destination, saved_model, tflite)
-    monkeypatch.undo()
-    assert destination.current().number == first
-    for number in os.listdir(os.path.join(destination.root, "saved_model")):
-        if number.isdigit():
-            assert os.path.exists(os.path.join(destination.saved_model_dir(int(number)), "saved_model.pb"))
-    last = _publish(destination, saved_model, tflite)
-    assert destination.current() == last
-    for version in destination.versions():
-        assert os.path.isdir(destination.saved_model_dir(version.number))
-        assert os.path.isdir(destination.tflite_dir(version.number))
-
-
-def test_a_broken_record_is_named(destination, saved_model):
-    number = _publish(destination, saved_model).number
+def test_a_broken_record_of_the_deployed_version_is_named_and_another_can_be_named(destination, saved_model):
+    first, number = (_publish(destination, saved_model).number for _ in range(2))
     path = os.path.join(destination.root, "versions", f"{number}.json")
     files.write_text(path, json.dumps({"nonsense": 1}))
-    with pytest.raises(ContractError, match=path):
-        destination.current()
+    for read in (destination.current, destination.rollback):
+        with pytest.raises(ContractError, match=path):
+            read()
+    assert [v.number for v in destination.versions()] == [first]
+    assert destination.rollback(first).number == first == _served(destination)
+    assert _publish(destination, saved_model).number > number
+
+
+def test_a_broken_pointer_is_made_anew_for_a_version_that_is_named(destination, saved_model):
+    first, second, third = (_publish(destination, saved_model).number for _ in range(3))
+    destination.rollback()
+    files.write_text(os.path.join(destination.root, "current.json"), "{")
+    with pytest.raises(ContractError, match=r"current.json.*--to VERSION"):
+        destination.rollback()
+    assert destination.rollback(second).number == second
+    assert destination.rolled_back() == [third] and destination.rollback().number == first
+
+
+def test_nothing_without_a_complete_model_is_ever_pointed_at(destination, saved_model):
+    first, second, _ = (_publish(destination, saved_model).number for _ in range(3))
+    files.remove_tree(os.path.join(destination.saved_model_dir(second), "variables"))
+    with pytest.raises(ContractError, match="expected a version to return to"):
+        destination.rollback(second)
+    assert destination.rollback().number == first == _served(destination)
+
+
+def test_a_folder_that_is_not_mounted_costs_no_record(destination, saved_model):
+    numbers = [_publish(destination, saved_model).number for _ in range(3)]
+    files.rename(os.path.join(destination.root, "saved_model"), os.path.join(destination.root, "away"))
+    with pytest.raises(ContractError, match="expected a version to return to"):
+        destination.rollback()
+    assert [v.number for v in destination.versions()] == numbers
+
+
+def test_a_reader_that_comes_between_two_versions_gets_the_next(destination, saved_model, monkeypatch):
+    first = _publish(destination, saved_model).number
+    pointed, late = destination._deployment, []
+
+    def stale():
+        found = pointed()
+        if not late:
+            late.append(_publish(PushDestination(destination.root), saved_model).number)
+            os.remove(os.path.join(destination.root, "versions", f"{first}.json"))
+        return found
+
+    monkeypatch.setattr(destination, "_deployment", stale)
+    assert destination.current().number == late[0]
 
 
 def _push_many(root, saved_model):
@@ -189,7 +222,13 @@ def test_an_object_store_serves_as_destination(tmp_path):
             destination.publish(str(source), str(tflite), Version(number=0, run_key=key), 2) for key in "abc"
         )
         assert destination.current() == third and destination.versions() == [second, third]
-        assert files.list_dir(f"{bucket}/pushed") == ["current.json", "saved_model", "tflite", "versions"]
+        assert files.list_dir(f"{bucket}/pushed") == [
+            ".lock",
+            "current.json",
+            "saved_model",
+            "tflite",
+            "versions",
+        ]
         served = destination.saved_model_dir(third.number)
         assert files.read_text(f"{served}/variables/variables.data") == "weights"
         assert destination.rollback() == second and destination.rolled_back() == [third.number]

@@ -10,6 +10,7 @@ from components.publishing.blessing import write_blessing
 from components.publishing.destination import PushDestination
 from components.pusher.run import run
 from detection_core import files
+from detection_core.errors import ContractError
 
 
 @pytest.fixture
@@ -132,3 +133,51 @@ def test_another_graph_with_the_same_weights_is_another_model(artifacts):
     first = run(_job(artifacts))
     files.write_text(str(artifacts / "model" / "Format-Serving" / "saved_model.pb"), "another graph")
     assert run(_job(artifacts, baseline_version=str(first["version"])))["pushed"]
+
+
+def test_a_model_that_a_second_evaluation_refused_is_not_published(artifacts):
+    write_blessing(str(artifacts / "blessing"), False, ["mAP 0.1 is below 0.4"])
+    assert not run(_job(artifacts))["pushed"]
+
+
+def test_a_verdict_that_contradicts_itself_is_refused(artifacts):
+    files.write_text(str(artifacts / "blessing" / "NOT_BLESSED"), "")
+    report = run(_job(artifacts))
+    assert not report["pushed"] and "found BLESSED and NOT_BLESSED" in report["reasons"][0]
+    assert not os.path.exists(artifacts / "pushed")
+
+
+def test_a_blessing_of_what_was_measured_as_refused_is_refused(artifacts):
+    measured = json.dumps({"metrics": {"mAP": 0.1}, "blessed": False})
+    files.write_text(str(artifacts / "evaluation" / "metrics.json"), measured)
+    report = run(_job(artifacts))
+    assert not report["pushed"] and "blesses what" in report["reasons"][0]
+
+
+def test_a_marker_of_tfx_alone_is_a_blessing(artifacts):
+    files.remove_tree(str(artifacts / "blessing"))
+    files.write_text(str(artifacts / "blessing" / "BLESSED"), "")
+    assert run(_job(artifacts))["pushed"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"metrics": []}'])
+def test_damaged_metrics_are_named(artifacts, text):
+    files.write_text(str(artifacts / "evaluation" / "metrics.json"), text)
+    with pytest.raises(ContractError, match="expected the metrics that Evaluator writes"):
+        run(_job(artifacts))
+
+
+def test_a_model_that_was_rolled_back_does_not_come_back_when_its_files_are_pruned(artifacts):
+    first = run(_job(artifacts, run_key="", keep_versions=2))
+    _change_weights(artifacts)
+    assert run(_job(artifacts, run_key="", keep_versions=2))["pushed"]
+    destination = PushDestination(str(artifacts / "pushed"))
+    destination.rollback()
+    weights = artifacts / "model" / "Format-Serving" / "variables" / "variables.data-00000-of-00001"
+    files.write_text(str(weights), "third weights")
+    third = run(_job(artifacts, run_key="", keep_versions=2))
+    assert destination.rolled_back() and not os.listdir(artifacts / "pushed" / "rolled_back")
+    _change_weights(artifacts)
+    report = run(_job(artifacts, run_key="", keep_versions=2))
+    assert not report["pushed"] and "rolled back" in report["reasons"][0]
+    assert destination.rollback().number == first["version"] < third["version"]

@@ -1,0 +1,155 @@
+"""Where the pieces of published versions lie, and how they get there and away.
+
+A SavedModel is at no moment half below `saved_model/`, where TensorFlow Serving looks: it is renamed in and
+out. On an object store, which cannot rename a folder at once, its saved_model.pb is the last object to come
+and the first to go, so a SavedModel without it is none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+
+from components.publishing.versions import Version, read_version, version_numbers
+from detection_core import files
+from detection_core.detector_layout import SAVED_MODEL
+from detection_core.errors import ContractError, StorageError
+
+_log = logging.getLogger(__name__)
+
+IN_SERVICE, WITHDRAWN, TFLITE, RECORDS = "saved_model", "rolled_back", "tflite", "versions"
+# A version that is being removed: what was asked for, and its folders on their way out.
+_REMOVING, _REQUEST = ".removing", "request.json"
+
+
+class VersionFolders:
+    """The folders of a push destination. Changes need its lock."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._expected: dict[int, Mapping[str, int]] = {}
+
+    def path(self, *parts: str | int) -> str:
+        """Return a path below the destination."""
+        return os.path.join(self.root, *map(str, parts))
+
+    def record_path(self, number: int) -> str:
+        """Return the path of a version's record."""
+        return self.path(RECORDS, f"{number}.json")
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of all versions that have a record, damaged ones included, in order."""
+        names = self._names(RECORDS)
+        return version_numbers(n.removesuffix(".json") for n in names if n.endswith(".json"))
+
+    def newest_number(self) -> int:
+        """Return the largest number that anything here has; 0 where there is nothing."""
+        folders = (IN_SERVICE, WITHDRAWN, TFLITE)
+        found = [*self.numbers(), *(n for name in folders for n in version_numbers(self._names(name)))]
+        return max(found, default=0)
+
+    def whole(self) -> list[int]:
+        """Return the numbers of the versions whose SavedModel is complete, in service or not, in order."""
+        return [n for n in self.numbers() if self.is_whole(IN_SERVICE, n) or self.is_whole(WITHDRAWN, n)]
+
+    def is_whole(self, place: str, number: int) -> bool:
+        """Tell whether a version's SavedModel is complete at a place, `IN_SERVICE` or `WITHDRAWN`."""
+        found = files.sizes(self.path(place, number))
+        if not found:
+            return False
+        if not self._expected.get(number):
+            version = self._read_or_none(number)
+            self._expected[number] = version.files if version else {}
+        expected = self._expected[number]
+        if expected:
+            return all(found.get(name) == size for name, size in expected.items())
+        # Published before its files were recorded.
+        return SAVED_MODEL in found and any(name.startswith("variables/") for name in found)
+
+    def read(self, number: int) -> Version:
+        """Read a version's record.
+
+        Raises:
+            FileNotFoundError: when there is none.
+            ContractError: when it cannot be used.
+        """
+        return read_version(self.record_path(number), number)
+
+    def is_readable(self, number: int) -> bool:
+        """Tell whether a version's record is there and not damaged."""
+        return self._read_or_none(number) is not None
+
+    def move(self, number: int, *, out: bool) -> None:
+        """Take a version's SavedModel out of service, or back in; does nothing where that is done already."""
+        source, target = (IN_SERVICE, WITHDRAWN) if out else (WITHDRAWN, IN_SERVICE)
+        there = self.path(source, number)
+        if not files.is_dir(there):
+            return
+        if self.is_whole(target, number):
+            files.remove_tree(there)  # it was copied in whole, on a store, and not yet removed
+        elif out or self.is_whole(source, number):
+            files.remove_tree(self.path(target, number))
+            files.make_dirs(self.path(target))
+            files.rename(there, self.path(target, number))
+
+    def remove(self, number: int, *, keep_record: bool = False) -> None:
+        """Remove a version: at first from where it is looked for, then from the disk.
+
+        Args:
+            number: of the version.
+            keep_record: remove its models only.
+        """
+        request = json.dumps({"keep_record": keep_record}) + "\n"
+        files.write_text(self.path(_REMOVING, number, _REQUEST), request)
+        self._finish_removal(number)
+
+    def tidy(self) -> None:
+        """Finish what killed writers began to remove, and remove what they left half done."""
+        for folder in ("", IN_SERVICE, WITHDRAWN, TFLITE, RECORDS):
+            files.remove_leftovers(self.path(folder) if folder else self.root)
+        for number in version_numbers(self._names(_REMOVING)):
+            self._finish_removal(number)
+        known = self.numbers()
+        for place in (TFLITE, WITHDRAWN):
+            for number in version_numbers(self._names(place)):
+                if number not in known:
+                    files.remove_tree(self.path(place, number))
+        for number in version_numbers(self._names(IN_SERVICE)):
+            if number not in known:
+                _log.warning(
+                    "push | %s is served, but was not published by detflow", self.path(IN_SERVICE, number)
+                )
+
+    def _finish_removal(self, number: int) -> None:
+        away = self.path(_REMOVING, number)
+        try:
+            request = json.loads(files.read_text(os.path.join(away, _REQUEST)))
+        except (FileNotFoundError, ValueError):
+            request = None  # all that was asked for is done, but for the emptying
+        if request is not None:
+            for place in (IN_SERVICE, WITHDRAWN, TFLITE):
+                folder = self.path(place, number)
+                if files.is_remote(folder):
+                    files.remove_tree(folder)
+                elif files.is_dir(folder):
+                    files.remove_tree(os.path.join(away, place))
+                    files.rename(folder, os.path.join(away, place))
+            if not request.get("keep_record"):
+                files.remove_tree(self.record_path(number))
+        files.remove_tree(away)
+
+    def _read_or_none(self, number: int) -> Version | None:
+        try:
+            return self.read(number)
+        except (FileNotFoundError, ContractError):
+            return None
+
+    def _names(self, name: str) -> list[str]:
+        folder = self.path(name)
+        if not files.is_dir(folder):
+            if files.exists(folder):
+                raise StorageError("expected a folder, found a file; move it away", where=folder)
+            return []
+        return files.list_dir(folder)

@@ -1,0 +1,89 @@
+"""A writer is killed at each of its changes in turn; then a reader looks, and the next writer goes on."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from components.publishing.destination import PushDestination
+from detection_core import files, s3_lock
+from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
+from tests.object_store import s3_server
+from tests.storage_faults import KILLED, killed_at, watched
+
+
+@pytest.fixture
+def models(tmp_path):
+    lite = tmp_path / "lite"
+    files.write_text(str(lite / "model.tflite"), "flat")
+    return [make_model(tmp_path / f"model{n}", f"m{n}") for n in range(6)], str(lite)
+
+
+def _three_and_one_rolled_back(destination, models):
+    saved, lite = models
+    numbers = [publish(destination, model, lite).number for model in saved[:4]]
+    destination.rollback()
+    return numbers
+
+
+_COMMANDS = {
+    "publish": lambda d, m, n: publish(d, m[0][4], m[1]),
+    "publish and prune": lambda d, m, n: publish(d, m[0][4], m[1], keep=2),
+    "roll back": lambda d, m, n: d.rollback(),
+    "return to an older one": lambda d, m, n: d.rollback(n[0]),
+    "return to a rolled-back one": lambda d, m, n: d.rollback(n[3]),
+}
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_a_local_writer_killed_at_any_change_leaves_whole_versions(tmp_path, models, name):
+    _kill_at_each_change(str(tmp_path / "base"), str(tmp_path / "work"), models, _COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.slow
+def test_a_writer_on_s3_killed_at_every_fifth_change_leaves_whole_versions(models, name, monkeypatch):
+    monkeypatch.setattr(s3_lock, "_STALE_SECONDS", -1)
+    with s3_server() as bucket:
+        _kill_at_each_change(f"{bucket}/base", f"{bucket}/work", models, _COMMANDS[name], step=5)
+
+
+def _kill_at_each_change(base, work, models, command, step=1):
+    remote = files.is_remote(base)
+    numbers = _three_and_one_rolled_back(PushDestination(base), models)
+    before, out = numbers[2], numbers[3]
+    at, killed = 1 - step, True
+    while killed:
+        at += step
+        destination = _copied(base, work)
+        with watched(killed_at(at, remote=remote), remote=remote):
+            try:
+                command(destination, models, numbers)
+                killed = False
+            except KILLED:
+                pass
+        deployed = look(work)
+        if killed and command is not _COMMANDS["return to a rolled-back one"]:
+            assert out not in served_numbers(work)
+        if deployed != before:
+            assert (
+                deployed in numbers[:3]
+                or deployed > out
+                or command is _COMMANDS["return to a rolled-back one"]
+            )
+        last = publish(destination, models[0][5], models[1])
+        assert look(work) == last.number == served_numbers(work)[-1]
+        assert leftovers(work) == []
+        # What a killed push had shown already is finished by the next writer.
+        assert destination.rollback().number in (deployed, *range(out + 1, last.number))
+    assert at > 5
+
+
+def _copied(base, work):
+    files.remove_tree(work)
+    if files.is_remote(base):
+        files.copy_tree(base, work)
+    else:
+        shutil.copytree(base, work)
+    return PushDestination(work)
