@@ -10,7 +10,9 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import CODE_VERSIONS
-from detection_core.config.load import format_pipeline_config, load_checked_config
+from detection_core.config.check_export import check_export
+from detection_core.config.load import format_pipeline_config, load_checked_config, with_line
+from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.settings import DEPLOYED, PipelineSettings
 
@@ -72,9 +74,12 @@ def build_dag(settings: PipelineSettings) -> Dag:
     A quantized branch is part of it where the pipeline.config has a `graph_rewriter` block.
 
     Raises:
-        ConfigError: for a pipeline.config or override that cannot be used.
+        ConfigError: for a pipeline.config or override that cannot be used, or that no TensorFlow Lite file
+            can be made of.
     """
     config = _training_config(settings, settings.train.overrides)
+    for problem in check_export(config):
+        raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
     quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
     steps = [_example_gen(settings), _baseline_resolver(settings), _trainer(settings), _evaluator(settings)]
     # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that

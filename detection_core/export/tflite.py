@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.config.check_export import check_export
 from detection_core.errors import ExportError
 from detection_core.export.post_process import PostProcessOptions, post_process_function
 from detection_core.export.signatures import TFLITE_INPUT, save_signature
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 # Next to 1 in float32: a factor of 1 would be folded away.
 KEEPS_FLOAT = 1.0 + 2.0**-23
+# Of an int32 bias; the quantizers keep far below it.
+MOST_BIAS = 2**30
 
 
 def tflite_function(model: DetectionModel, options: PostProcessOptions, *, integer: bool) -> Any:
@@ -85,27 +88,8 @@ def check_convertible(config: TrainEvalPipelineConfig) -> None:
     Raises:
         ExportError: naming the field.
     """
-    arm = config.model.WhichOneof("model")
-    if arm != "ssd":
-        raise ExportError(
-            f"expected an ssd model, found {arm}; only ssd converts to TensorFlow Lite", where="model"
-        )
-    resizer = config.model.ssd.image_resizer.WhichOneof("image_resizer_oneof")
-    if resizer != "fixed_shape_resizer":
-        raise ExportError(
-            f"expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found {resizer};"
-            " train with a fixed size",
-            where="model.ssd.image_resizer",
-        )
-    predictor = config.model.ssd.box_predictor
-    head = predictor.WhichOneof("box_predictor_oneof")
-    message = getattr(predictor, head or "", None)
-    if message and "box_encodings_clip_range" in {field.name for field, _ in message.ListFields()}:
-        raise ExportError(
-            "expected box codes as the network gives them, which the TensorFlow Lite operation decodes,"
-            " found a clip range; leave it out and train again",
-            where=f"model.ssd.box_predictor.{head}.box_encodings_clip_range",
-        )
+    for problem in check_export(config):
+        raise ExportError(problem.message, where=problem.path)
 
 
 def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool) -> bytes:
@@ -122,7 +106,7 @@ def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool
         0), output_3 boxes [1, D, 4], all float32.
 
     Raises:
-        ExportError: when the converter refuses the model.
+        ExportError: when the converter refuses the model, or a bias does not fit into 32 bits.
     """
     function = tflite_function(model, options, integer=integer)
     with tempfile.TemporaryDirectory() as folder, _quiet_converter():
@@ -133,12 +117,15 @@ def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
             converter.inference_input_type = tf.uint8
         try:
-            return bytes(converter.convert())
+            content = bytes(converter.convert())
         except Exception as error:
             raise ExportError(
                 f"the TensorFlow Lite converter refused the model: {str(error).splitlines()[0]};"
                 " try formats=float32, or leave out the layers that it names"
             ) from error
+    if integer:
+        check_biases(content)
+    return content
 
 
 @contextlib.contextmanager
@@ -184,6 +171,60 @@ def list_operations(content: bytes) -> list[Operation]:
         for graph in model.subgraphs
         for operator in graph.operators
     ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IntegerBias:
+    """A bias of an integer TensorFlow Lite file.
+
+    Attributes:
+        name: of its tensor.
+        codes: int32 [C], the bias is `codes * scale`.
+        scale: float32 [C] or [1], that of the input times that of the kernel.
+    """
+
+    name: str
+    codes: np.ndarray
+    scale: np.ndarray
+
+
+def integer_biases(content: bytes) -> list[IntegerBias]:
+    """Read every int32 constant with a scale of a TensorFlow Lite file: the biases of its convolutions."""
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    return [
+        IntegerBias(
+            name=tensor.name.decode(),
+            codes=np.frombuffer(bytes(model.buffers[tensor.buffer].data), "<i4"),
+            scale=np.asarray(tensor.quantization.scale, np.float32),
+        )
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if tensor.type == schema.TensorType.INT32
+        and model.buffers[tensor.buffer].data is not None
+        and tensor.quantization is not None
+        and tensor.quantization.scale is not None
+    ]
+
+
+def check_biases(content: bytes) -> None:
+    """Refuse an integer file in which a bias leaves no room for the products that are added to it.
+
+    The converter itself cuts what does not fit, in silence.
+
+    Raises:
+        ExportError: naming the first such bias.
+    """
+    for bias in integer_biases(content):
+        too_large = np.flatnonzero(np.abs(bias.codes.astype(np.int64)) > MOST_BIAS)
+        if too_large.size:
+            raise ExportError(
+                f"expected biases up to {MOST_BIAS} in units of their scale, found"
+                f" {bias.codes[too_large[0]]} in channel {too_large[0]} of {bias.name}, and"
+                f" {too_large.size - 1} more there; report it with the model's pipeline.config, and export"
+                " with formats=float32"
+            )
 
 
 def _operation_name(code: Any, builtins: dict[int, str]) -> str:

@@ -16,6 +16,7 @@ from detection_core.quantization.graph import LayerCall, read_graph, rebuild
 from detection_core.quantization.placement import Placement, place
 from detection_core.quantization.quantizers import (
     ActivationQuantizer,
+    BiasRule,
     CallConfig,
     Clock,
     InputQuantizer,
@@ -67,27 +68,58 @@ def add_fake_quantization(
     placement = place(graph)
     clock = Clock(options.delay, step)
 
+    made: dict[str, InputQuantizer | QuantizedCall] = {}
+
+    def bias_rule(call: LayerCall, layer: tf_keras.layers.Layer) -> BiasRule | None:
+        source = made.get(_range_owner(placement, call.inputs[0]))
+        if source is None or not layer.use_bias:
+            return None
+        return BiasRule(
+            bias=layer.bias, input_range=source.output_range, activation_bits=options.activation_bits
+        )
+
     def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:
         if not call.inputs:
-            return InputQuantizer(options, clock, input_range, name=PREFIX + call.name)
-        copy = type(call.layer).from_config(call.layer.get_config())
-        if call.layer.weights:
-            with tf.name_scope(call.name):
-                copy.build(call.layer.input_shape)
-            copy.set_weights(call.layer.get_weights())
+            made[call.name] = InputQuantizer(options, clock, input_range, name=PREFIX + call.name)
+            return made[call.name]
+        copy = _copy_of(call)
         entry = placement.quantized.get(call.name)
         if entry is None or not (entry.weights or entry.output in OUTPUT_QUANTIZERS):
             return copy
-        depthwise = entry.weights == "depthwise_kernel"
-        kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise) if entry.weights else None
+        kernel = None
+        if entry.weights:
+            depthwise = entry.weights == "depthwise_kernel"
+            rule = bias_rule(call, copy)
+            kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise, bias_rule=rule)
         output = (
             OUTPUT_QUANTIZERS[entry.output](options, clock) if entry.output in OUTPUT_QUANTIZERS else None
         )
         config = CallConfig(entry.weights, kernel, output)
-        return QuantizedCall(copy, config, name=PREFIX + call.name)
+        wrapped = QuantizedCall(copy, config, name=PREFIX + call.name)
+        if output is not None:
+            made[call.name] = wrapped
+        return wrapped
 
     network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
     return AwareNetwork(network=network, placement=placement)
+
+
+def _copy_of(call: LayerCall) -> tf_keras.layers.Layer:
+    """Return a layer of its own with the weights of a call's."""
+    copy = type(call.layer).from_config(call.layer.get_config())
+    if call.layer.weights:
+        with tf.name_scope(call.name):
+            copy.build(call.layer.input_shape)
+        copy.set_weights(call.layer.get_weights())
+    return copy
+
+
+def _range_owner(placement: Placement, name: str) -> str:
+    """Return the call whose quantization range the output of a call has; "" where it is not quantized."""
+    entry = placement.quantized.get(name)
+    if entry is None:
+        return ""
+    return name if entry.output in OUTPUT_QUANTIZERS else entry.output
 
 
 def observe_ranges(

@@ -1,14 +1,16 @@
 """Fake quantization of kernels and activations, as tensorflow-model-optimization's wrapper applies it.
 
 Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
-CVPR 2018. Kernels: symmetric, one scale per output channel, the range is the kernel's own at every step.
-Activations: one scale per tensor, the range follows a moving average of the batches' extremes. Both train
-through a straight-through estimator.
+CVPR 2018. Kernels: symmetric, one scale per output channel, the range is the kernel's own at every step, but
+wide enough for the channel's bias, an int32 in units of the input's scale times the kernel's. Activations:
+one scale per tensor, the range follows a moving average of the batches' extremes. Both train through a
+straight-through estimator.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +22,10 @@ from detection_core.errors import ConfigError
 RANGE_MOMENTUM = 0.99
 # Below this a channel is dead; a smaller scale would leave the range that integer kernels accept.
 SMALLEST_KERNEL = 1e-6
+# An int32 bias stays below it. Trained networks have channels with kernels near 0 and a bias of 10: at the
+# kernel's own scale it would not fit. The products of the largest kernels sum up to some 2^27, so that there
+# is room for both; and what a kernel loses by it is less than a hundredth of its channel's bias.
+LARGEST_BIAS = 2**28
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,11 +79,38 @@ class Clock:
         return tf.where(self.step >= self.delay, quantized, plain)
 
 
+Range = Callable[[], tuple[Any, Any]]
+"""Gives the smallest and the largest value of a tensor as it is quantized, float32 []."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BiasRule:
+    """What the scale of a kernel has to be wide enough for.
+
+    Attributes:
+        bias: float32 [C], of the kernel's output channels.
+        input_range: of the tensor that the kernel is multiplied with.
+        activation_bits: of that tensor.
+    """
+
+    bias: tf.Variable
+    input_range: Range
+    activation_bits: int
+
+    def least_scale(self) -> tf.Tensor:
+        """Return float32 [C], the kernel's scale at which no bias exceeds `LARGEST_BIAS`."""
+        low, high = self.input_range()
+        input_scale = (high - low) / (2**self.activation_bits - 1)
+        return tf.abs(tf.convert_to_tensor(self.bias)) / (input_scale * LARGEST_BIAS)
+
+
 class KernelQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
     """Symmetric, one scale per output channel."""
 
-    def __init__(self, bits: int, clock: Clock, *, depthwise: bool) -> None:
-        self.bits, self.clock, self.depthwise = bits, clock, depthwise
+    def __init__(
+        self, bits: int, clock: Clock, *, depthwise: bool, bias_rule: BiasRule | None = None
+    ) -> None:
+        self.bits, self.clock, self.depthwise, self.bias_rule = bits, clock, depthwise, bias_rule
 
     def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
         """Make no variables: the range is the kernel's own."""
@@ -89,7 +122,10 @@ class KernelQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         # A depthwise kernel is [h, w, C, multiplier] and has an output channel for each (C, multiplier).
         channels_last = tf.reshape(kernel, [*kernel.shape[:2], -1]) if self.depthwise else kernel
         axes = list(range(channels_last.shape.rank - 1))
-        limit = tf.stop_gradient(tf.maximum(tf.reduce_max(tf.abs(channels_last), axes), SMALLEST_KERNEL))
+        limit = tf.maximum(tf.reduce_max(tf.abs(channels_last), axes), SMALLEST_KERNEL)
+        if self.bias_rule is not None:
+            limit = tf.maximum(limit, self.bias_rule.least_scale() * (2 ** (self.bits - 1) - 1))
+        limit = tf.stop_gradient(limit)
         quantized = tf.quantization.fake_quant_with_min_max_vars_per_channel(
             channels_last, -limit, limit, num_bits=self.bits, narrow_range=True
         )
@@ -126,11 +162,15 @@ class ActivationQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
         if training:
             for end, extreme in (("min", tf.reduce_min(inputs)), ("max", tf.reduce_max(inputs))):
                 weights[end].assign_add((1 - RANGE_MOMENTUM) * (tf.stop_gradient(extreme) - weights[end]))
-        low, high = usable_range(weights["min"], weights["max"], self.options)
+        low, high = self.range_of(weights)
         quantized = tf.quantization.fake_quant_with_min_max_vars(
             inputs, low, high, num_bits=self.options.activation_bits
         )
         return self.clock.choose(quantized, inputs, training)
+
+    def range_of(self, variables: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the range that the activations have with those variables."""
+        return usable_range(variables["min"], variables["max"], self.options)
 
     def get_config(self) -> dict[str, Any]:
         """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
@@ -149,10 +189,13 @@ class SigmoidQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
 
     def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
         """Return the activations, float32, on the grid."""
-        quantized = tf.quantization.fake_quant_with_min_max_args(
-            inputs, 0.0, 1.0 - 2.0**-self.bits, num_bits=self.bits
-        )
+        low, high = self.range_of(weights)
+        quantized = tf.quantization.fake_quant_with_min_max_args(inputs, low, high, num_bits=self.bits)
         return self.clock.choose(quantized, inputs, training)
+
+    def range_of(self, variables: dict[str, Any]) -> tuple[float, float]:
+        """Return the one range that there is."""
+        return 0.0, 1.0 - 2.0**-self.bits
 
     def get_config(self) -> dict[str, Any]:
         """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
@@ -218,6 +261,11 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
         """Return the call's quantized output."""
         return super().call(inputs, training=bool(training))
 
+    def output_range(self) -> tuple[Any, Any]:
+        """Return the range of the call's quantized output, where it has one of its own."""
+        (quantizer,) = self.quantize_config.get_output_quantizers(self.layer)
+        return quantizer.range_of(self._output_quantizer_vars)
+
 
 class InputQuantizer(tf_keras.layers.Layer):
     """Quantizes the network's input over a fixed range, that of the pixels."""
@@ -230,8 +278,12 @@ class InputQuantizer(tf_keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Return the values that pixels of `activation_bits` bits can have."""
-        low, high = usable_range(*self.input_range, self.options)
+        low, high = self.output_range()
         quantized = tf.quantization.fake_quant_with_min_max_vars(
             inputs, low, high, num_bits=self.options.activation_bits
         )
         return self.clock.choose(quantized, inputs, bool(training))
+
+    def output_range(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the range of the quantized pixels."""
+        return usable_range(*self.input_range, self.options)

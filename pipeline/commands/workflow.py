@@ -92,12 +92,16 @@ def validate(arguments: argparse.Namespace) -> Result:
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
     """Check a pipeline.config and say what it would build."""
+    from detection_core.config.check_export import check_clip_range
     from detection_core.config.load import load_checked_config, with_line
 
     path = arguments.file
     config = load_checked_config(
         path, config_overrides(arguments.overrides), override_files=arguments.override_files
     )
+    for problem in check_clip_range(config):
+        where, rest = problem.path, "; or train with it, and do without TensorFlow Lite files"
+        raise with_line(ConfigError(problem.message + rest, where=where), path)
     with native_output_to(os.devnull), quick_tensorflow():
         from detection_core.tasks.describe import describe
 

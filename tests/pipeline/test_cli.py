@@ -101,6 +101,19 @@ def test_what_a_config_asks_for_and_cannot_be_built_is_told_with_its_line(capsys
     assert f"{path}:{line}: model.ssd.image_resizer: expected a resizer" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["settings", "config"])
+def test_a_clip_range_that_no_file_can_hold_is_refused_before_anything_is_trained(
+    digits_settings, capsys, kind
+):
+    head = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor"
+    clip = f"{head}.box_encodings_clip_range={{ min: -5 max: 5 }}"
+    path = digits_settings if kind == "settings" else str(ROOT / "examples" / "digits" / "pipeline.config")
+    assert cli.main(["validate", path, "--set", clip]) == 2
+    printed = capsys.readouterr().err
+    assert f"{head}.box_encodings_clip_range: expected box codes as the network gives them" in printed
+    assert "pipeline.config:" in printed
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

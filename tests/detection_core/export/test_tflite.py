@@ -15,13 +15,21 @@ from google.protobuf import text_format
 
 from detection_core.errors import ExportError
 from detection_core.export.post_process import PostProcessOptions, post_process_options
-from detection_core.export.tflite import check_convertible, convert, input_normalisation, list_operations
+from detection_core.export.tflite import (
+    check_biases,
+    check_convertible,
+    convert,
+    input_normalisation,
+    integer_biases,
+    list_operations,
+)
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.export.tiny_detector import SCALES, TinyDetector
 from tests.detection_core.models.golden_networks import build_golden, load_golden
+from tests.detection_core.quantization.tiny_network import tiny_network
 
 OPTIONS = PostProcessOptions(
     max_detections=10,
@@ -156,6 +164,61 @@ def test_an_integer_file_takes_pixels_and_stays_close_to_fake_quantization():
 def test_a_file_without_fake_quantization_is_not_an_integer_file():
     operations = list_operations(float_file())
     assert {op.outputs for op in operations if op.name in CONVOLUTIONS} == {("float32",)}
+
+
+def like_a_trained_one() -> TinyDetector:
+    """Dead channels, as training leaves them: their normalisation scales by nearly 0 and adds a constant.
+
+    And box codes of 80 that one anchor shape has.
+    """
+    network = tiny_network()
+    for name in ("stem_bn", "dw_bn", "project_bn", "tower_bn_0", "tower_bn_1"):
+        norm = network.get_layer(name)
+        gamma, beta = norm.gamma.numpy(), norm.beta.numpy()
+        gamma[:3], beta[:3] = [1e-9, -1e-10, 3e-8], [11.9, 4.0, 2.5]
+        norm.gamma.assign(gamma)
+        norm.beta.assign(beta)
+    bias = network.get_layer("box").bias
+    bias.assign(tf.concat([[80.0, -60.0], bias[2:]], 0))
+    return TinyDetector(network)
+
+
+@functools.cache
+def trained_file() -> tuple[TinyDetector, bytes]:
+    rewritten = rewrite(like_a_trained_one(), QuantizationOptions(delay=0))
+    rewritten.calibrate([tf.constant(PIXELS)])
+    return rewritten.model, convert(rewritten.model, OPTIONS, integer=True)
+
+
+def test_biases_of_dead_channels_are_those_of_the_network():
+    model, content = trained_file()
+    wanted = {
+        layer.layer.name: np.sort(layer.layer.bias.numpy())
+        for layer in model.network.layers
+        if layer.name.startswith("quant_") and getattr(getattr(layer, "layer", None), "use_bias", False)
+    }
+    found = [np.sort(bias.codes * bias.scale.astype(np.float64)) for bias in integer_biases(content)]
+    assert len(found) == len(wanted) == 11
+    for name, bias in wanted.items():
+        assert min(np.abs(f - bias).max() for f in found if f.shape == bias.shape) < 0.01, name
+    assert max(np.abs(bias.codes.astype(np.int64)).max() for bias in integer_biases(content)) < 2**29
+
+
+def test_an_integer_file_of_a_trained_network_stays_close_to_the_float_network():
+    _, content = trained_file()
+    found = run(content, PIXELS[:1].astype(np.uint8))
+    expected = reference(like_a_trained_one(), PIXELS[:1])
+    np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=0.05, rtol=0)
+
+
+def test_a_bias_that_does_not_fit_is_refused(monkeypatch):
+    """What the converter makes of a scale that is too small is 2^31 - 1, in silence."""
+    monkeypatch.setattr("detection_core.quantization.quantizers.LARGEST_BIAS", 2.0**60)
+    rewritten = rewrite(like_a_trained_one(), QuantizationOptions(delay=0))
+    rewritten.calibrate([tf.constant(PIXELS)])
+    with pytest.raises(ExportError, match=r"expected biases up to 1073741824 .* found 2147483647 in channel"):
+        convert(rewritten.model, OPTIONS, integer=True)
+    check_biases(integer_file())
 
 
 def test_normalisation_is_read_from_the_model():

@@ -9,7 +9,9 @@ import tf_keras
 
 from detection_core.errors import ConfigError
 from detection_core.quantization.quantizers import (
+    LARGEST_BIAS,
     ActivationQuantizer,
+    BiasRule,
     Clock,
     InputQuantizer,
     KernelQuantizer,
@@ -52,6 +54,37 @@ def test_a_depthwise_kernel_has_a_scale_per_input_channel_and_multiplier():
 def test_a_dead_channel_stays_finite():
     found = KernelQuantizer(8, Clock(0, None), depthwise=False)(tf.zeros([1, 1, 2, 2]), False, {})
     np.testing.assert_array_equal(found, np.zeros([1, 1, 2, 2]))
+
+
+def scale_of(quantizer: KernelQuantizer, kernel: np.ndarray) -> np.ndarray:
+    """The quantizer's step of each channel, found by giving it a kernel with one value on every step."""
+    ranges = []
+    original = tf.quantization.fake_quant_with_min_max_vars_per_channel
+
+    def spy(inputs, low, high, **options):
+        ranges.append(np.asarray(high))
+        return original(inputs, low, high, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.quantization, "fake_quant_with_min_max_vars_per_channel", spy)
+        quantizer(tf.constant(kernel), False, {})
+    return ranges[0] / (2 ** (quantizer.bits - 1) - 1)
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_a_dead_channel_has_room_for_its_bias(depthwise):
+    """A kernel of 1e-9 and a bias of 10: at the kernel's own scale those are steps beyond an int32."""
+    kernel = np.full((3, 3, 4, 1) if depthwise else (3, 3, 2, 4), 0.5, np.float32)
+    bias = np.float32([10.0, -10.0, 0.3, 0.0])
+    dead = (..., [0, 1], slice(None)) if depthwise else (..., [0, 1])
+    kernel[dead] = 1e-9
+    rule = BiasRule(bias=tf.Variable(bias), input_range=lambda: (0.0, 6.0), activation_bits=8)
+    found = scale_of(KernelQuantizer(8, Clock(0, None), depthwise=depthwise, bias_rule=rule), kernel)
+    codes = np.abs(bias) / (found * 6.0 / 255)
+    assert (codes <= LARGEST_BIAS * 1.001).all() and codes[0] > 2**20
+    np.testing.assert_allclose(found[2:], 0.5 / 127, rtol=1e-6)
+    plain = scale_of(KernelQuantizer(8, Clock(0, None), depthwise=depthwise), kernel)
+    assert abs(bias[0]) / (plain[0] * 6.0 / 255) > 2**31
 
 
 def test_kernels_learn_as_if_they_were_not_rounded():
