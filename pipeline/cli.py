@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from detection_core.errors import DetectionError
+from detection_core.errors import DetectionError, as_user_error
 from pipeline import commands
 from pipeline.commands.base import Verb
 from pipeline.commands.group import Group
@@ -39,6 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _log.warning("interrupted; the same command goes on from here")
         return EXIT_INTERRUPTED
+    except Exception as e:
+        known = as_user_error(e)
+        if known is None:
+            raise
+        _log.debug("the error as it was", exc_info=True)
+        return _fail(as_json, type(known).__name__, str(known))
     if as_json:
         print(json.dumps(result.data, indent=1))
     elif result.text:

@@ -17,7 +17,7 @@ from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.run_record import RunRecord, StepRecord
 from pipeline.settings import PipelineSettings
 from pipeline.settings_file import format_settings
-from pipeline.workspace import Workspace, new_run_id
+from pipeline.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class _Run:
         self._options = options
         steps = [StepRecord(id=s.id, component=s.component, state="not run") for s in dag.steps]
         self.record = RunRecord(
-            run_id=new_run_id(),
+            run_id=workspace.new_run_id(),
             pipeline_name=settings.name,
             started=_now(),
             finished="",
@@ -104,7 +104,11 @@ class _Run:
             run_tfx_pipeline(tfx_pipeline, self._dag, self.record.run_id, self._observe)
         except BaseException as e:
             status = "failed" if isinstance(e, Exception) else "stopped"
-            self._finish(status)
+            try:
+                self._finish(status)
+            except OSError:
+                # What went wrong at first counts; a full disk takes no record of it either.
+                _log.exception("run | its end could not be recorded in %s", self._settings.workspace)
             raise
         self._finish("succeeded")
         return self.record

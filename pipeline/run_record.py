@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 RUN_STATUSES = ("running", "succeeded", "failed", "stopped")
 STEP_STATES = ("not run", "running", "executed", "cached", "failed")
+FORMAT_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,7 @@ class RunRecord:
             baseline it stands for.
         parameters: what was given for this run alone, over its settings.
         scheduled_time: RFC 3339, the slot of a schedule that it was made for; "" for none.
+        format_version: of the record.
     """
 
     run_id: str
@@ -67,6 +70,7 @@ class RunRecord:
     checks: dict[str, str] = dataclasses.field(default_factory=dict)
     parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     scheduled_time: str = ""
+    format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
         if self.status not in RUN_STATUSES:
@@ -83,16 +87,41 @@ class RunRecord:
         """Read a record from JSON text; fields of later versions that are not known here are passed over.
 
         Raises:
-            ValueError: when the text is not the JSON of a run record.
+            ValueError: when the text is not the JSON of a run record, or one of a newer format.
         """
         try:
             data = json.loads(text)
+            version = data.get("format_version", FORMAT_VERSION)
+            if isinstance(version, int) and version > FORMAT_VERSION:
+                raise ValueError(
+                    f"expected format_version {FORMAT_VERSION}, found {version} of a newer detflow"
+                )
             steps = tuple(StepRecord(**_known(StepRecord, step)) for step in data.pop("steps", []))
             return cls(**_known(cls, data), steps=steps)
-        except (TypeError, AttributeError, json.JSONDecodeError) as e:
+        except (TypeError, AttributeError, RecursionError, json.JSONDecodeError) as e:
             raise ValueError(f"expected the JSON of a run record, found something else ({e})") from e
 
 
 def _known(record_type: type, data: dict[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in dataclasses.fields(record_type)}
-    return {name: value for name, value in data.items() if name in names and name != "steps"}
+    kinds = {
+        field.name: str(field.type) for field in dataclasses.fields(record_type) if field.name != "steps"
+    }
+    known = {name: value for name, value in data.items() if name in kinds}
+    for name, value in known.items():
+        if not _KINDS[kinds[name]](value):
+            raise TypeError(f"{name}: expected {kinds[name]}, found {value!r:.80}")
+    return known
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
+
+
+# By the annotation of a field: what tells whether a value is of it.
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "int": lambda value: isinstance(value, int),
+    "float": lambda value: isinstance(value, int | float),
+    "dict[str, str]": _is_texts,
+    "dict[str, Any]": lambda value: isinstance(value, dict),
+}

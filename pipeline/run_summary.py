@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 from typing import Any
 
+from detection_core import files
 from pipeline.commands.base import table
 from pipeline.run_record import RunRecord
+
+_log = logging.getLogger(__name__)
 
 _METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
 _MAIN_METRIC = "DetectionBoxes_Precision/mAP"
@@ -32,11 +36,7 @@ def summarise(record: RunRecord) -> RunSummary:
     outputs = {step.id: step.outputs for step in record.steps}
 
     def read(step: str, output: str, name: str) -> dict[str, Any] | None:
-        path = os.path.join(outputs.get(step, {}).get(output, ""), name)
-        if not os.path.isfile(path):
-            return None
-        with open(path, encoding="utf-8") as f:
-            return dict(json.load(f))
+        return _read(os.path.join(outputs.get(step, {}).get(output, ""), name))
 
     models = _model_rows(
         read("evaluator", "evaluation", "metrics.json"),
@@ -60,6 +60,32 @@ def summarise(record: RunRecord) -> RunSummary:
         "places": {name: path for name, path in places.items() if path},
     }
     return RunSummary(text=_text(record, data), data=data)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    """Return a step's JSON; None where there is none, or where it is damaged."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        found = json.loads(files.read_text(path))
+        _check_shape(found)
+    except (OSError, ValueError, RecursionError) as e:
+        _log.warning("run | %s is left out: %s; remove the step's folder and run again", path, e)
+        return None
+    return dict(found)
+
+
+def _check_shape(found: Any) -> None:
+    """Refuse what is no evaluation, parity report or push report, as far as the summary reads them."""
+    if not isinstance(found, dict):
+        raise ValueError(f"expected a JSON object, found a {type(found).__name__}")
+    for name, kind in (("metrics", dict), ("files", list), ("reasons", list)):
+        if not isinstance(found.get(name, kind()), kind):
+            raise ValueError(f"expected {name} to be a {kind.__name__}, found {found[name]!r:.80}")
+    for values in (found, *found.get("files", [])):
+        numbers = values.get("metrics", {}).values() if isinstance(values, dict) else [None, "x"]
+        if not all(value is None or isinstance(value, int | float) for value in numbers):
+            raise ValueError("expected numbers in metrics, found something else")
 
 
 def _model_rows(*reports: dict[str, Any] | None) -> list[dict[str, Any]]:

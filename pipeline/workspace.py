@@ -9,17 +9,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import fcntl
+import glob
 import logging
 import os
 import secrets
 from collections.abc import Iterator
 
-from detection_core import files
+from detection_core import files, local_files
 from detection_core.errors import ConfigError
 from pipeline.run_record import RunRecord
 
 _log = logging.getLogger(__name__)
+
+_MOMENT = "%Y%m%d-%H%M%S"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,17 +53,30 @@ class Workspace:
         files.write_text(os.path.join(self.run_dir(record.run_id), "run.json"), record.to_json())
 
     def records(self) -> list[RunRecord]:
-        """Return all runs, oldest first. One that says `running` while nobody holds its lock was stopped."""
-        found = []
+        """Return all runs, oldest first. One that says `running` while nobody holds its lock was stopped.
+
+        A run whose record is damaged is left out, with a warning.
+        """
+        found, locked = [], self.is_locked()
         for folder in files.list_matching(os.path.join(self.root, "runs"), "*"):
             path = os.path.join(folder, "run.json")
-            if not files.exists(path):
+            try:
+                record = self._read(path)
+            except (FileNotFoundError, NotADirectoryError):
                 continue
-            record = RunRecord.from_json(files.read_text(path))
-            if record.status == "running" and not self.is_locked():
+            except (OSError, ValueError) as e:
+                _log.warning("runs | %s is left out: %s; restore the file, or remove its folder", path, e)
+                continue
+            if record.status == "running" and not locked:
                 record = dataclasses.replace(record, status="stopped")
             found.append(record)
         return sorted(found, key=lambda r: r.run_id)
+
+    def _read(self, path: str) -> RunRecord:
+        record, folder = RunRecord.from_json(files.read_text(path)), os.path.basename(os.path.dirname(path))
+        if record.run_id != folder:
+            raise ValueError(f"expected the run {folder!r}, found {record.run_id!r}")
+        return record
 
     def record(self, run_id: str = "") -> RunRecord:
         """Return a run, the newest without an id.
@@ -79,29 +94,47 @@ class Workspace:
 
     def is_locked(self) -> bool:
         """Tell whether a run is under way here."""
-        path = os.path.join(self.root, ".lock")
-        if not os.path.exists(path):
-            return False
-        with open(path, encoding="utf-8") as f:
-            try:
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        return local_files.is_locked(self._lock_path)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the workspace for one run; a second run waits. A killed run lets go by itself."""
-        os.makedirs(self.root, exist_ok=True)
-        with open(os.path.join(self.root, ".lock"), "w", encoding="utf-8") as f:
+        """Hold the workspace for one run; a second run waits. A killed run lets go by itself.
+
+        What killed runs left half written is removed.
+        """
+        local_files.make_dirs(self.root)
+        with contextlib.ExitStack() as held:
             try:
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.enter_context(local_files.lock(self._lock_path, wait=False))
             except BlockingIOError:
                 _log.info("run | another run is under way in %s; waiting for it to end", self.root)
-                fcntl.flock(f, fcntl.LOCK_EX)
+                held.enter_context(local_files.lock(self._lock_path))
+            self._remove_leftovers()
             yield
 
+    @property
+    def _lock_path(self) -> str:
+        return os.path.join(self.root, ".lock")
 
-def new_run_id() -> str:
-    """Return a unique id that sorts by time."""
-    return f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    def _remove_leftovers(self) -> None:
+        for parts in (("runs", "*"), ("artifacts", "*", "*"), ("artifacts", "*", "*", "*"), ("work", "*")):
+            for folder in glob.glob(os.path.join(glob.escape(self.root), *parts)):
+                local_files.remove_leftovers(folder)
+
+    def new_run_id(self) -> str:
+        """Return an id that sorts after those of all runs here."""
+        names = [os.path.basename(p) for p in files.list_matching(os.path.join(self.root, "runs"), "*")]
+        return new_run_id(max(names, default=""))
+
+
+def new_run_id(after: str = "") -> str:
+    """Return a unique id that sorts by time.
+
+    Args:
+        after: an id that it sorts after, also where the clock was set back since.
+    """
+    moment = datetime.datetime.now(datetime.UTC)
+    with contextlib.suppress(ValueError):
+        last = datetime.datetime.strptime(after[: len("20260101-000000")], _MOMENT)
+        moment = max(moment, last.replace(tzinfo=datetime.UTC) + datetime.timedelta(seconds=1))
+    return f"{moment:{_MOMENT}}-{secrets.token_hex(2)}"

@@ -13,7 +13,7 @@ from component_specs.kfp_outputs import KFP_OUTPUTS
 from components._runtime.bind import bind_arguments
 from components._runtime.kfp_call import bind_call, is_kfp_call, prepare
 from components._runtime.kfp_output import write_output
-from detection_core.errors import DetectionError
+from detection_core.errors import DetectionError, as_user_error
 
 Job = TypeVar("Job")
 
@@ -34,9 +34,18 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
     try:
         _run(component, job_type, run, arguments)
     except DetectionError as e:
-        logging.getLogger(__name__).error("%s: %s", type(e).__name__, e)
-        sys.exit(EXIT_USER_ERROR)
+        _refuse(e)
+    except Exception as e:
+        known = as_user_error(e)
+        if known is None:
+            raise
+        _refuse(known)
     sys.exit(EXIT_DONE)
+
+
+def _refuse(error: DetectionError) -> None:
+    logging.getLogger(__name__).error("%s: %s", type(error).__name__, error)
+    sys.exit(EXIT_USER_ERROR)
 
 
 def _run(component: str, job_type: type[Job], run: Callable[[Job], Any], arguments: Sequence[str]) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from typing import IO
 
-from detection_core import files
+from detection_core import files, local_files
 from detection_core.config.load import format_pipeline_config
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.training.distribution import Worker
@@ -97,19 +95,19 @@ def _locked(folder: str) -> Iterator[None]:
     if files.is_remote(folder):
         yield
         return
-    with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as f:
-        if not _try_lock(f):
+    with contextlib.ExitStack() as held:
+        path = os.path.join(folder, "lock")
+        try:
+            held.enter_context(local_files.lock(path, wait=False))
+        except BlockingIOError:
             _logger.warning("%s: another process trains exactly this; waiting for it to end", folder)
-            fcntl.flock(f, fcntl.LOCK_EX)
+            while True:
+                try:
+                    held.enter_context(local_files.lock(path))
+                    break
+                except FileNotFoundError:
+                    files.make_dirs(folder)  # pruned by the one that was waited for
         yield
-
-
-def _try_lock(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _prune(root: str, keep_finished: int, keep: str) -> None:
@@ -120,6 +118,6 @@ def _prune(root: str, keep_finished: int, keep: str) -> None:
     finished = [name for name, mark in marks.items() if os.path.exists(mark) and name != keep]
     finished.sort(key=lambda name: os.path.getmtime(marks[name]), reverse=True)
     for name in finished[max(0, keep_finished - 1) :]:
-        with open(os.path.join(root, name, "lock"), "w", encoding="utf-8") as f:
-            if _try_lock(f):
-                files.remove_tree(os.path.join(root, name))
+        path = os.path.join(root, name, "lock")
+        with contextlib.suppress(BlockingIOError), local_files.lock(path, wait=False):
+            files.remove_tree(os.path.join(root, name))

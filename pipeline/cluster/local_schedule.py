@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import logging
 import os
 import signal
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
+from detection_core import local_files
 from detection_core.errors import ConfigError
 from pipeline.cluster.trigger import Trigger
 from pipeline.workspace import Workspace
@@ -131,10 +131,11 @@ class LocalSchedule:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep a second scheduler out of the workspace; a killed one lets go by itself."""
-        os.makedirs(self._workspace.root, exist_ok=True)
-        with open(os.path.join(self._workspace.root, ".schedule.lock"), "w", encoding="utf-8") as f:
+        local_files.make_dirs(self._workspace.root)
+        with contextlib.ExitStack() as held:
             try:
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path = os.path.join(self._workspace.root, ".schedule.lock")
+                held.enter_context(local_files.lock(path, wait=False))
             except BlockingIOError as e:
                 raise ConfigError(
                     "expected no other scheduler here, found one; stop it, or take another workspace",

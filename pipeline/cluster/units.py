@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 
@@ -61,20 +62,26 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
     return "\n".join([*service, "", *timer])
 
 
-def crontab_line(trigger: Trigger, command: Sequence[str], lock: str) -> str:
+def crontab_line(trigger: Trigger, command: Sequence[str], folder: str, lock: str) -> str:
     """Return lines for a crontab; a run that is still under way makes the next one be left out.
 
     Args:
         trigger: when to run.
         command: one run of the workflow; its program by absolute path.
-        lock: path of the lock file that keeps runs apart.
+        folder: working directory.
+        lock: path of the lock file that keeps runs apart; its folder is made.
 
     Raises:
         ConfigError: where a crontab cannot say it.
     """
     _refuse_window(trigger, "a crontab")
     fields = five_fields(trigger.cron) if trigger.cron else _interval_fields(trigger.interval_seconds)
-    run = shlex.join(["flock", "--nonblock", lock, *command]).replace("%", r"\%")
+    words = (
+        ["cd", folder],
+        ["mkdir", "-p", os.path.dirname(lock)],
+        ["flock", "--nonblock", lock, *command],
+    )
+    run = " && ".join(map(shlex.join, words)).replace("%", r"\%")
     return f"# The times are in the zone of the machine, which must be {trigger.zone}.\n{fields} {run}"
 
 

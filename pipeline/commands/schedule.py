@@ -200,8 +200,9 @@ def run_local(arguments: argparse.Namespace) -> Result:
         units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
         return Result(text=units, data={"units": units})
     if arguments.print_crontab:
-        # The settings file is there at any rate, and serves as the lock.
-        line = crontab_line(trigger, [*_program(), *workflow], os.path.abspath(arguments.settings))
+        # A file of its own: an editor replaces the settings by another file, which nobody has locked.
+        lock = os.path.join(os.path.abspath(settings.workspace), ".cron.lock")
+        line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
         return Result(text=line, data={"crontab": line})
     _log.info("schedule | %s: %s", name, trigger.describe())
     command = [sys.executable, "-m", "pipeline.cli", *workflow]

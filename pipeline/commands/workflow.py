@@ -139,15 +139,17 @@ def report(arguments: argparse.Namespace) -> Result:
 def rollback(arguments: argparse.Namespace) -> Result:
     """Return to an earlier published version."""
     from components.publishing.destination import PushDestination
+    from detection_core import files
 
     place = arguments.place
     if place.endswith(_SETTINGS_SUFFIXES):
         from pipeline.settings_file import load_settings
 
         place = load_settings(place, check_files=False).push_destination
-    if not os.path.exists(os.path.join(place, "current.json")):
+    if not files.exists(files.join(place, "current.json")):
         raise ConfigError(
-            "expected a settings file or a push destination with current.json in it", where=place
+            "expected a settings file or a push destination with current.json in it, found neither",
+            where=place,
         )
     destination = PushDestination(place)
     version = destination.rollback(arguments.to)

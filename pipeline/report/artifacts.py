@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from detection_core import files
 from pipeline.run_record import RunRecord, StepRecord
 
 _log = logging.getLogger(__name__)
+
+_Part = TypeVar("_Part")
 
 
 class RunArtifacts:
@@ -43,7 +46,7 @@ def read_json(folder: str, name: str) -> Any:
         return None
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         _log.warning("report | %s/%s is left out: %s", folder, name, error)
         return None
 
@@ -62,4 +65,29 @@ def read_lines(folder: str, name: str) -> list[dict[str, Any]]:
 def read_text(folder: str, name: str) -> str | None:
     """Read a text file; None where there is none."""
     path = files.join(folder, name)
-    return files.read_text(path) if folder and files.exists(path) else None
+    try:
+        return files.read_text(path) if folder and files.exists(path) else None
+    except (OSError, ValueError) as error:
+        _log.warning("report | %s is left out: %s", path, error)
+        return None
+
+
+def unless_damaged(part: Callable[[], _Part], where: str, otherwise: Any) -> _Part | Any:
+    """Return a part of the page, or what stands for none where the files that it is made from are damaged.
+
+    Args:
+        part: makes it.
+        where: what it is made from, for the warning.
+        otherwise: what stands for none.
+    """
+    try:
+        return part()
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        _log.warning(
+            "report | %s is left out: expected what its step wrote, found something else (%s: %s); remove its"
+            " folder and run again",
+            where,
+            type(error).__name__,
+            error,
+        )
+        return otherwise

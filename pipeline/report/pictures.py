@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import os
 from typing import Any
 
 from detection_core import files
@@ -56,8 +57,10 @@ class PictureBudget:
         return found
 
     def _embed(self, folder: str, entry: dict[str, Any]) -> Picture | None:
-        path = files.join(folder, str(entry.get("file", "")))
-        if not files.exists(path):
+        name = str(entry.get("file", ""))
+        path = files.join(folder, name)
+        # The list came with the artifact: it names pictures beside it, and nothing else of this machine.
+        if os.path.basename(name) != name or not files.exists(path):
             return None
         text = base64.b64encode(files.read_bytes(path)).decode()
         if len(text) > self._left:

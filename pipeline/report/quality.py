@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from pipeline.report.artifacts import RunArtifacts, read_json
+from pipeline.report.artifacts import RunArtifacts, read_json, unless_damaged
 from pipeline.report.charts import MAX_LINES, ChartOptions, Line, line_chart
 from pipeline.report.pictures import PictureBudget
 
@@ -39,20 +40,22 @@ def evaluations(artifacts: RunArtifacts, budget: PictureBudget) -> list[dict[str
         metrics = read_json(folder, "metrics.json")
         if metrics is None:
             continue
-        title = TITLES.get(step.id, step.id)
-        curves = read_json(folder, "curves.json")
-        found.append(
-            {
-                "id": step.id,
-                "title": title,
-                "folder": folder,
-                "metrics": metrics,
-                "verdicts": [_short(v) for v in metrics.get("thresholds", [])],
-                "pictures": budget.embed(folder, _SHORT if found else _FULL),
-                **(_curves(curves, title) if curves else {}),
-            }
-        )
+        title, limits = TITLES.get(step.id, step.id), _SHORT if found else _FULL
+        entry = unless_damaged(partial(_evaluation, metrics, title, folder), f"{folder}/metrics.json", None)
+        if entry is None:
+            continue
+        pictures = unless_damaged(partial(budget.embed, folder, limits), f"{folder}/pictures", {})
+        curves = unless_damaged(partial(_curves, folder, title), f"{folder}/curves.json", {})
+        found.append({"id": step.id, **entry, "pictures": pictures, **curves})
     return found
+
+
+def _evaluation(metrics: dict[str, Any], title: str, folder: str) -> dict[str, Any]:
+    for values in (metrics["metrics"], metrics.get("baseline") or {}):
+        if not all(value is None or isinstance(value, int | float) for value in values.values()):
+            raise ValueError("expected numbers in metrics")
+    verdicts = [_short(v) for v in metrics.get("thresholds", [])]
+    return {"title": title, "folder": folder, "metrics": metrics, "verdicts": verdicts}
 
 
 def _short(verdict: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +82,10 @@ def metric_table(evaluated: list[dict[str, Any]], parity: dict[str, Any] | None)
     return {"columns": [title for title, _ in columns], "rows": rows}
 
 
-def _curves(curves: dict[str, Any], title: str) -> dict[str, Any]:
+def _curves(folder: str, title: str) -> dict[str, Any]:
+    curves = read_json(folder, "curves.json")
+    if not curves:
+        return {}
     classes = curves.get("classes", [])
     drawn = [c for c in classes if c.get("precision")]
     weakest = sorted(drawn, key=lambda c: c["ap50"])[:MAX_LINES]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 from detection_core import files
 from pipeline.report import facts, formats, quality
-from pipeline.report.artifacts import RunArtifacts
+from pipeline.report.artifacts import RunArtifacts, unless_damaged
 from pipeline.report.pictures import PictureBudget
 from pipeline.run_record import RunRecord
 
@@ -18,7 +19,8 @@ _HERE = os.path.dirname(__file__)
 def write_report(run: RunRecord, path: str) -> None:
     """Write one self-contained HTML page about a run: no script, no link to elsewhere.
 
-    Whatever a run did not come to (a failed step, no quantization) is left out.
+    Whatever a run did not come to (a failed step, no quantization) is left out, and so is what is damaged,
+    with a warning that names it.
 
     Args:
         run: the run; its steps' outputs are read where they are there.
@@ -41,25 +43,37 @@ def render_report(run: RunRecord) -> str:
     environment.filters |= {
         name: getattr(formats, name) for name in ("duration", "metric", "signed", "size", "whole", "moment")
     }
-    return environment.get_template("report.html").render(**_context(run))
+    template, place = environment.get_template("report.html"), f"the outputs of the run {run.run_id}"
+    page = unless_damaged(lambda: template.render(**_context(run)), place, "")
+    return page or template.render(**_context(_without_outputs(run)))
+
+
+def _without_outputs(run: RunRecord) -> RunRecord:
+    return dataclasses.replace(run, steps=tuple(dataclasses.replace(s, outputs={}) for s in run.steps))
 
 
 def _context(run: RunRecord) -> dict[str, Any]:
     artifacts = RunArtifacts(run)
     evaluated = quality.evaluations(artifacts, PictureBudget())
-    parity = facts.parity(artifacts)
-    pushed = facts.push(artifacts)
+
+    def read(make: Callable[[RunArtifacts], Any], component: str, otherwise: Any = None) -> Any:
+        return unless_damaged(lambda: make(artifacts), f"what {component} wrote", otherwise)
+
+    parity = read(facts.parity, "tflite_exporter")
+    pushed = read(facts.push, "pusher")
     return {
         "run": dataclasses.asdict(run),
         "style": files.read_text(os.path.join(_HERE, "style.css")),
         "steps": facts.steps(run),
         "headline": _headline(run, pushed),
-        "tiles": _tiles(evaluated, parity),
+        "tiles": unless_damaged(lambda: _tiles(evaluated, parity), "what is measured", []),
         "evaluations": evaluated,
-        "metric_table": quality.metric_table(evaluated, parity),
-        "trainings": facts.trainings(artifacts),
-        "dataset": facts.dataset(artifacts),
-        "quantization": facts.quantization(artifacts),
+        "metric_table": unless_damaged(
+            lambda: quality.metric_table(evaluated, parity), "what is measured", None
+        ),
+        "trainings": read(facts.trainings, "trainer", []),
+        "dataset": read(facts.dataset, "example_gen"),
+        "quantization": read(facts.quantization, "quantization_rewriter"),
         "parity": parity,
         "push": pushed,
     }

@@ -9,10 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from components.publishing.destination import PushDestination, Version
 from pipeline import cli, commands
 from pipeline.commands.group import Group
+from pipeline.run_record import RunRecord
+from pipeline.workspace import Workspace
+from tests.object_store import s3_server
 
 ROOT = Path(__file__).parents[2]
+_RUN = json.dumps(
+    dict.fromkeys(("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), "r")
+    | {"status": "succeeded"}
+)
 
 
 def test_help_imports_nothing_heavy():
@@ -207,3 +215,24 @@ def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
 
     monkeypatch.setattr("pipeline.local_run.run_locally", interrupted)
     assert cli.main(["run", digits_settings]) == cli.EXIT_INTERRUPTED
+
+
+def test_a_full_disk_is_one_message(tmp_path, capsys):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "file").write_text("x")
+    record = RunRecord.from_json(_RUN)
+    Workspace(str(tmp_path)).write_record(record)
+    for place, told in (("file/below.html", "a file stands where"), ("runs", "a folder stands where")):
+        assert cli.main(["report", str(tmp_path), "--output", str(tmp_path / place)]) == 2
+        error = capsys.readouterr().err
+        assert told in error and "Traceback" not in error
+    assert not [p for p in tmp_path.rglob("*.partial")]
+
+
+def test_a_destination_on_a_store_is_rolled_back(tmp_path, capsys):
+    (tmp_path / "saved_model.pb").write_text("graph")
+    with s3_server() as bucket:
+        destination = PushDestination(f"{bucket}/pushed")
+        first, _ = (destination.publish(str(tmp_path), "", Version(number=0), 0).number for _ in "ab")
+        assert cli.main(["rollback", f"{bucket}/pushed"]) == 0
+        assert f"version {first}" in capsys.readouterr().out and destination.current().number == first

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,3 +42,40 @@ def test_a_record_survives_a_round_trip(record):
 def test_what_is_no_record_is_refused(text):
     with pytest.raises(ValueError):
         RunRecord.from_json(text)
+
+
+_RECORD = RunRecord(
+    run_id="r",
+    pipeline_name="p",
+    started="",
+    finished="",
+    status="failed",
+    settings_text="",
+    workspace="",
+    steps=(StepRecord(id="a", component="b", state="failed"),),
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"started": 5},
+        {"pipeline_name": None},
+        {"steps": "abc"},
+        {"steps": [{"id": "a", "component": "b", "state": "failed", "outputs": "text"}]},
+        {"steps": [{"id": "a", "component": "b", "state": "failed", "outputs": {"a": 1}}]},
+        {"steps": [{"id": "a", "component": "b", "state": "zzz"}]},
+        {"checks": []},
+        {"status": "exploded"},
+    ],
+)
+def test_a_value_of_another_type_is_refused(change):
+    with pytest.raises(ValueError):
+        RunRecord.from_json(json.dumps({**json.loads(_RECORD.to_json()), **change}))
+
+
+def test_unknown_fields_are_passed_over_and_a_newer_format_is_refused_as_newer():
+    data = json.loads(_RECORD.to_json())
+    assert RunRecord.from_json(json.dumps({**data, "colour": "blue"})) == _RECORD
+    with pytest.raises(ValueError, match="found 9 of a newer detflow"):
+        RunRecord.from_json(json.dumps({**data, "format_version": 9}))

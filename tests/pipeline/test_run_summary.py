@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import pytest
+
 from components.example_gen.spans import Spans
 from detection_core import files
 from pipeline.run_record import RunRecord, StepRecord
@@ -72,3 +74,16 @@ def test_the_spans_of_a_run_are_told_where_it_had_any(tmp_path):
     spans = Spans(train=("1", "2"), evaluate=("2",)).to_text()
     told = summarise(dataclasses.replace(record, checks={"data_spans": spans}))
     assert "spans: 1, 2 to train on, 2 for the other splits" in told.text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"metrics": []}', '{"metrics": {"a": "b"}, "blessed": true}', '{"files": [1]}']
+)
+def test_a_damaged_output_is_left_out_by_name(tmp_path, text, caplog):
+    names = {"evaluator": "evaluation/metrics.json", "tflite_exporter": "parity/parity.json"}
+    for step, name in names.items():
+        files.write_text(str(tmp_path / step / name), text)
+    outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
+    summary = summarise(_record(tmp_path, outputs))
+    assert "evaluator" in summary.text and summary.data["models"] == []
+    assert "is left out" in caplog.text

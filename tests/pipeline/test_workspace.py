@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from detection_core.errors import ConfigError
+from detection_core import files
+from detection_core.errors import ConfigError, StorageError
 from pipeline.run_record import RunRecord
 from pipeline.workspace import Workspace, new_run_id
 
@@ -53,3 +54,51 @@ def test_a_workspace_s_name_is_no_pattern(tmp_path):
     neighbour.write_record(dataclasses.replace(_RECORD, run_id="20270101-000000-aaaa", status="failed"))
     (tmp_path / "w[1]" / "runs" / "without-record").mkdir()
     assert [r.run_id for r in mine.records()] == [_RECORD.run_id]
+
+
+def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog):
+    workspace = Workspace(str(tmp_path))
+    workspace.write_record(dataclasses.replace(_RECORD, status="succeeded"))
+    texts = {
+        "a": b"",
+        "b": b"{",
+        "c": b"[]",
+        "d": b"\xff",
+        "e": b'{"run_id": "../../escaped"}',
+        "f": b"[" * 99999,
+    }
+    for name, text in texts.items():
+        files.write_bytes(str(tmp_path / "runs" / name / "run.json"), text)
+    other = dataclasses.replace(_RECORD, run_id="../../escaped").to_json()
+    files.write_text(str(tmp_path / "runs" / "g" / "run.json"), other)
+    (tmp_path / "runs" / "a file").write_text("x")
+    assert [r.run_id for r in workspace.records()] == [_RECORD.run_id]
+    for name in [*texts, "g"]:
+        assert f"runs/{name}/run.json is left out" in caplog.text
+    assert workspace.record().run_id == _RECORD.run_id
+
+
+def test_what_killed_runs_left_half_written_is_removed_by_the_next(tmp_path):
+    lost = ["runs/a/.run.json.0123abcd.partial", "artifacts/t/model/.5.0123abcd.partial/x"]
+    for name in lost:
+        files.write_text(str(tmp_path / name), "x")
+    files.write_text(str(tmp_path / "artifacts" / "t" / "model" / "4" / "kept"), "x")
+    with Workspace(str(tmp_path)).lock():
+        assert files.sizes(str(tmp_path)) == {".lock": 0, "artifacts/t/model/4/kept": 1}
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(StorageError, match="found a link"), Workspace(str(tmp_path)).lock():
+        pass
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_the_newest_run_stays_the_newest_when_the_clock_is_set_back(tmp_path):
+    workspace = Workspace(str(tmp_path))
+    future = dataclasses.replace(_RECORD, run_id="29991231-235959-ffff", status="succeeded")
+    workspace.write_record(future)
+    run_id = workspace.new_run_id()
+    assert run_id > future.run_id and run_id.startswith("30000101-000000-")
+    assert Workspace(str(tmp_path / "empty")).new_run_id() < future.run_id

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from component_specs import BaselineResolverJob
 from components._runtime.container import main
-from detection_core.errors import DataError
+from detection_core.errors import DataError, as_user_error
 
 _ARGUMENTS = ["--baseline", "b", "--push_destination", "p"]
 
@@ -35,3 +38,45 @@ def test_a_crash_is_raised():
 
     with pytest.raises(RuntimeError):
         main(BaselineResolverJob, run, _ARGUMENTS)
+
+
+def test_a_full_disk_and_a_place_that_is_none_are_one_message_each(caplog):
+    def full(job):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/shard")
+
+    assert _exit_code(full) == 2
+    assert (
+        "/data/shard: expected to read and write there, found: No space left on device; free" in caplog.text
+    )
+
+
+def test_other_errors_of_the_system_are_crashes():
+    with pytest.raises(FileNotFoundError):
+        main(BaselineResolverJob, lambda job: os.stat("/nowhere/x"), _ARGUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/a"), "check the owner"),
+        (
+            NotADirectoryError(errno.ENOTDIR, "Not a directory", b"/a"),
+            "a file stands where a folder should be",
+        ),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "/a"), "a folder stands where a file should be"),
+        (OSError(errno.EROFS, "Read-only file system", "/a"), "name a place that can be written to"),
+        (RuntimeError("/a/ckpt; No space left on device"), "free some space"),
+        (
+            RuntimeError("OSError: [Errno 28] No space left on device [while running 'Map']"),
+            "free some space",
+        ),
+        (RuntimeError("database or disk is full"), "free some space"),
+    ],
+)
+def test_an_error_of_the_disk_says_what_to_do(error, told):
+    assert told in str(as_user_error(error))
+
+
+def test_what_is_no_error_of_the_disk_stays_what_it_is():
+    assert as_user_error(ValueError("expected a number")) is None
+    assert as_user_error(FileNotFoundError(errno.ENOENT, "No such file", "/a")) is None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 
+from detection_core.errors import StorageError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.work_folder import FINISHED, training_fingerprint, work_folder
 
@@ -89,3 +90,12 @@ def test_what_lies_in_a_folder_of_any_name_counts(tmp_path: Path) -> None:
     between = training_fingerprint(about)
     (folder / "a.tfrecord").write_bytes(b"other records")
     assert len({before, between, training_fingerprint(about)}) == 3
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "work" / "abc").mkdir(parents=True)
+    (tmp_path / "work" / "abc" / "lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(StorageError, match="found a link"), work_folder(str(tmp_path / "work"), "abc"):
+        pass
+    assert (tmp_path / "precious").read_text() == "precious"

@@ -67,11 +67,12 @@ def test_systemd_reads_the_events_as_we_do(cron):
 
 
 def test_a_crontab_line_keeps_runs_apart():
-    text = crontab_line(_trigger(cron="0 30 3 * * ?"), COMMAND, "/w/.cron.lock")
+    text = crontab_line(_trigger(cron="0 30 3 * * ?"), COMMAND, "/my files", "/w/.cron.lock")
     comment, line = text.splitlines()
     assert comment.startswith("#") and "UTC" in comment
     assert line == (
-        r"30 3 * * * flock --nonblock /w/.cron.lock '/opt/v env/bin/detflow' run /data/50\%/settings.yaml"
+        "30 3 * * * cd '/my files' && mkdir -p /w && "
+        r"flock --nonblock /w/.cron.lock '/opt/v env/bin/detflow' run /data/50\%/settings.yaml"
     )
 
 
@@ -114,7 +115,7 @@ def test_five_fields_mean_the_same_as_the_six():
     [("15m", "*/15 * * * *"), ("1h", "0 * * * *"), ("6h", "0 */6"), ("1d", "0 0 * * *")],
 )
 def test_an_interval_that_divides_the_day(interval, fields):
-    assert crontab_line(_trigger(interval=interval), COMMAND, "/l").splitlines()[1].startswith(fields)
+    assert crontab_line(_trigger(interval=interval), COMMAND, "/", "/w/l").splitlines()[1].startswith(fields)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_an_interval_that_divides_the_day(interval, fields):
 )
 def test_what_a_crontab_cannot_say_is_refused(trigger, message):
     with pytest.raises(ConfigError, match=message) as caught:
-        crontab_line(_trigger(**trigger), COMMAND, "/l")
+        crontab_line(_trigger(**trigger), COMMAND, "/", "/w/l")
     assert "run it with `detflow schedule run-local`" in str(caught.value)
 
 

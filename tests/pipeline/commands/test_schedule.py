@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import pytest
@@ -111,7 +112,10 @@ def test_units_and_crontab_lines_are_printed(digits_settings, tmp_path, capsys):
     assert f"run {digits_settings} --set schedule.cron=@daily --override-file {part}" in units
     assert "# digits.timer" in units
     assert cli.main([*words, "--print-crontab"]) == 0
-    assert "\n0 0 * * * flock --nonblock " in capsys.readouterr().out
+    line = capsys.readouterr().out
+    assert f"\n0 0 * * * cd {os.getcwd()} && mkdir -p " in line
+    # An editor puts another file in the place of the settings: a lock on them would be on none.
+    assert ".cron.lock" in line and f"flock --nonblock {digits_settings}" not in line
 
 
 def test_a_pipeline_that_fills_no_placeholders_gets_none(server, call, tmp_path):

@@ -8,7 +8,9 @@ import shutil
 
 import pytest
 
+from detection_core import files
 from pipeline.report import write_report
+from pipeline.report.pictures import PictureBudget
 from pipeline.report.writer import render_report
 from pipeline.run_record import RunRecord, StepRecord
 from tests.pipeline.report.fixture_run import write_run
@@ -221,3 +223,33 @@ def test_names_from_data_cannot_become_markup(run, tmp_path):
 
 def test_the_same_run_gives_the_same_page(run):
     assert render_report(run) == render_report(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("metrics.json", "[]"),
+        ("metrics.json", "{"),
+        ("metrics.json", '{"metrics": {"DetectionBoxes_Precision/mAP": "x"}}'),
+        ("curves.json", '{"classes": [{"name": "a", "precision": [1], "recall": []}]}'),
+        ("curves.json", '{"classes": [], "confusion": {"labels": ["a"], "matrix": []}}'),
+        ("pictures/index.json", "[1]"),
+    ],
+)
+def test_a_damaged_file_costs_its_part_of_the_page_alone(tmp_path, name, text, caplog):
+    files.write_text(str(tmp_path / "metrics.json"), '{"metrics": {}}')
+    files.write_text(str(tmp_path / name), text)
+    step = StepRecord(
+        id="evaluator", component="evaluator", state="executed", outputs={"evaluation": str(tmp_path)}
+    )
+    fields = ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace")
+    record = RunRecord(**dict.fromkeys(fields, ""), status="succeeded", steps=(step,))
+    assert "evaluator" in Page(render_report(record)).text
+    assert f"{tmp_path}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text
+
+
+def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
+    (tmp_path / "secret").write_text("s3cret")
+    entry = {"kind": "side_by_side", "file": "../secret", "caption": "c"}
+    files.write_text(str(tmp_path / "pictures" / "index.json"), json.dumps([entry]))
+    assert PictureBudget().embed(str(tmp_path), {"side_by_side": 3})["side_by_side"] == []
