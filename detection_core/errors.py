@@ -6,11 +6,14 @@ import errno
 import os
 import re
 
+from detection_core.redaction import clean
+
 
 class DetectionError(Exception):
     """Something the user can put right: a bad config, record, model or destination.
 
-    The text has three parts: what was expected, what was found and what to do.
+    The text has three parts: what was expected, what was found and what to do. It may be shown anywhere:
+    secrets in it are masked, and control characters written out.
 
     Attributes:
         where: file:line, field path, record id or artifact path that the error is about; may be empty.
@@ -18,9 +21,9 @@ class DetectionError(Exception):
     """
 
     def __init__(self, message: str, *, where: str = "") -> None:
-        self.where = where
-        self.message = message
-        super().__init__(f"{where}: {message}" if where else message)
+        self.where = clean(where)
+        self.message = clean(message)
+        super().__init__(f"{self.where}: {self.message}" if where else self.message)
 
 
 class ConfigError(DetectionError):

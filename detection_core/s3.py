@@ -25,11 +25,13 @@ from email.utils import parsedate_to_datetime
 from typing import IO, Any
 
 from detection_core.errors import ConfigError, DataError
+from detection_core.redaction import find_header_fault
 
 SCHEME = "s3://"
 
 _log = logging.getLogger(__name__)
 _IN_MEMORY_BYTES = 64 << 20
+_PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _WILD = re.compile(r"[*?\[]")
 _MISSING = ("404", "NoSuchKey", "NotFound")
 _TAKEN = ("412", "PreconditionFailed", "ConditionalRequestConflict")
@@ -42,6 +44,16 @@ def is_s3(path: str) -> bool:
 
 def _client() -> Any:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    if "@" in endpoint.partition("://")[2].partition("/")[0]:
+        raise ConfigError(
+            "expected an address without user and password; leave them out, and sign in with "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            where="AWS_ENDPOINT_URL",
+        )
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        fault = find_header_fault(os.environ.get(name, ""), _PRINTABLE)
+        if fault:
+            raise ConfigError(f"{fault}; set the variable again", where=name)
     return _client_of(endpoint, os.environ.get("AWS_ACCESS_KEY_ID", ""))
 
 

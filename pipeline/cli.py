@@ -17,7 +17,7 @@ from detection_core.errors import DetectionError, as_user_error
 from pipeline import commands
 from pipeline.commands.base import Verb
 from pipeline.commands.group import Group
-from pipeline.console import start_logging
+from pipeline.console import end_output, start_logging, write_line
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,11 @@ Command = Callable[[argparse.Namespace], Any]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
-    arguments = _parser().parse_args(argv)
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit:
+        end_output()  # help was asked for
+        raise
     as_json = getattr(arguments, "json", False)
     start_logging(quiet=as_json)
     try:
@@ -46,17 +50,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log.debug("the error as it was", exc_info=True)
         return _fail(as_json, type(known).__name__, str(known))
     if as_json:
-        print(json.dumps(result.data, indent=1))
+        write_line(json.dumps(result.data, indent=1))
     elif result.text:
-        print(result.text)
+        write_line(result.text)
     return int(result.exit_code)
 
 
 def _fail(as_json: bool, kind: str, message: str) -> int:
     if as_json:
-        print(json.dumps({"error": kind, "message": message}, indent=1))
+        write_line(json.dumps({"error": kind, "message": message}, indent=1))
     else:
-        print(f"detflow: {kind}: {message}", file=sys.stderr)
+        write_line(f"detflow: {kind}: {message}", sys.stderr)
     return EXIT_USER_ERROR
 
 

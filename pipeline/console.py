@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
+from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
+
 _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
 
@@ -18,6 +20,46 @@ class _Ours(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.name.split(".")[0] in _OURS or record.levelno >= logging.ERROR
+
+
+class _Terminal(logging.StreamHandler[TextIO]):
+    """Writes to a terminal or a pipe; where the reader of the pipe has gone, the rest is dropped."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if isinstance(sys.exc_info()[1], BrokenPipeError):
+            _drop(self.stream)
+        else:
+            super().handleError(record)
+
+
+def write_line(text: str, stream: TextIO | None = None) -> None:
+    """Write a result: no secret, nothing that a terminal obeys; a reader who has seen enough may go.
+
+    Args:
+        text: without the last line break.
+        stream: standard output without it.
+    """
+    stream = stream or sys.stdout
+    try:
+        print(clean(text), file=stream, flush=True)
+    except BrokenPipeError:
+        _drop(stream)
+
+
+def end_output() -> None:
+    """Write out what standard output still holds, for a reader who may have gone."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop(sys.stdout)
+
+
+def _drop(stream: TextIO) -> None:
+    """Let a stream that nobody reads lead nowhere, as Python would complain of it once more at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, stream.fileno())
+        os.close(sink)
 
 
 def start_logging(*, quiet: bool = False) -> None:
@@ -29,8 +71,9 @@ def start_logging(*, quiet: bool = False) -> None:
     # The C++ side of TensorFlow reads these once, when it is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    clean_tracebacks()
+    handler = _Terminal(sys.stderr)
+    handler.setFormatter(CleanFormatter("%(message)s"))
     handler.setLevel(logging.WARNING if quiet else logging.INFO)
     handler.addFilter(_Ours())
     logging.root.handlers[:] = [handler]
@@ -44,7 +87,7 @@ def file_log(path: str) -> Iterator[None]:
     """Copy everything logged meanwhile to a file, with time and level."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s | %(message)s"))
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname).1s %(name)s | %(message)s"))
     logging.root.addHandler(handler)
     try:
         yield

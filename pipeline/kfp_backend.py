@@ -14,6 +14,7 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from detection_core.errors import ConfigError
+from detection_core.redaction import redact
 from pipeline.checks import check_step, refuse_placeholders
 from pipeline.dag import FromCheck, Step, build_dag
 from pipeline.kubeflow_settings import TaskSettings
@@ -56,6 +57,12 @@ def render_pipeline(settings: PipelineSettings) -> str:
         compiler.Compiler().compile(_pipeline_function(settings, steps), str(path))
         text = path.read_text(encoding="utf-8")
     check_package(text)
+    if redact(text) != text:
+        raise ConfigError(
+            "expected no secret in settings and pipeline.config, found one of this machine's environment, or "
+            "a user and password in an address: it would stand in the package for all to read; leave it out, "
+            "and name a Kubernetes secret in secret_env"
+        )
     return text
 
 

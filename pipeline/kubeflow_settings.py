@@ -6,7 +6,9 @@ import dataclasses
 import re
 from typing import Annotated, Any, Literal
 
+from detection_core.redaction import redact
 from pipeline.kubernetes_names import (
+    ADDRESS_OR_NOTHING,
     CPUS,
     FOLDER,
     IMAGE,
@@ -117,7 +119,7 @@ class ConnectionSettings:
         timeout: seconds that one request may take.
     """
 
-    ui_host: str = ""
+    ui_host: Annotated[str, ADDRESS_OR_NOTHING] = ""
     token_file: str = dataclasses.field(default="", metadata={"path": True})
     token_env: str = ""
     cookie_env: str = ""
@@ -161,7 +163,7 @@ class KubeflowSettings:
     pipeline_root: str = ""
     work_dir: str = ""
     namespace: Annotated[str, NAMESPACE_OR_NOTHING] = ""
-    host: str = ""
+    host: Annotated[str, ADDRESS_OR_NOTHING] = ""
     connection: ConnectionSettings = ConnectionSettings()
     experiment: str = ""
     service_account: Annotated[str, OBJECT_NAME_OR_NOTHING] = ""
@@ -177,6 +179,24 @@ class KubeflowSettings:
             if name in ("cpu", "cpu_limit"):
                 fields[name] = str(value)  # YAML reads 2 as a number
         return fields
+
+
+# Such as AWS_SECRET_ACCESS_KEY; what ends in _FILE is a path, and so is what begins with a slash.
+_SECRET_NAME = re.compile(
+    r".*(SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIALS?|ACCESS_KEY|API_KEY)(_ID)?", re.IGNORECASE
+)
+
+
+def find_secret_fault(task: TaskSettings) -> str:
+    """Return which environment variable would show a secret to everybody who may read the package."""
+    for name, value in task.env.items():
+        named = _SECRET_NAME.fullmatch(name) and value and not value.startswith("/")
+        if named or redact(value) != value:
+            return (
+                f"env.{name}: expected no secret, which would stand in the package for all to read; put it "
+                "into a Kubernetes secret and name that in secret_env"
+            )
+    return ""
 
 
 _VOLUMES = ("pvcs", "secret_volumes", "config_map_volumes")

@@ -36,5 +36,11 @@ SECONDS = matching(r"\d{1,9}s", "seconds such as 30s")
 IMAGE = matching(r"\S+", "the name of a container image, without spaces", longest=1024)
 IMAGE_OR_NOTHING = matching(r"\S*", "the name of a container image, without spaces, or nothing", longest=1024)
 
+ADDRESS_OR_NOTHING = matching(
+    r"(https?://[^/\s@]+(/\S*)?)?",
+    "an address such as http://host:8080, without user and password, or nothing",
+    longest=2048,
+)
+
 SECONDS_OF_A_POD = 2**31 - 1
 """Largest activeDeadlineSeconds."""

@@ -16,7 +16,7 @@ import yaml
 
 from detection_core.config.field_paths import key_beside
 from detection_core.errors import ConfigError
-from pipeline.kubeflow_settings import TaskSettings, find_volume_fault
+from pipeline.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
 from pipeline.settings import DEPLOYED, PipelineSettings
 from pipeline.settings_values import Source, build_settings, field_hints, settings_fields, show
 from pipeline.settings_yaml import Places, parse_settings_text, read_settings_text
@@ -232,7 +232,7 @@ def _check_kubeflow(settings: PipelineSettings, source: Source) -> None:
         key = f"kubeflow.steps.{step}"
         tasks[key] = build_settings(TaskSettings, kubeflow.task(step), source, f"{key}.")
     for key, task in tasks.items():
-        fault = find_volume_fault(task)
+        fault = find_volume_fault(task) or find_secret_fault(task)
         if fault:
             raise ConfigError(f"{key}.{fault}", where=source.place(key))
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from detection_core import files, local_files
 from detection_core.errors import ConfigError
+from detection_core.redaction import redact
 from pipeline.run_record import RunRecord
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Workspace:
 
     def write_record(self, record: RunRecord) -> None:
         """Write run.json, replacing the one before."""
-        files.write_text(os.path.join(self.run_dir(record.run_id), "run.json"), record.to_json())
+        files.write_text(os.path.join(self.run_dir(record.run_id), "run.json"), redact(record.to_json()))
 
     def records(self) -> list[RunRecord]:
         """Return all runs, oldest first. One that says `running` while nobody holds its lock was stopped.

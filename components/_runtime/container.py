@@ -14,6 +14,7 @@ from components._runtime.bind import bind_arguments
 from components._runtime.kfp_call import bind_call, is_kfp_call, prepare
 from components._runtime.kfp_output import write_output
 from detection_core.errors import DetectionError, as_user_error
+from detection_core.redaction import CleanFormatter, clean_tracebacks
 
 Job = TypeVar("Job")
 
@@ -26,9 +27,10 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
     Arguments are either a Job's fields, as in `--field value`, or those of Kubeflow Pipelines. Called with
     fields, what would be an output parameter there is written to standard output, as JSON.
     """
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", stream=sys.stderr
-    )
+    clean_tracebacks()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname).1s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     arguments = sys.argv[1:] if argv is None else list(argv)
     component = next(name for name, known in JOBS.items() if known is job_type)
     try:

@@ -9,20 +9,29 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from detection_core.errors import ConfigError
+from detection_core.redaction import hide
+from pipeline.cluster.credentials import Credentials, read_credentials
 from pipeline.cluster.errors import OLDEST_SERVER, ClusterError, explain
 from pipeline.cluster.options import VARIABLES, ConnectionOptions, check_options
+from pipeline.cluster.transport import (
+    bounded_rest,
+    hide_token,
+    keep_host,
+    no_endpoint_variables,
+    proxy_of,
+    retries,
+)
 
 if TYPE_CHECKING:
     import kfp
 
 _Answer = TypeVar("_Answer")
 
-# Where the kubelet projects a token for the pipelines API, and where the API answers inside a cluster.
-IN_CLUSTER_TOKEN = "/var/run/secrets/kubeflow/pipelines/token"
+# Where a pod's namespace stands, and where the pipelines API answers inside a cluster.
 POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 IN_CLUSTER_HOST = "http://ml-pipeline.kubeflow.svc.cluster.local:8888"
 
@@ -139,15 +148,15 @@ def connect(options: ConnectionOptions) -> Connection:
     """Connect to a server.
 
     Raises:
-        ConfigError: for an option that cannot be used.
+        ConfigError: for an option or a secret that cannot be used.
         ClusterError: when the server cannot be reached or refuses.
     """
     check_options(options)
     if not options.host and "KUBERNETES_SERVICE_HOST" in os.environ:
         options = dataclasses.replace(options, host=IN_CLUSTER_HOST)
     _require_kfp()
-    credentials, arguments = _credentials(options)
-    client = _build_client(options, arguments)
+    credentials = read_credentials(options)
+    client = _build_client(options, credentials)
     if not options.host and client.runs.api_client.configuration.host == "http://localhost":
         found = f"no context {options.kube_context} in the kubeconfig" if options.kube_context else "none"
         raise ConfigError(
@@ -155,7 +164,7 @@ def connect(options: ConnectionOptions) -> Connection:
             f"set {VARIABLES['host']} or kubeflow.host",
             where="host",
         )
-    return Connection(client, options, credentials)
+    return Connection(client, options, credentials.source)
 
 
 def _require_kfp() -> None:
@@ -167,42 +176,7 @@ def _require_kfp() -> None:
         ) from e
 
 
-def _credentials(options: ConnectionOptions) -> tuple[str, dict[str, Any]]:
-    """Return where the credentials come from, and the client's arguments for them."""
-    if options.token_file:
-        _read_token(options.token_file)
-        from kfp.client.set_volume_credentials import ServiceAccountTokenVolumeCredentials
-
-        return options.token_file, {"credentials": ServiceAccountTokenVolumeCredentials(options.token_file)}
-    if options.token_env:
-        return f"${options.token_env}", {"existing_token": _variable(options.token_env, "token_env")}
-    if options.cookie_env:
-        return f"${options.cookie_env}", {"cookies": _variable(options.cookie_env, "cookie_env")}
-    if options.iap_client_id:
-        return "the Identity-Aware Proxy", {"client_id": options.iap_client_id}
-    if os.path.isfile(IN_CLUSTER_TOKEN):
-        return _credentials(dataclasses.replace(options, token_file=IN_CLUSTER_TOKEN))
-    return "", {}
-
-
-def _read_token(path: str) -> None:
-    try:
-        with open(path, encoding="utf-8") as f:
-            empty = not f.read().strip()
-    except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"cannot read the token ({e}); check path and rights", where="token_file") from e
-    if empty:
-        raise ConfigError(f"{path} is empty; write a token into it", where="token_file")
-
-
-def _variable(name: str, where: str) -> str:
-    value = os.environ.get(name, "").strip()
-    if not value:
-        raise ConfigError(f"the environment variable {name} is not set; set it to the secret", where=where)
-    return value
-
-
-def _build_client(options: ConnectionOptions, arguments: dict[str, Any]) -> kfp.Client:
+def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.Client:
     import kfp
     import kfp_server_api
 
@@ -212,16 +186,9 @@ def _build_client(options: ConnectionOptions, arguments: dict[str, Any]) -> kfp.
         def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
             return kfp_server_api.V2beta1GetHealthzResponse(multi_user=False)
 
-    class BoundedRest(kfp_server_api.rest.RESTClientObject):
-        """Requests with a time limit."""
-
-        def request(self, *args: Any, _request_timeout: Any = None, **kwargs: Any) -> Any:
-            limits = _request_timeout or (min(10, options.timeout), options.timeout)
-            return super().request(*args, _request_timeout=limits, **kwargs)
-
     silent = contextlib.redirect_stdout(io.StringIO())
     try:
-        with silent, warnings.catch_warnings(), _no_endpoint_variables():
+        with silent, warnings.catch_warnings(), no_endpoint_variables():
             warnings.simplefilter("ignore")
             client = Client(
                 host=options.host.rstrip("/") or None,
@@ -231,17 +198,19 @@ def _build_client(options: ConnectionOptions, arguments: dict[str, Any]) -> kfp.
                 verify_ssl=options.verify_tls,
                 kube_context=options.kube_context or None,
                 ui_host=options.ui_host or None,
-                proxy=_proxy(options.host),
-                **arguments,
+                proxy=proxy_of(options.host),
+                **credentials.arguments,
             )
     except Exception as e:
         # Only signing in at the Identity-Aware Proxy, and unreadable certificates, get here.
         raise explain(e, host=options.host, doing="preparing the connection", credentials="") from e
     api_client = client.runs.api_client
-    _keep_host(api_client.configuration)
-    # One more try where the connection itself failed; a request that may have arrived is not repeated.
-    api_client.configuration.retries = _retries()
-    api_client.rest_client = BoundedRest(api_client.configuration)
+    keep_host(api_client.configuration)
+    if "credentials" not in credentials.arguments:  # which kfp fills in later, from the file
+        hide_token(api_client.configuration)
+    hide(api_client.cookie or "")
+    api_client.configuration.retries = retries()
+    api_client.rest_client = bounded_rest(api_client.configuration, options.timeout)
     return client
 
 
@@ -252,53 +221,6 @@ def _pod_namespace() -> str | None:
             return f.read().strip() or None
     except OSError:
         return None
-
-
-def _keep_host(configuration: Any) -> None:
-    """Keep the address while a kube context renews its token, which would cut the path to the server off.
-
-    kubernetes' loader runs its hook before every request, and each time it sets the API server's own address
-    and its own hook again: the address is kept inside the hook, and so is the hook.
-    """
-    # kfp ends the path through a kube context with a slash, and begins that of a request with one.
-    configuration.host = configuration.host.rstrip("/")
-    renew, host = configuration.refresh_api_key_hook, configuration.host
-    if renew is None:
-        return
-
-    def renew_and_keep(renewed: Any) -> None:
-        renew(renewed)
-        renewed.host = host
-        renewed.refresh_api_key_hook = renew_and_keep
-
-    configuration.refresh_api_key_hook = renew_and_keep
-
-
-def _retries() -> Any:
-    import urllib3
-
-    return urllib3.Retry(total=1, redirect=3, backoff_factor=0.2)
-
-
-@contextlib.contextmanager
-def _no_endpoint_variables() -> Iterator[None]:
-    """Hide kfp's variables: they were read, and a flag must win over them."""
-    hidden = {n: os.environ.pop(n) for n in VARIABLES.values() if n in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
-def _proxy(host: str) -> str | None:
-    """Return the proxy that the environment names for a host."""
-    import urllib.request
-
-    scheme, _, rest = host.partition("://")
-    name = rest.partition("/")[0]
-    if not host or urllib.request.proxy_bypass(name):
-        return None
-    return urllib.request.getproxies().get(scheme)
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:

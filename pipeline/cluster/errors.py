@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from detection_core.errors import DetectionError
+from pipeline.cluster.transport import AnswerTooLargeError
 
 OLDEST_SERVER = "2.16"
 
@@ -37,9 +38,11 @@ def explain(error: Exception, *, host: str, doing: str, credentials: str) -> Clu
     status = int(getattr(error, "status", None) or 0)
     if status:
         message = _refused(status, server_message(error), doing, credentials)
+    elif isinstance(error, AnswerTooLargeError):
+        message = f"{doing}: {error}; check that --host is the pipelines API"
     else:
         message = _unreachable(error, doing)
-    transient = status in (0, 429) or status >= 500
+    transient = (status == 0 and not isinstance(error, AnswerTooLargeError)) or status == 429 or status >= 500
     return ClusterError(message, where=host, status=status, transient=transient)
 
 
@@ -57,11 +60,20 @@ def server_message(error: Any) -> str:
         text = next((str(tree[k]) for k in keys if tree.get(k)), "")
     elif text.lstrip().startswith("<"):
         text = ""
-    return " ".join(text.split())[:400] or str(getattr(error, "reason", "") or "no reason given")
+    text = " ".join(_STACK.split(text, maxsplit=1)[0].split())
+    return text[:400] or str(getattr(error, "reason", "") or "no reason given")
+
+
+# Where the trace of Go's calls begins: a package by its path, such as github.com/kubeflow/pipelines/..., or
+# what stands before the line of a file.
+_STACK = re.compile(
+    r"\s(?:(?:github\.com|google\.golang\.org|golang\.org|go\.\w+\.\w+|gopkg\.in|(?:sigs\.)?k8s\.io)/\S"
+    r"|\S+\s+/\S+\.go:\d)"
+)
 
 
 def _refused(status: int, said: str, doing: str, credentials: str) -> str:
-    if re.search(r"schema ?version|unknown field|unmarshal", said, re.IGNORECASE):
+    if re.search(r"schema ?version|unknown field|unmarshal|unknown template format", said, re.IGNORECASE):
         found = (
             f"the server does not understand the pipeline ({said}); it must be {OLDEST_SERVER} or newer and "
             "not older than the kfp that compiled the file: upgrade the server, or compile with its kfp"

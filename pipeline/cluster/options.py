@@ -85,6 +85,13 @@ def check_options(options: ConnectionOptions) -> None:
         raise ConfigError(
             f"expected an address that starts with http:// or https://, found {options.host!r}", where="host"
         )
+    for name in ("host", "ui_host"):
+        if "@" in getattr(options, name).partition("://")[2].partition("/")[0]:
+            raise ConfigError(
+                "expected an address without user and password, which would stand in every message and link; "
+                "leave them out, and sign in with --token-env, --token-file or --cookie-env",
+                where=name,
+            )
     if options.ca_file and not os.path.isfile(options.ca_file):
         raise ConfigError(f"no file {options.ca_file}; check the path", where="ca_file")
     if options.timeout < 1:

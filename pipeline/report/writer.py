@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core import files
+from detection_core.redaction import redact
 from pipeline.report import facts, formats, quality
 from pipeline.report.artifacts import RunArtifacts, unless_damaged
 from pipeline.report.pictures import PictureBudget
@@ -26,7 +27,7 @@ def write_report(run: RunRecord, path: str) -> None:
         run: the run; its steps' outputs are read where they are there.
         path: file to write.
     """
-    files.write_text(path, render_report(run))
+    files.write_text(path, redact(render_report(run)))
 
 
 def render_report(run: RunRecord) -> str:

@@ -152,3 +152,23 @@ def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
         with pytest.raises(DataError, match="expected an answer"):
             files.write_text(f"{bucket}/a", "x")
     assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        (
+            "AWS_SESSION_TOKEN",
+            "sess-SENTINEL\nx",
+            "AWS_SESSION_TOKEN: .*found a line break after 13 characters",
+        ),
+        ("AWS_ACCESS_KEY_ID", "AKIA-SENTINEL\u2026", "AWS_ACCESS_KEY_ID: .*U.2026 after 13 characters"),
+        ("AWS_ENDPOINT_URL", "http://user:pass-SENTINEL@127.0.0.1:9", "without user and password"),
+    ],
+)
+def test_a_secret_that_cannot_be_sent_is_refused_before_and_not_told(monkeypatch, variable, value, message):
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=message) as caught:
+        files.read_text("s3://bucket/a")
+    assert "SENTINEL" not in str(caught.value)

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from detection_core import redaction
+
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+@pytest.fixture(autouse=True)
+def nothing_hidden(monkeypatch):
+    """Secrets of one test are ordinary words in the next one."""
+    monkeypatch.setattr(redaction, "_hidden", set())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipeline.console import file_log, quick_tensorflow, start_logging
+from pipeline.console import file_log, quick_tensorflow, start_logging, write_line
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +72,43 @@ def test_collection_of_garbage_goes_on_after_a_quick_import(monkeypatch):
         pass
     assert not gc.isenabled()
     gc.enable()
+
+
+def test_a_result_is_shown_with_nothing_that_a_terminal_obeys(capsys):
+    write_line("a\tb\n\x1b[2J\x1b]0;pwned\x07 http://u:p@h/")
+    assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"
+
+
+_CODE = "import sys; from pipeline import cli; sys.exit(cli.main(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["stdout", "stderr too"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--help"], 0),
+        (["schedule", "create", "--help"], 0),
+        (["schedule", "preview", "SETTINGS", "--set", "schedule.cron=@daily"], 0),
+        (["schedule", "preview", "SETTINGS", "--set", "schedule.cron=@daily", "--json"], 0),
+        (["validate", "SETTINGS", "--set", "nonsense=1"], 2),
+        (["schedule", "preview", "--nonsense"], 2),
+    ],
+)
+def test_a_reader_who_has_seen_enough_may_go(digits_settings, words, code, both):
+    words = [digits_settings if word == "SETTINGS" else word for word in words]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CODE, *words],
+            stdout=writing,
+            stderr=writing if both else subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=90,
+        )
+    finally:
+        os.close(writing)
+    assert done.returncode == code
+    if not both:
+        assert "BrokenPipe" not in done.stderr and "Traceback" not in done.stderr

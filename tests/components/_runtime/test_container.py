@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -80,3 +82,22 @@ def test_an_error_of_the_disk_says_what_to_do(error, told):
 def test_what_is_no_error_of_the_disk_stays_what_it_is():
     assert as_user_error(ValueError("expected a number")) is None
     assert as_user_error(FileNotFoundError(errno.ENOENT, "No such file", "/a")) is None
+
+
+def test_neither_a_message_nor_a_crash_tells_a_secret():
+    code = (
+        "import sys\n"
+        "from component_specs import BaselineResolverJob\n"
+        "from components._runtime.container import main\n"
+        "def run(job):\n"
+        "    import logging\n"
+        "    logging.info('with http://user:pass-SENTINEL@host')\n"
+        "    raise ValueError('key sEcReT-' + 'SENTINEL')\n"
+        f"main(BaselineResolverJob, run, {_ARGUMENTS!r})\n"
+    )
+    environment = {**os.environ, "AWS_SECRET_ACCESS_KEY": "sEcReT-SENTINEL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=90
+    )
+    assert done.returncode == 1 and "with http://***@host" in done.stderr
+    assert "ValueError: key ***" in done.stderr and "pass-SENTINEL" not in done.stderr

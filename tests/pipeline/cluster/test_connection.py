@@ -10,7 +10,7 @@ import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.cluster import connection as connection_module
-from pipeline.cluster import runs
+from pipeline.cluster import credentials, runs
 from pipeline.cluster.connection import connect
 from pipeline.cluster.errors import ClusterError
 from pipeline.cluster.options import ConnectionOptions, resolve_options
@@ -50,7 +50,7 @@ def test_a_token_or_a_cookie_comes_from_the_environment(server, monkeypatch):
 def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkeypatch):
     path = tmp_path / "token"
     path.write_text("projected")
-    monkeypatch.setattr(connection_module, "IN_CLUSTER_TOKEN", str(path))
+    monkeypatch.setattr(credentials, "IN_CLUSTER_TOKEN", str(path))
     monkeypatch.setattr(connection_module, "IN_CLUSTER_HOST", server.url)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     server.token = "projected"

@@ -28,13 +28,34 @@ def _explained(error, credentials=""):
         ("<html>x</html>", "Reason"),
         (None, "Reason"),
         ("[1]", "[1]"),
+        (
+            json.dumps(
+                {"message": "Failed to create: bad name\ngithub.com/kubeflow/pipelines/x.New\n\t/go/a.go:1"}
+            ),
+            "Failed to create: bad name",
+        ),
+        (
+            json.dumps({"error_details": "no such thing\nmain.main\n\t/go/src/main.go:79\nruntime.goexit"}),
+            "no such thing",
+        ),
+        (
+            "cron is not supported(https://godoc.org/github.com/robfig/cron). Error: x",
+            "cron is not supported(https://godoc.org/github.com/robfig/cron). Error: x",
+        ),
     ],
 )
 def test_the_sentence_of_a_refusal_is_found_in_every_kind_of_body(body, said):
     assert server_message(_refusal(400, body)) == said
 
 
-@pytest.mark.parametrize("said", ["KFP only supports schema version 2.1.0", 'unknown field "x"'])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "KFP only supports schema version 2.1.0",
+        'unknown field "x"',
+        "InvalidInputError: unknown template format",
+    ],
+)
 def test_a_refused_schema_names_both_ways_out(said):
     message = str(_explained(_refusal(400, json.dumps({"message": said}))))
     assert "does not understand the pipeline" in message

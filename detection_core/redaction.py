@@ -1,0 +1,111 @@
+"""Text that leaves the process: without secrets, and without characters that a terminal would obey.
+
+What is secret is registered where it is read. What S3 clients read from the environment is known by name; a
+user and password in an address, a signature, and a bearer token in an answer are known by their form.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+import traceback
+import types
+import unicodedata
+import urllib.parse
+
+MASK = "***"
+# Shorter ones would make holes in ordinary words.
+_SHORTEST = 8
+_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+_FORMS = (
+    (re.compile(r"(?<=://)[^/\s\"'<>]*@"), f"{MASK}@"),
+    (re.compile(r"\bBearer [A-Za-z0-9._~+/=-]{16,}"), f"Bearer {MASK}"),
+    (re.compile(r"\b(X-Amz-(?:Signature|Credential|Security-Token)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
+)
+# Besides the control characters: marks that turn the direction of what follows, and separators of lines.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_hidden: set[str] = set()
+
+
+def hide(value: str) -> None:
+    """Register a secret, so that it is masked in everything that leaves the process from now on."""
+    # Of one with line breaks an echo may hold any line.
+    _hidden.update(part for part in (value, *value.splitlines()) if len(part.strip()) >= _SHORTEST)
+
+
+def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:
+    """Return what keeps a secret from being sent in a header, without telling the secret; empty: nothing.
+
+    Args:
+        secret: without white space around it.
+        allowed: what it may consist of.
+    """
+    sendable = allowed.match(secret)
+    end = sendable.end() if sendable else 0
+    if end == len(secret):
+        return ""
+    found = "a line break" if secret[end] in "\r\n" else f"the character U+{ord(secret[end]):04X}"
+    return f"expected one line of printable ASCII, found {found} after {end} characters"
+
+
+def redact(text: str) -> str:
+    """Return a text with every known secret masked, as it stands and as it is quoted in messages and JSON."""
+    found = {v for name in _VARIABLES for v in os.environ.get(name, "").splitlines() if len(v) >= _SHORTEST}
+    secrets = _hidden | found
+    if secrets:
+        quoted = {form for secret in secrets for form in _forms(secret)}
+        pattern = "|".join(re.escape(form) for form in sorted(quoted, key=len, reverse=True))
+        text = re.sub(pattern, MASK, text)
+    for form, masked in _FORMS:
+        text = form.sub(masked, text)
+    return text
+
+
+def visible(text: str) -> str:
+    """Return a text in which control characters, other than tabs and line breaks, are written out."""
+    return _OBEYED.sub(_written, text)
+
+
+def clean(text: str) -> str:
+    """Return a text as it may be shown on a terminal: redacted, and nothing in it that a terminal obeys."""
+    return visible(redact(text))
+
+
+class CleanFormatter(logging.Formatter):
+    """Formats records so that neither their messages nor their tracebacks tell secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text for a terminal or a file."""
+        return clean(super().format(record))
+
+
+def clean_tracebacks() -> None:
+    """Let what Python prints of an error that nobody catches tell no secrets."""
+
+    def show(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+        sys.stderr.write(clean("".join(traceback.format_exception(kind, error, trace))))
+
+    sys.excepthook = show
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    return (
+        secret,
+        repr(secret)[1:-1],
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        urllib.parse.quote(secret),
+        urllib.parse.quote(secret, safe=""),
+        urllib.parse.quote_plus(secret),
+    )
+
+
+def _written(found: re.Match[str]) -> str:
+    character = found.group()
+    if unicodedata.category(character) == "Cs" or ord(character) > 0xFF:
+        return f"\\u{ord(character):04x}"
+    return {"\r": "\\r"}.get(character, f"\\x{ord(character):02x}")

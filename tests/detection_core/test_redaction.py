@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+import sys
+import urllib.parse
+
+import pytest
+
+from detection_core import redaction
+from detection_core.errors import DataError
+from detection_core.redaction import CleanFormatter, clean, find_header_fault, hide, redact, visible
+
+_SENTINEL = "sEnTiNeL/abc+d\"e'f=="
+
+
+@pytest.fixture(autouse=True)
+def nothing_hidden(monkeypatch):
+    monkeypatch.setattr(redaction, "_hidden", set())
+    for name in redaction._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("quote", [str, repr, json.dumps, urllib.parse.quote, urllib.parse.quote_plus])
+def test_a_secret_is_masked_however_it_is_quoted(quote):
+    hide(_SENTINEL)
+    assert redact(f"the server said {quote(_SENTINEL)} and went") in (
+        "the server said *** and went",
+        "the server said '***' and went",
+        'the server said "***" and went',
+    )
+
+
+def test_each_line_of_a_secret_is_masked():
+    hide("first-SENTINEL\nsecond-SENTINEL\nx")
+    assert redact("Invalid header value b'Bearer first-SENTINEL\\nsecond-SENTINEL'").count("SENTINEL") == 0
+    assert redact("x y") == "x y", "what is too short to be a secret makes no holes in words"
+
+
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+def test_what_s3_clients_read_from_the_environment_is_masked(monkeypatch, name):
+    monkeypatch.setenv(name, "value-SENTINEL")
+    assert redact("a value-SENTINEL b") == "a *** b"
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("http://user:p@ss@host:80/a@b: refused", "http://***@host:80/a@b: refused"),
+        ("see https://host/a?b=c@d", "see https://host/a?b=c@d"),
+        ("'Authorization': 'Bearer abcdefghijklmnop.q'", "'Authorization': 'Bearer ***'"),
+        ("a Bearer token that expired", "a Bearer token that expired"),
+        ("x?X-Amz-Signature=0a1b&X-Amz-Date=1", "x?X-Amz-Signature=***&X-Amz-Date=1"),
+    ],
+)
+def test_secrets_are_known_by_their_form(text, redacted):
+    assert redact(text) == redacted
+
+
+def test_what_a_terminal_obeys_is_written_out():
+    assert visible("a\x1b[2Jb\x07\r\x9b\u202ec\ud800") == r"a\x1b[2Jb\x07\r\x9b\u202ec\ud800"
+    assert visible("tab\tline\nümlaut ✓ 日本") == "tab\tline\nümlaut ✓ 日本"
+
+
+def test_errors_and_records_tell_nothing():
+    hide(_SENTINEL)
+    error = DataError(f"found {_SENTINEL}\x1b[0m", where=f"s3://{_SENTINEL}")
+    assert str(error) == r"s3://***: found ***\x1b[0m" and error.message == r"found ***\x1b[0m"
+    try:
+        raise ValueError(f"Invalid header value {_SENTINEL!r}")
+    except ValueError:
+        record = logging.LogRecord("a", logging.ERROR, "f", 1, "with %s", (_SENTINEL,), sys.exc_info())
+    text = CleanFormatter("%(message)s").format(record)
+    assert "Traceback" in text and "\n" in text and "sEnTiNeL" not in text
+
+
+def test_a_crash_tells_nothing():
+    code = (
+        "from detection_core.redaction import clean_tracebacks, hide\n"
+        "clean_tracebacks(); hide('tok-' + 'SENTINEL-1'); raise ValueError('b' + repr('tok-' + 'SENTINEL-1'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1 and "ValueError: b'***'" in done.stderr and "Traceback" in done.stderr
+
+
+def test_a_secret_that_cannot_be_sent_is_told_by_place():
+    allowed = re.compile(r"[\x21-\x7e]+")
+    assert find_header_fault("abc", allowed) == ""
+    assert "found a line break after 3 characters" in find_header_fault("abc\nSENTINEL", allowed)
+    assert "U+2026 after 3 characters" in find_header_fault("abc\u2026", allowed)
+    assert clean(find_header_fault("abc\x1b", allowed)).endswith("U+001B after 3 characters")

@@ -1,0 +1,129 @@
+"""No secret leaves the process: sentinels, searched for in logs, records, reports, packages and messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+
+import pytest
+
+from detection_core import redaction
+from detection_core.errors import ConfigError, DataError
+from detection_core.redaction import hide
+from pipeline import cli
+from pipeline.console import file_log, start_logging
+from pipeline.kfp_backend import compile_pipeline
+from pipeline.report.writer import write_report
+from pipeline.run_record import StepRecord
+from pipeline.settings_file import load_settings
+from pipeline.workspace import Workspace
+from tests.pipeline.golden import SETTINGS
+from tests.pipeline.report.fixture_run import write_run
+
+_TOKEN, _KEY = "tok-SENTINEL-1a2b", "sEcReT-SENTINEL/abc+def"
+_ADDRESS = "http://user:pass-SENTINEL@127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch):
+    monkeypatch.setattr(redaction, "_hidden", set())
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", _KEY)
+    hide(_TOKEN)
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def _told():
+    return f"{_TOKEN} {_KEY} {_ADDRESS} {json.dumps(_KEY)} {_TOKEN!r}"
+
+
+def test_logs_on_the_terminal_and_in_files_tell_none(tmp_path, capsys):
+    start_logging()
+    path = tmp_path / "log.txt"
+    with file_log(str(path)):
+        try:
+            raise ValueError(_told())
+        except ValueError:
+            logging.getLogger("pipeline.x").exception("went wrong: %s", _told())
+    for text in (capsys.readouterr().err, path.read_text()):
+        assert "went wrong" in text and "Traceback" in text and "SENTINEL" not in text
+
+
+def test_messages_tell_none(capsys, monkeypatch):
+    def command(_):
+        raise DataError(_told(), where=_ADDRESS)
+
+    monkeypatch.setattr("pipeline.commands.cluster.list_runs", command)
+    parser = cli._parser()
+    for words in (["runs", "list"], ["runs", "list", "--json"]):
+        arguments = parser.parse_args(words)
+        arguments.command = command
+        monkeypatch.setattr(cli, "_parser", lambda a=arguments: _Parsed(a))
+        assert cli.main(words) == 2
+        out, err = capsys.readouterr()
+        assert "***" in out + err and "SENTINEL" not in out + err
+
+
+@dataclasses.dataclass
+class _Parsed:
+    arguments: object
+
+    def parse_args(self, _):
+        return self.arguments
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = write_run(tmp_path / "run", images=4)
+    failed = StepRecord(id="trainer", component="trainer", state="failed", error=_told())
+    return dataclasses.replace(
+        run,
+        status="failed",
+        settings_text=f"data: {_told()}\n",
+        steps=(*run.steps[:1], failed),
+        checks={"found": _told()},
+    )
+
+
+def test_records_and_reports_tell_none(tmp_path, run):
+    workspace = Workspace(str(tmp_path / "workspace"))
+    workspace.write_record(run)
+    written = list((tmp_path / "workspace").rglob("run.json"))
+    assert written and all("SENTINEL" not in p.read_text() for p in written)
+    assert json.loads(written[0].read_text())["status"] == "failed", "it is still a record"
+    write_report(run, str(tmp_path / "report.html"))
+    report = (tmp_path / "report.html").read_text()
+    assert "SENTINEL" not in report and "Failed at trainer" in report
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        f"kubeflow.host={_ADDRESS}",
+        f"kubeflow.connection.ui_host={_ADDRESS}",
+        "kubeflow.defaults.env={AWS_SECRET_ACCESS_KEY: other-SENTINEL}",
+        "kubeflow.steps.trainer={env: {MY_PASSWORD: other-SENTINEL}}",
+        f"kubeflow.defaults.env={{HARMLESS: {_KEY}}}",
+        f"kubeflow.defaults.env={{PIP_INDEX_URL: '{_ADDRESS}'}}",
+    ],
+)
+def test_settings_with_a_secret_are_refused_without_telling_it(override):
+    with pytest.raises(ConfigError, match=r"without user and password|expected no secret, which") as caught:
+        load_settings(str(SETTINGS), [override], check_files=False)
+    assert "SENTINEL" not in str(caught.value)
+
+
+def test_a_path_is_no_secret():
+    override = "kubeflow.defaults.env={GOOGLE_APPLICATION_CREDENTIALS: /secret/key.json, TOKEN_FILE: t}"
+    assert load_settings(str(SETTINGS), [override], check_files=False)
+
+
+@pytest.mark.parametrize("secret", [_KEY, _ADDRESS])
+def test_packages_hold_none(tmp_path, secret):
+    settings = load_settings(str(SETTINGS), [f"push.destination=/models/{secret}"], check_files=False)
+    with pytest.raises(ConfigError, match=r"expected no secret in settings and pipeline.config") as caught:
+        compile_pipeline(settings, str(tmp_path / "pipeline.yaml"))
+    assert "SENTINEL" not in str(caught.value) and not list(tmp_path.iterdir())
