@@ -1,6 +1,7 @@
 """Contracts of the workflow steps: one frozen Job dataclass each, and its renderers."""
 
 from component_specs.baseline_resolver import BaselineResolverJob
+from component_specs.config_gen import ConfigGenJob
 from component_specs.evaluator import EvaluatorJob
 from component_specs.example_gen import ExampleGenJob
 from component_specs.pusher import PusherJob
@@ -12,6 +13,7 @@ from component_specs.trainer import TrainerJob
 __all__ = [
     "JOBS",
     "BaselineResolverJob",
+    "ConfigGenJob",
     "EvaluatorJob",
     "ExampleGenJob",
     "PusherJob",
@@ -24,6 +26,7 @@ __all__ = [
 # Component name, which is also its folder in `components/`, to its contract.
 JOBS: dict[str, type] = {
     "run_checker": RunCheckerJob,
+    "config_gen": ConfigGenJob,
     "example_gen": ExampleGenJob,
     "baseline_resolver": BaselineResolverJob,
     "trainer": TrainerJob,

@@ -22,6 +22,7 @@ class ArtifactType:
     kfp: str
 
 
+PIPELINE_CONFIG = ArtifactType(name="PipelineConfig", standard=False, kfp="system.Artifact")
 EXAMPLES = ArtifactType(name="Examples", standard=True, kfp="system.Dataset")
 MODEL = ArtifactType(name="Model", standard=True, kfp="system.Model")
 MODEL_RUN = ArtifactType(name="ModelRun", standard=True, kfp="system.Artifact")
@@ -33,7 +34,17 @@ QUANTIZATION = ArtifactType(name="QuantizationReport", standard=False, kfp="syst
 
 ARTIFACT_TYPES = {
     t.name: t
-    for t in (EXAMPLES, MODEL, MODEL_RUN, EVALUATION, BLESSING, PUSHED_MODEL, TFLITE_MODEL, QUANTIZATION)
+    for t in (
+        PIPELINE_CONFIG,
+        EXAMPLES,
+        MODEL,
+        MODEL_RUN,
+        EVALUATION,
+        BLESSING,
+        PUSHED_MODEL,
+        TFLITE_MODEL,
+        QUANTIZATION,
+    )
 }
 
 

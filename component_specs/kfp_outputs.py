@@ -63,6 +63,7 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
             "resolved_work_dir": str,
         }
     ),
+    "config_gen": KfpOutputs(),
     "example_gen": KfpOutputs(views={"card": View(kfp=HTML, description="the dataset card")}),
     "baseline_resolver": KfpOutputs(),
     "trainer": KfpOutputs(views={"metrics": View(kfp=METRICS, description="steps and size")}),

@@ -35,13 +35,15 @@ _ARTIFACTS = {
 }
 
 
-def kfp_component(component: str, image: str = IMAGE, name: str = "") -> Any:
+def kfp_component(component: str, image: str = IMAGE, name: str = "", *, described: bool = True) -> Any:
     """Return the component as KFP's pipelines take it.
 
     Args:
         component: one of `JOBS`.
         image: container image.
         name: what it is called; the component's name without one. A pipeline gives each step its own.
+        described: whether it says what its inputs are. Kubeflow's record of a run holds every component some
+            ten times, and nobody reads it there.
     """
 
     def container(*_: Any) -> Any:
@@ -53,7 +55,7 @@ def kfp_component(component: str, image: str = IMAGE, name: str = "") -> Any:
 
     parameters = _signature(component)
     container.__name__ = name or component
-    container.__doc__ = _documentation(component)
+    container.__doc__ = _documentation(component) if described else None
     container.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     container.__annotations__ = {p.name: p.annotation for p in parameters}
     return dsl.container_component(container)

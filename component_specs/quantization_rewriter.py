@@ -5,7 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from component_specs.annotations import EXAMPLES, MODEL, MODEL_RUN, QUANTIZATION, Input, Output
+from component_specs.annotations import (
+    EXAMPLES,
+    MODEL,
+    MODEL_RUN,
+    PIPELINE_CONFIG,
+    QUANTIZATION,
+    Input,
+    Output,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,8 +23,9 @@ class QuantizationRewriterJob:
     Attributes:
         examples: what ExampleGen wrote; its `train` split is used.
         model: trained float detector.
-        pipeline_config: text of the pipeline.config, with a `graph_rewriter` block and this step's own
-            `train_config`.
+        pipeline_config: folder with pipeline.config, as ConfigGen fills it.
+        overrides: JSON object, field path of the pipeline.config to the value that it has in this step, such
+            as the `graph_rewriter` block and a shorter `train_config`.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
         code_version: fingerprint of the code; only there to key the cache.
         quantized_model: detector folder to fill, `Format-Serving/`.
@@ -29,6 +38,7 @@ class QuantizationRewriterJob:
     quantized_model: Annotated[str, Output(MODEL)]
     quantized_run: Annotated[str, Output(MODEL_RUN)]
     quantization: Annotated[str, Output(QUANTIZATION)]
-    pipeline_config: str
+    pipeline_config: Annotated[str, Input(PIPELINE_CONFIG)]
     work_dir: str
+    overrides: str = "{}"
     code_version: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from component_specs.annotations import EXAMPLES, MODEL, MODEL_RUN, Input, Output
+from component_specs.annotations import EXAMPLES, MODEL, MODEL_RUN, PIPELINE_CONFIG, Input, Output
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,8 @@ class TrainerJob:
     Attributes:
         examples: what ExampleGen wrote; its `train` split is used.
         warm_start: the deployed detector, to start from; it must know the classes of the examples.
-        pipeline_config: text of the pipeline.config, overrides applied.
+        pipeline_config: folder with pipeline.config, as ConfigGen fills it.
+        overrides: JSON object, field path of the pipeline.config to the value that it has in this step.
         warm_start_path: path of a detector to start from, for one that no step makes; "" for none.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs; below it
             training keeps a folder named by the fingerprint of what it was asked to do.
@@ -30,8 +31,9 @@ class TrainerJob:
     examples: Annotated[str, Input(EXAMPLES)]
     model: Annotated[str, Output(MODEL)]
     model_run: Annotated[str, Output(MODEL_RUN)]
-    pipeline_config: str
+    pipeline_config: Annotated[str, Input(PIPELINE_CONFIG)]
     work_dir: str
+    overrides: str = "{}"
     warm_start_path: str = ""
     warm_start: Annotated[str, Input(MODEL, optional=True)] = ""
     train_steps: int = 0

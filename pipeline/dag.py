@@ -10,8 +10,10 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import CODE_VERSIONS
+from component_specs.packed_text import pack
 from detection_core.config.check_export import check_export
-from detection_core.config.load import format_pipeline_config, load_checked_config, with_line
+from detection_core.config.load import load_checked_config, load_config, with_line
+from detection_core.config.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.settings import DEPLOYED, PipelineSettings
@@ -77,14 +79,16 @@ def build_dag(settings: PipelineSettings) -> Dag:
         ConfigError: for a pipeline.config or override that cannot be used, or that no TensorFlow Lite file
             can be made of.
     """
-    config = _training_config(settings, settings.train.overrides)
+    config = training_config(settings, quantize=False)
     for problem in check_export(config):
         raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
     quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
-    steps = [_example_gen(settings), _baseline_resolver(settings), _trainer(settings), _evaluator(settings)]
+    steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
+    steps += [_trainer(settings), _evaluator(settings)]
     # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that
     # bad data stop the run before the costly step.
     if quantized:
+        training_config(settings, quantize=True)  # refuses what cannot be used before anything runs
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
     steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]
     steps = [_keyed_by_code(step) for step in steps]
@@ -99,28 +103,57 @@ def _keyed_by_code(step: Step) -> Step:
     return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
 
 
-def pipeline_config_text(settings: PipelineSettings, *, quantize: bool) -> str:
-    """Return the pipeline.config of a training step, overrides applied.
+def training_config(settings: PipelineSettings, *, quantize: bool) -> TrainEvalPipelineConfig:
+    """Return the checked pipeline.config of a training step, overrides applied.
 
     Args:
         settings: of the workflow.
-        quantize: for QuantizationRewriter; Trainer's text leaves the `graph_rewriter` block out, so that a
-            change there does not train the float model anew.
+        quantize: for QuantizationRewriter.
+
+    Raises:
+        ConfigError: for a pipeline.config or override that cannot be used.
     """
-    section = settings.quantize.overrides if quantize else settings.train.overrides
-    config = _training_config(settings, section)
-    if not quantize:
-        config.ClearField("graph_rewriter")
-    return format_pipeline_config(config)
-
-
-def _training_config(settings: PipelineSettings, section: Mapping[str, Any]) -> TrainEvalPipelineConfig:
-    model = settings.model
-    overrides = [*model.overrides.items(), *section.items()]
+    model, section = settings.model, settings.quantize if quantize else settings.train
+    overrides = [*model.overrides.items(), *section.overrides.items()]
     return load_checked_config(model.config, overrides, override_files=model.override_files)
 
 
+def shared_config(settings: PipelineSettings) -> TrainEvalPipelineConfig:
+    """Return what the training steps have in common, to which each applies overrides of its own.
+
+    It leaves the `graph_rewriter` block out, so that a change there does not train the float model anew.
+    """
+    config = _unchecked_config(settings)
+    config.ClearField(_REWRITER)
+    return config
+
+
+def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:
+    """Return the changes to `shared_config` by which a training step has its `training_config`."""
+    if not quantize:
+        return {path: v for path, v in settings.train.overrides.items() if not path.startswith(_REWRITER)}
+    config, overrides = _unchecked_config(settings), settings.quantize.overrides
+    if not config.HasField(_REWRITER) or _REWRITER in overrides:
+        return overrides
+    return {_REWRITER: format_message(config.graph_rewriter, one_line=True), **overrides}
+
+
+_REWRITER = "graph_rewriter"
+
+
+def _unchecked_config(settings: PipelineSettings) -> TrainEvalPipelineConfig:
+    model = settings.model
+    return load_config(model.config, model.overrides, override_files=model.override_files)
+
+
+_CONFIG = FromStep("config_gen", "pipeline_config")
 _EXAMPLES = FromStep("example_gen", "examples")
+
+
+def _config_gen(settings: PipelineSettings) -> Step:
+    # On one line: indentation is a third of the text, and each end of a line is escaped several times over.
+    text = pack(format_message(shared_config(settings), one_line=True))
+    return Step(id="config_gen", component="config_gen", parameters={"text": text}, inputs={})
 
 
 def _example_gen(settings: PipelineSettings) -> Step:
@@ -159,14 +192,14 @@ def _baseline_resolver(settings: PipelineSettings) -> Step:
 
 
 def _trainer(settings: PipelineSettings) -> Step:
-    inputs, warm_start = {"examples": _EXAMPLES}, settings.train.warm_start
+    inputs, warm_start = {"examples": _EXAMPLES, "pipeline_config": _CONFIG}, settings.train.warm_start
     if warm_start == DEPLOYED:
         inputs["warm_start"], warm_start = FromStep("baseline_resolver", "baseline"), ""
     return Step(
         id="trainer",
         component="trainer",
         parameters={
-            "pipeline_config": pipeline_config_text(settings, quantize=False),
+            "overrides": _overrides_text(settings, quantize=False),
             "work_dir": FromCheck("resolved_work_dir"),
             "warm_start_path": warm_start,
         },
@@ -196,11 +229,20 @@ def _quantization_rewriter(settings: PipelineSettings) -> Step:
         id="quantization_rewriter",
         component="quantization_rewriter",
         parameters={
-            "pipeline_config": pipeline_config_text(settings, quantize=True),
+            "overrides": _overrides_text(settings, quantize=True),
             "work_dir": FromCheck("resolved_work_dir"),
         },
-        inputs={"examples": _EXAMPLES, "model": FromStep("trainer", "model")},
+        inputs={
+            "examples": _EXAMPLES,
+            "pipeline_config": _CONFIG,
+            "model": FromStep("trainer", "model"),
+        },
     )
+
+
+def _overrides_text(settings: PipelineSettings, *, quantize: bool) -> str:
+    # Not sorted: overrides are applied in the order in which they are given.
+    return json.dumps(step_overrides(settings, quantize=quantize))
 
 
 def _quantized_evaluator(settings: PipelineSettings) -> Step:

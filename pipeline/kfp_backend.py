@@ -161,7 +161,7 @@ def _add_tasks(
         for name, source in step.inputs.items():
             values[name] = tasks[source.step].outputs[source.output]
         # A step has its own name, so that the same component used twice is told apart.
-        component = kfp_component(step.component, settings.kubeflow.image, step.id)
+        component = kfp_component(step.component, settings.kubeflow.image, step.id, described=False)
         tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
         _configure(tasks[step.id], step.id, settings)
     return tasks

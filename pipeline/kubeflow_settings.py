@@ -30,6 +30,7 @@ from pipeline.settings_values import MULTILINE, NOT_EMPTY, between, one_of
 # Ids of the steps that `steps` may name; which of them a workflow has depends on its other settings.
 STEPS = (
     "run_checker",
+    "config_gen",
     "example_gen",
     "baseline_resolver",
     "trainer",

@@ -241,7 +241,8 @@ def _check_files(settings: PipelineSettings, source: Source) -> None:
     if not os.path.exists(settings.model.config):
         raise source.error("model.config", f"no file {settings.model.config}; check the path")
     from components.example_gen.spans import before_pattern
+    from components.run_checker.placeholders import before_placeholder
 
-    folder = before_pattern(settings.data.path)
+    folder = before_placeholder(before_pattern(settings.data.path))
     if "://" not in folder and not os.path.isdir(folder):
         raise source.error("data.path", f"no folder {folder}; give one with --set data.path=DIR")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs.quantization_rewriter import QuantizationRewriterJob
-from detection_core.tasks.quantize import quantize_from_text
+from components._runtime.pipeline_config import read_pipeline_config
+from detection_core.config.inputs import point_at_examples
+from detection_core.tasks.quantize import quantize
 
 
 def run(job: QuantizationRewriterJob) -> dict[str, Any]:
@@ -14,9 +16,9 @@ def run(job: QuantizationRewriterJob) -> dict[str, Any]:
     Returns:
         Properties of the model artifact.
     """
-    report = quantize_from_text(
-        job.pipeline_config,
-        job.examples,
+    config = read_pipeline_config(job.pipeline_config, job.overrides)
+    report = quantize(
+        point_at_examples(config, job.examples),
         model_dir=job.model,
         quantized_model_dir=job.quantized_model,
         quantized_run_dir=job.quantized_run,

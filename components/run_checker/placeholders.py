@@ -45,6 +45,12 @@ def has_placeholder(text: str) -> bool:
     return _PATTERN.search(text) is not None
 
 
+def before_placeholder(path: str) -> str:
+    """Return the folder that a path with a placeholder begins with, the path itself where it has none."""
+    match = _PATTERN.search(path)
+    return (path[: match.start()].rpartition("/")[0] or "/") if match else path
+
+
 def asks_for_value(text: str) -> bool:
     """Tell whether a text holds one of the placeholders that users of Kubeflow know."""
     return any(match[1] in (*NAMES, *_REFUSED) for match in _PATTERN.finditer(text))

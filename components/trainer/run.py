@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs import TrainerJob
+from components._runtime.pipeline_config import read_pipeline_config
 from detection_core.config.inputs import point_at_examples
-from detection_core.config.load import parse_pipeline_config
 from detection_core.config.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import train
@@ -48,7 +48,7 @@ def training_config(job: TrainerJob) -> TrainEvalPipelineConfig:
     """
     wanted = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
     config = apply_overrides(
-        parse_pipeline_config(job.pipeline_config, "pipeline_config"),
+        read_pipeline_config(job.pipeline_config, job.overrides),
         {name: value for name, value in wanted.items() if value},
     )
     return point_at_examples(config, job.examples)

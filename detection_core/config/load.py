@@ -58,13 +58,24 @@ def load_checked_config(
     Raises:
         ConfigError: for the first step that fails.
     """
+    config = load_config(path, overrides, override_files=override_files)
     text = read_message_text(path, what="pipeline.config")
-    config = parse_pipeline_config(text, where=path)
-    for override_file in override_files:
-        config = merge_override_file(config, override_file)
-    config = apply_overrides(config, overrides)
     check_pipeline_config(config, where=path, lines=field_lines(text, _ROOT))
     return config
+
+
+def load_config(
+    path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
+) -> TrainEvalPipelineConfig:
+    """Do what `load_checked_config` does, without looking for contradictions.
+
+    Raises:
+        ConfigError: when a file cannot be read, or a file or an override does not fit the schema.
+    """
+    config = load_pipeline_config(path)
+    for override_file in override_files:
+        config = merge_override_file(config, override_file)
+    return apply_overrides(config, overrides)
 
 
 def with_line(error: ConfigError, path: str) -> ConfigError:

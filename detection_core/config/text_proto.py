@@ -42,9 +42,14 @@ def parse_message(text: str, message_type: type[M], *, where: str = "") -> M:
     return message
 
 
-def format_message(message: Message) -> str:
-    """Return a message as text that parses to an equal message, fields in the order of the schema's text."""
-    return text_format.MessageToString(message)
+def format_message(message: Message, *, one_line: bool = False) -> str:
+    """Return a message as text that parses to an equal message, fields in the order of the schema's text.
+
+    Args:
+        message: any message.
+        one_line: whether to leave out line breaks and indentation.
+    """
+    return text_format.MessageToString(message, as_one_line=one_line)
 
 
 def read_message_text(path: str, *, what: str) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from detection_core import detector_layout, files
 from detection_core.builders.inputs import naming_bad_train_records
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.inputs import point_at_examples
-from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.export.detector_folder import LoadedDetector, Rewriter, load_detector, write_detector
 from detection_core.models.base import TOTAL_LOSS, DetectionModel
@@ -131,18 +128,6 @@ def quantize(
         files.write_text(files.join(quantization_dir, detector_layout.QUANTIZATION), text)
         write_model_run(config, report, result.checkpoint, folder, quantized_run_dir)
     return report
-
-
-def quantize_from_text(config_text: str, examples_dir: str, **arguments: Any) -> QuantizationReport:
-    """Do what `quantize` does, given the text of a pipeline.config and a folder of examples.
-
-    Args:
-        config_text: its input readers are pointed at the examples.
-        examples_dir: folder with `Split-train` and a label map.
-        **arguments: as `quantize` takes them.
-    """
-    config = parse_pipeline_config(config_text, where="pipeline_config")
-    return quantize(point_at_examples(config, examples_dir), **arguments)
 
 
 def quantization_options(config: TrainEvalPipelineConfig) -> QuantizationOptions:

@@ -11,10 +11,10 @@ from component_specs.annotations import EXAMPLES, Input, Output, job_fields
 
 def test_roles_of_the_trainer():
     fields = job_fields(TrainerJob)
-    assert set(fields.inputs) == {"examples", "warm_start"}
+    assert set(fields.inputs) == {"examples", "pipeline_config", "warm_start"}
     assert fields.inputs["warm_start"].optional and not fields.inputs["examples"].optional
     assert set(fields.outputs) == {"model", "model_run"}
-    assert fields.parameters["pipeline_config"] is str
+    assert fields.parameters["overrides"] is str
     assert "work_dir" not in fields.defaults and fields.defaults["code_version"] == ""
 
 

@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 
-from detection_core.config.load import parse_pipeline_config
+from component_specs import ConfigGenJob
+from components._runtime.pipeline_config import read_pipeline_config
+from components.config_gen.run import run as write_config
 from pipeline.checks import CHECKS
-from pipeline.dag import FromCheck, FromStep, build_dag, pipeline_config_text
+from pipeline.dag import FromCheck, FromStep, build_dag, training_config
 from pipeline.settings_file import load_settings
 
 
@@ -17,6 +19,7 @@ def _steps(settings):
 def test_the_quantized_workflow(digits_settings):
     steps = _steps(load_settings(digits_settings))
     assert list(steps) == [
+        "config_gen",
         "example_gen",
         "baseline_resolver",
         "trainer",
@@ -46,12 +49,52 @@ def test_producers_come_before_their_consumers_and_checks_exist(digits_settings)
 
 def test_each_training_step_has_its_own_config(digits_settings):
     settings = load_settings(digits_settings, ["train_config.batch_size=4", "train_config.num_steps=7"])
-    trained = parse_pipeline_config(pipeline_config_text(settings, quantize=False))
-    quantized = parse_pipeline_config(pipeline_config_text(settings, quantize=True))
+    trained = training_config(settings, quantize=False)
+    quantized = training_config(settings, quantize=True)
     assert trained.train_config.batch_size == quantized.train_config.batch_size == 4
     assert trained.train_config.num_steps == 7
     assert quantized.train_config.num_steps == settings.quantize.overrides["train_config.num_steps"]
-    assert not trained.HasField("graph_rewriter") and quantized.HasField("graph_rewriter")
+    assert quantized.HasField("graph_rewriter")
+
+
+_DELAY = "graph_rewriter.quantization.delay"
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        [],
+        ["train_config.num_steps=7", "train.overrides={learning_rate: 0.5, train_config.batch_size: 3}"],
+        [f"{_DELAY}=5", f"train.overrides.{_DELAY}=6"],
+        [f"quantize.overrides={{{_DELAY}: 7, train_steps: 2}}"],
+        [f"{_DELAY}=5", "quantize.overrides={graph_rewriter: {quantization: {delay: 1}}}"],
+        ["graph_rewriter=unset", "train.overrides.graph_rewriter={quantization: {delay: 1}}"],
+        ["train.overrides={'eval_config.metrics_set[+]': oid_V2_detection_metrics}"],
+    ],
+    ids=range(7),
+)
+def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_settings, tmp_path, sets):
+    settings = load_settings(digits_settings, sets)
+    steps = _steps(settings)
+    folder = str(tmp_path / "config")
+    write_config(ConfigGenJob(text=steps["config_gen"].parameters["text"], pipeline_config=folder))
+    wanted = {"trainer": training_config(settings, quantize=False)}
+    wanted["trainer"].ClearField("graph_rewriter")
+    if "quantization_rewriter" in steps:
+        wanted["quantization_rewriter"] = training_config(settings, quantize=True)
+    for step, config in wanted.items():
+        assert steps[step].inputs["pipeline_config"] == FromStep("config_gen", "pipeline_config")
+        assert read_pipeline_config(folder, steps[step].parameters["overrides"]) == config
+
+
+def test_a_text_of_a_config_stands_in_one_step_alone(digits_settings):
+    holding = [
+        (step.id, name)
+        for step in build_dag(load_settings(digits_settings)).steps
+        for name, value in step.parameters.items()
+        if isinstance(value, str) and "feature_extractor" in value
+    ]
+    assert holding == [("config_gen", "text")]
 
 
 def test_override_files_and_additions_reach_the_training(digits_settings, tmp_path):
@@ -64,8 +107,8 @@ def test_override_files_and_additions_reach_the_training(digits_settings, tmp_pa
     overrides = [f"{added}=pascal_voc_detection_metrics", f"train.overrides.{added}=oid_V2_detection_metrics"]
     plain = load_settings(digits_settings)
     settings = load_settings(digits_settings, overrides, override_files=[str(f) for f in files])
-    before = parse_pipeline_config(pipeline_config_text(plain, quantize=False))
-    trained = parse_pipeline_config(pipeline_config_text(settings, quantize=False))
+    before = training_config(plain, quantize=False)
+    trained = training_config(settings, quantize=False)
     assert (trained.train_config.batch_size, trained.train_config.num_steps) == (4, 3)
     assert list(trained.eval_config.metrics_set) == [
         *before.eval_config.metrics_set,
@@ -82,7 +125,8 @@ def test_the_quantized_branch_may_come_from_an_override(digits_settings):
 def test_quantization_settings_do_not_change_the_float_training(digits_settings):
     plain = load_settings(digits_settings)
     changed = load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"])
-    assert _steps(plain)["trainer"] == _steps(changed)["trainer"]
+    for step in ("config_gen", "trainer"):
+        assert _steps(plain)[step] == _steps(changed)[step]
     assert _steps(plain)["quantization_rewriter"] != _steps(changed)["quantization_rewriter"]
 
 

@@ -23,13 +23,18 @@ from tests.detection_core.tasks.tiny_training import config_text, write_examples
 STEPS = 100
 
 
+def write_config(folder: Path, text: str) -> str:
+    files.write_text(str(folder / "pipeline.config"), text)
+    return str(folder)
+
+
 def start(root: Path) -> subprocess.Popen[str]:
     arguments = {
         "examples": root / "examples",
         "model": root / "model",
         "model_run": root / "run",
         "work_dir": root / "work",
-        "pipeline_config": config_text(STEPS),
+        "pipeline_config": write_config(root / "config", config_text(STEPS)),
     }
     command = [sys.executable, "-m", "components.trainer"]
     command += [text for name, value in arguments.items() for text in (f"--{name}", str(value))]
@@ -68,13 +73,19 @@ def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path: Path) 
 
 def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path: Path) -> None:
     write_examples(tmp_path / "examples")
-    fields = {"model": "m", "model_run": "r", "work_dir": "w", "pipeline_config": config_text(STEPS)}
-    job = TrainerJob(examples=str(tmp_path / "examples"), **fields)
+    fields = {"model": "m", "model_run": "r", "work_dir": "w"}
+    config = write_config(tmp_path / "config", config_text(STEPS))
+    job = TrainerJob(examples=str(tmp_path / "examples"), pipeline_config=config, **fields)
     as_it_is = training_config(job).train_config
     assert as_it_is.num_steps == STEPS
     changed = training_config(dataclasses.replace(job, train_steps=7, learning_rate=0.5)).train_config
     assert changed.num_steps == 7
     assert "0.5" in str(changed.optimizer) and "0.5" not in str(as_it_is.optimizer)
+    own = dataclasses.replace(job, overrides='{"train_config.num_steps": 9, "batch_size": 3}')
+    assert training_config(own).train_config.num_steps == 9
+    assert training_config(own).train_config.batch_size == 3
+    # What a run is given counts more than what its settings say.
+    assert training_config(dataclasses.replace(own, train_steps=7)).train_config.num_steps == 7
 
 
 def test_a_deployed_detector_of_other_classes_stops_the_training_before_it_begins(tmp_path: Path) -> None:
@@ -87,7 +98,7 @@ def test_a_deployed_detector_of_other_classes_stops_the_training_before_it_begin
         model=str(tmp_path / "model"),
         model_run=str(tmp_path / "run"),
         work_dir=str(tmp_path / "work"),
-        pipeline_config=config_text(),
+        pipeline_config=write_config(tmp_path / "config", config_text()),
     )
     with pytest.raises(ModelError, match="class 1: cat deployed, dark in the data"):
         run(job)

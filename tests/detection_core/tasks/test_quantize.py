@@ -13,11 +13,12 @@ import tensorflow as tf
 
 from detection_core import detector_layout as layout
 from detection_core.builders.model import build_detection_model
+from detection_core.config.inputs import point_at_examples
 from detection_core.config.label_map import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.export.detector_folder import load_detector, write_detector
-from detection_core.tasks.quantize import REWRITERS, QuantizationReport, quantize_from_text
+from detection_core.tasks.quantize import REWRITERS, QuantizationReport, quantize
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
@@ -37,9 +38,8 @@ class Workbench:
         write_detector(model, config, labels, str(root / "float"))
 
     def __call__(self, name: str, text: str) -> QuantizationReport:
-        return quantize_from_text(
-            text,
-            str(self.examples),
+        return quantize(
+            point_at_examples(parse_pipeline_config(text), str(self.examples)),
             model_dir=str(self.root / "float"),
             quantized_model_dir=str(self.root / name / "model"),
             quantized_run_dir=str(self.root / name / "run"),

@@ -1,0 +1,26 @@
+"""Contract of ConfigGen."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from component_specs.annotations import PIPELINE_CONFIG, Output
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConfigGenJob:
+    """Write a pipeline.config as an artifact, from which every step that needs it takes it.
+
+    Kubeflow keeps what a step is given as a parameter many times over in its record of the run, which may not
+    grow beyond a limit: a long text is given to this step and to no other.
+
+    Attributes:
+        text: of the pipeline.config, on one line or more, or as `component_specs.packed_text` packs it.
+        code_version: fingerprint of the code; only there to key the cache.
+        pipeline_config: folder to fill with pipeline.config.
+    """
+
+    pipeline_config: Annotated[str, Output(PIPELINE_CONFIG)]
+    text: str
+    code_version: str = ""

@@ -1,0 +1,35 @@
+"""The artifact that holds a pipeline.config, and a step's own changes to it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.overrides import apply_overrides
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+FILE_NAME = "pipeline.config"
+
+
+def read_pipeline_config(folder: str, overrides: str) -> TrainEvalPipelineConfig:
+    """Return the config of a step.
+
+    Args:
+        folder: of the artifact.
+        overrides: JSON object, field path to value; see `detection_core.config.overrides`.
+
+    Raises:
+        ConfigError: for a config or an override that cannot be used.
+    """
+    try:
+        changes = json.loads(overrides)
+    except ValueError as e:
+        raise ConfigError(f"expected a JSON object, found {overrides!r} ({e})", where="overrides") from e
+    if not isinstance(changes, dict):
+        raise ConfigError(
+            f'expected a JSON object such as {{"train_config.num_steps": 100}}, found {overrides!r}',
+            where="overrides",
+        )
+    return apply_overrides(load_pipeline_config(os.path.join(folder, FILE_NAME)), changes)

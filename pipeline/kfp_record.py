@@ -1,0 +1,186 @@
+"""How large Kubeflow's record of a run becomes, told from the compiled pipeline.
+
+The record is Argo's Workflow. Where its JSON is longer than a megabyte Argo compresses the status of the
+nodes (`packer.CompressWorkflowIfNeeded`), and Kubeflow's server then no longer sees how the steps fare. Nearly
+all of the record are texts that stand in it again and again:
+
+- A task is three nodes: its driver, which takes component, task, container and Kubernetes' part as JSON
+  (`argocompiler.containerDriverTask`) and gives a patch of the pod's specification; the executor, which takes
+  the patch; and in it the pod, which takes it again (`containerExecutorTask`). Kubeflow's configuration of
+  Argo retries every template, by which each of the three is two nodes, the retry and its attempt, with the
+  same values.
+- The patch (`driver.initPodSpecPatch`) holds the executor input, values of all parameters included, and the
+  component, each as a JSON text in a list in a JSON text.
+- The pipeline's root, with every task in it, is an argument of the workflow and of the root's driver, and the
+  tasks stand once more in the root's template.
+
+Measured on Kubeflow Pipelines 2.17.0 with Argo 4.0.5, with the digits workflow as it was when two of its nine
+tasks took a pipeline.config each, as a parameter: 0.65 MB in some 52 nodes; some 30 KB more for each KB more of
+pipeline.config; and the view of a run lost near 15 KB. Of that package this estimate says 0.67 MB of nodes (0.76
+with all that Argo counts), 28 KB, and 14 KB.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+LIMIT_BYTES = 1024 * 1024
+# A tenth is left for attempts that are repeated, each of which is a node of its own.
+SAFE_BYTES = LIMIT_BYTES * 9 // 10
+
+_ATTEMPTS = 2
+_NODE_BYTES = 800
+# The templates of driver, executor and launcher, which are the same for every pipeline, and names and labels.
+_FRAME_BYTES = 15_000
+_UNKNOWN = "x" * 64  # a value that another step finds
+_UUID = "x" * 36
+_ROOT_URI = "minio://mlpipeline/v2/artifacts"
+_INPUT_METADATA = {"artifact_type": "x" * 10, "properties": "x" * 200, "store_session_info": "x" * 250}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordSize:
+    """The size of a run's record, in bytes of JSON.
+
+    Attributes:
+        frame: what no task has a part in.
+        tasks: task to what is there because of it, wherever it stands.
+    """
+
+    frame: int
+    tasks: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return self.frame + sum(self.tasks.values())
+
+
+def estimate_record(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]] = ()) -> RecordSize:
+    """Estimate the record of a run in which every task is executed, once.
+
+    Args:
+        spec: the compiled pipeline.
+        platforms: further documents of the file.
+    """
+    root = spec.get("root", {})
+    tasks: Mapping[str, Any] = root.get("dag", {}).get("tasks", {})
+    without_tasks = {**root, "dag": {**root.get("dag", {}), "tasks": {}}}
+    # An argument of the workflow, and one of the root's driver and of its attempt.
+    frame = (1 + _ATTEMPTS) * _escaped(_json(without_tasks))
+    # Workflow, root and root's driver.
+    frame += _FRAME_BYTES + 3 * _ATTEMPTS * _NODE_BYTES
+    return RecordSize(
+        frame=frame,
+        tasks={name: _task_bytes(spec, platforms, name, task) for name, task in tasks.items()},
+    )
+
+
+def _task_bytes(
+    spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]], name: str, task: Mapping[str, Any]
+) -> int:
+    body = spec.get("components", {}).get(task.get("componentRef", {}).get("name"), {})
+    label = body.get("executorLabel", "")
+    container = spec.get("deploymentSpec", {}).get("executors", {}).get(label, {}).get("container", {})
+    kubernetes = [_json(config) for p in platforms for key, config in kubernetes_executors(p) if key == label]
+    own = [_json(body), _json(container), *kubernetes]
+    given, patch = _escaped(_json(task)), _escaped(_pod_patch(spec, name, task, (body, container)))
+    definitions = sum(map(_escaped, own))
+    # In the root as workflow's and driver's argument, and in the root's template.
+    root = (1 + _ATTEMPTS) * given + given
+    driver = _ATTEMPTS * (definitions + given + patch)
+    executor = 2 * _ATTEMPTS * patch
+    return definitions + root + driver + executor + 3 * _ATTEMPTS * _NODE_BYTES
+
+
+def _pod_patch(
+    spec: Mapping[str, Any],
+    name: str,
+    task: Mapping[str, Any],
+    definition: tuple[Mapping[str, Any], Mapping[str, Any]],
+) -> str:
+    """Return what the driver makes of a task, as long as the real one where values are known."""
+    body, container = definition
+    launcher = ["/kfp-launcher/launch", "--pipeline_name", spec.get("pipelineInfo", {}).get("name", "")]
+    launcher += ["--run_id", _UUID, "--execution_id", "1234"]
+    launcher += ["--executor_input", _json(_executor_input(spec, name, task, body))]
+    launcher += [
+        "--component_spec",
+        _json(body),
+        "--pod_name",
+        "$(KFP_POD_NAME)",
+        "--pod_uid",
+        "$(KFP_POD_UID)",
+    ]
+    launcher += ["--mlmd_server_address", "$(METADATA_GRPC_SERVICE_HOST)", "--mlmd_server_port"]
+    launcher += ["$(METADATA_GRPC_SERVICE_PORT)", "--publish_logs", "true", "--"]
+    main = {
+        "name": "main",
+        "image": _UNKNOWN,
+        "command": launcher,
+        "args": [*container.get("command", ()), *container.get("args", ())],
+        "env": container.get("env", []),
+        "resources": {"limits": {"memory": "16Gi"}, "requests": {"cpu": "4", "memory": "8Gi"}},
+        "volumeMounts": [{"name": "x" * 20, "mountPath": "x" * 12}],
+    }
+    volumes = [{"name": "x" * 20, "persistentVolumeClaim": {"claimName": "x" * 20}}]
+    return _json({"containers": [main], "volumes": volumes, "securityContext": {"runAsNonRoot": True}})
+
+
+def _executor_input(
+    spec: Mapping[str, Any], name: str, task: Mapping[str, Any], body: Mapping[str, Any]
+) -> dict[str, Any]:
+    place = (
+        f"{spec.get('defaultPipelineRoot') or _ROOT_URI}/{spec.get('pipelineInfo', {}).get('name')}/{_UUID}"
+    )
+    made = body.get("outputDefinitions", {})
+    inputs = task.get("inputs", {})
+    taken = {
+        key: _artifact("12", f"{place}/{_UNKNOWN[:16]}/{_UUID}/{key}", _INPUT_METADATA)
+        for key in inputs.get("artifacts", {})
+    }
+    given = {
+        key: _artifact(key, f"{place}/{name}/{_UUID}/{key}", {})
+        for key in (*made.get("artifacts", {}), "executor-logs")
+    }
+    return {
+        "inputs": {
+            "parameterValues": {k: _value(spec, s) for k, s in inputs.get("parameters", {}).items()},
+            "artifacts": taken,
+        },
+        "outputs": {
+            "artifacts": given,
+            "parameters": {k: {"outputFile": f"/tmp/kfp/outputs/{k}"} for k in made.get("parameters", {})},
+            "outputFile": "/tmp/kfp_outputs/output_metadata.json",
+        },
+    }
+
+
+def _artifact(name: str, uri: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    kind = {"schemaTitle": "system.Artifact", "schemaVersion": "0.0.1"}
+    return {"artifacts": [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]}
+
+
+def _value(spec: Mapping[str, Any], source: Mapping[str, Any]) -> Any:
+    if "componentInputParameter" in source:
+        declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+        return declared.get(source["componentInputParameter"], {}).get("defaultValue", _UNKNOWN)
+    return source.get("runtimeValue", {}).get("constant", _UNKNOWN)
+
+
+def kubernetes_executors(platform: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what Kubernetes is to do for each executor, by label."""
+    kubernetes = platform.get("platforms", {}).get("kubernetes", {})
+    yield from kubernetes.get("deploymentSpec", {}).get("executors", {}).items()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _escaped(text: str) -> int:
+    """Return how many bytes a text takes as a value in JSON."""
+    return len(_json(text).encode())

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from components._runtime.pipeline_config import read_pipeline_config
+from detection_core.errors import ConfigError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "pipeline.config").write_text("train_config { num_steps: 3 batch_size: 2 }")
+    return str(tmp_path)
+
+
+def test_changes_are_applied_in_their_order(folder):
+    text = '{"train_config": {"num_steps": 4}, "train_config.batch_size": 8, "train_config.num_steps": null}'
+    config = read_pipeline_config(folder, text)
+    assert config.train_config.batch_size == 8 and not config.train_config.HasField("num_steps")
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "3"])
+def test_overrides_that_are_no_map_are_refused(folder, text):
+    with pytest.raises(ConfigError, match="overrides: expected a JSON object"):
+        read_pipeline_config(folder, text)
+
+
+def test_a_folder_without_a_config_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"pipeline\.config"):
+        read_pipeline_config(str(tmp_path), "{}")

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from component_specs import ConfigGenJob
+from component_specs.packed_text import pack
+from components._runtime.pipeline_config import read_pipeline_config
+from components.config_gen.run import run
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.text_proto import format_message
+from detection_core.errors import ConfigError
+from tests.detection_core.tasks.tiny_training import config_text
+
+
+def test_the_config_comes_out_laid_out_and_equal(tmp_path):
+    config = parse_pipeline_config(config_text())
+    text = format_message(config, one_line=True)
+    assert "\n" not in text.strip()
+    assert run(ConfigGenJob(text=text, pipeline_config=str(tmp_path / "out"))) == {"model": "ssd"}
+    assert (tmp_path / "out" / "pipeline.config").read_text() == format_message(config)
+    assert read_pipeline_config(str(tmp_path / "out"), "{}") == config
+
+
+def test_a_long_config_is_packed_on_its_way(tmp_path):
+    config = parse_pipeline_config(config_text())
+    config.train_input_reader.tf_record_input_reader.input_path.extend(f"shard-{i}" for i in range(2000))
+    text = pack(format_message(config, one_line=True))
+    assert text.startswith("bz2:")
+    run(ConfigGenJob(text=text, pipeline_config=str(tmp_path / "out")))
+    assert read_pipeline_config(str(tmp_path / "out"), "{}") == config
+    with pytest.raises(ConfigError, match=r"text: expected a pipeline\.config, found not a packed text"):
+        run(ConfigGenJob(text=text[:-8], pipeline_config=str(tmp_path / "cut")))
+
+
+def test_a_text_that_is_no_config_is_one_message(tmp_path):
+    with pytest.raises(ConfigError, match=r"text"):
+        run(ConfigGenJob(text="model { sdd {} }", pipeline_config=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
