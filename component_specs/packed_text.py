@@ -8,7 +8,6 @@ goes by.
 from __future__ import annotations
 
 import base64
-import binascii
 import bz2
 
 # Shorter texts stay as they are, for whoever reads a package or looks at a run.
@@ -33,5 +32,5 @@ def unpack(text: str) -> str:
         return text
     try:
         return bz2.decompress(base64.b64decode(text.removeprefix(_MARK), validate=True)).decode()
-    except (binascii.Error, OSError, EOFError) as e:
+    except (ValueError, OSError, EOFError) as e:
         raise ValueError(f"not a packed text ({e})") from e

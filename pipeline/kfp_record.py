@@ -1,8 +1,8 @@
 """How large Kubeflow's record of a run becomes, told from the compiled pipeline.
 
 The record is Argo's Workflow. Where its JSON is longer than a megabyte Argo compresses the status of the
-nodes (`packer.CompressWorkflowIfNeeded`), and Kubeflow's server then no longer sees how the steps fare. Nearly
-all of the record are texts that stand in it again and again:
+nodes (`packer.CompressWorkflowIfNeeded`), and Kubeflow's server then no longer sees how the steps fare.
+Nearly all of the record are texts that stand in it again and again:
 
 - A task is three nodes: its driver, which takes component, task, container and Kubernetes' part as JSON
   (`argocompiler.containerDriverTask`) and gives a patch of the pod's specification; the executor, which takes
@@ -14,10 +14,10 @@ all of the record are texts that stand in it again and again:
 - The pipeline's root, with every task in it, is an argument of the workflow and of the root's driver, and the
   tasks stand once more in the root's template.
 
-Measured on Kubeflow Pipelines 2.17.0 with Argo 4.0.5, with the digits workflow as it was when two of its nine
-tasks took a pipeline.config each, as a parameter: 0.65 MB in some 52 nodes; some 30 KB more for each KB more of
-pipeline.config; and the view of a run lost near 15 KB. Of that package this estimate says 0.67 MB of nodes (0.76
-with all that Argo counts), 28 KB, and 14 KB.
+Measured on Kubeflow Pipelines 2.17.0 with Argo 4.0.5, with the digits workflow as it was when two of its
+nine tasks took a pipeline.config each as a parameter: 0.65 MB in some 52 nodes, some 30 KB more for each KB
+more of pipeline.config, and the view of a run lost near 15 KB. Of that package this estimate says 0.67 MB of
+nodes (0.76 with all that Argo counts), 28 KB, and 14 KB.
 """
 
 from __future__ import annotations

@@ -80,10 +80,10 @@ def _record_faults(spec: Mapping[str, Any], platforms: list[Any]) -> Iterator[st
     shares = ", ".join(f"{task} {size.tasks[task] / 1000:.0f}" for task in largest)
     total, frame, safe = (f"{n / 1000:.0f}" for n in (size.total, size.frame, SAFE_BYTES))
     yield (
-        f"Kubeflow's record of a run would reach {total} kB, and beyond {safe} kB (nine tenths of Argo's limit of"
-        f" {LIMIT_BYTES // 1024} KiB; the rest is for repeated attempts) its steps may no longer be seen: {frame}"
-        f" for the pipeline as such, and for its {len(size.tasks)} tasks the rest ({shares}, ...), as what a task"
-        " is given stands there some ten times; shorten the longest values"
+        f"Kubeflow's record of a run would reach {total} kB, and beyond {safe} kB (nine tenths of Argo's"
+        f" {LIMIT_BYTES // 1024} KiB; the rest is for repeated attempts) its steps may no longer be seen:"
+        f" {frame} for the pipeline as such, and for its {len(size.tasks)} tasks the rest ({shares}, ...), as"
+        " what a task is given stands there some twelve times; shorten the longest values"
     )
 
 

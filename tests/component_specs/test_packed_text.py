@@ -23,10 +23,10 @@ def test_short_texts_stay_readable_and_long_ones_get_short():
 
 def test_equal_texts_are_equal_parameters_on_every_machine():
     # As bzip2 1.0 packs it; another outcome would train anew what was trained.
-    assert pack("a" * 10_000) == ("bz2:QlpoOTFBWSZTWZ7ZWqEAABSRgGBAABAAIAAhmgGaENDmo4u5IpwoSE9srVCA")
+    assert pack("a" * 10_000) == ("bz2:QlpoOTFBWSZTWe20CmsAABWJAIgAIAAACCAAMMwFKacao2KjxdyRThQkO20CmsA=")
 
 
-@pytest.mark.parametrize("text", ["bz2:!", "bz2:QUJD", "bz2:QlpoOTFBWSZTWZ7Z"])
+@pytest.mark.parametrize("text", ["bz2:!", "bz2:QUJD", "bz2:QlpoOTFBWSZTWe20"])
 def test_a_broken_text_is_told(text):
     with pytest.raises(ValueError, match="not a packed text"):
         unpack(text)

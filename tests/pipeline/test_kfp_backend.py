@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import re
 
 import pytest
 import yaml
 
 from component_specs.kfp_yaml import FOLDER
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, ContractError
 from pipeline import cli
 from pipeline.dag import build_dag
 from pipeline.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
@@ -210,3 +211,27 @@ def test_the_example_of_a_cluster_quantizes_as_the_digits_example_does():
     here, there = (load_settings(str(path), check_files=False) for path in (SETTINGS, digits))
     assert here.quantize == there.quantize
     assert here.quantize.overrides["train_config.num_steps"] == 150
+
+
+def _settings_with_paths(tmp_path, names):
+    """Return the example's settings with a pipeline.config that lists files."""
+    text = (SETTINGS.parents[1] / "digits" / "pipeline.config").read_text(encoding="utf-8")
+    paths = "".join(f'    input_path: "{name}"\n' for name in names)
+    config = tmp_path / "pipeline.config"
+    config.write_text(f"{text}\ntrain_input_reader {{ tf_record_input_reader {{\n{paths} }} }}\n")
+    return load_settings(str(SETTINGS), [f"model.config={config}"], check_files=False), config.stat().st_size
+
+
+def test_a_pipeline_config_of_any_likely_length_fits(tmp_path):
+    names = [f"/data/shards/train-{i:05d}-of-02000" for i in range(2000)]
+    settings, size = _settings_with_paths(tmp_path, names)
+    assert size > 90_000
+    render_pipeline(settings)
+
+
+def test_one_that_is_too_long_is_refused_before_it_reaches_a_cluster(tmp_path):
+    names = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(900)]
+    settings, size = _settings_with_paths(tmp_path, names)
+    assert size < 90_000
+    with pytest.raises(ContractError, match=r"record of a run would reach .* \(config-gen \d{3}, "):
+        render_pipeline(settings)

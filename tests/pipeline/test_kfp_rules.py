@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 import yaml
@@ -64,6 +65,20 @@ def test_a_good_package_passes():
 def test_a_bad_package_is_told(where, value, message):
     (fault,) = find_faults(_changed(where, value))
     assert message in fault
+
+
+def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic():
+    """30 KB in two steps pass as arguments of a program; Argo would compress the record of the run."""
+    spec = copy.deepcopy(_GOOD)
+    for task in ("trainer", "quantization-rewriter"):
+        parameters = spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
+        parameters["overrides"] = {"runtimeValue": {"constant": "x" * 30_000}}
+    with pytest.raises(ContractError) as refused:
+        check_package(yaml.safe_dump(spec))
+    message = str(refused.value)
+    assert re.search(r"record of a run would reach 1\d\d\d kB, and beyond 944 kB", message)
+    assert re.search(r"10 tasks the rest \(quantization-rewriter \d{3}, trainer \d{3}, pusher \d+", message)
+    assert find_faults(spec) == []
 
 
 def test_every_rule_has_a_bad_package():
