@@ -12,6 +12,7 @@ from typing import Any
 from components._runtime.kfp_artifacts import finite_numbers
 from components._runtime.kfp_pages import dataset_page, decision_text, evaluation_page
 from detection_core import files
+from detection_core.evaluation.picture_files import list_pictures
 
 # A structure in an artifact's metadata is no place for a matrix of a thousand classes.
 MATRIX_LABELS = 100
@@ -99,14 +100,13 @@ def _evaluation_report(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 def _pictures(folder: str) -> list[tuple[str, str]]:
     """Return (caption, data URI) of some of the pictures; the page is one file."""
-    path = os.path.join(folder, "pictures", "index.json")
     found: list[tuple[str, str]] = []
-    for entry in json.loads(files.read_text(path)) if files.exists(path) else []:
-        if entry["kind"] != "side_by_side" or len(found) == PICTURES:
+    for picture in list_pictures(folder):
+        if picture.kind != "side_by_side" or len(found) == PICTURES:
             continue
-        data = files.read_bytes(os.path.join(folder, "pictures", entry["file"]))
-        if len(data) <= PICTURE_BYTES:
-            found.append((entry["caption"], "data:image/jpeg;base64," + base64.b64encode(data).decode()))
+        data = picture.read()
+        if 0 < len(data) <= PICTURE_BYTES:
+            found.append((picture.caption, "data:image/jpeg;base64," + base64.b64encode(data).decode()))
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from component_specs.quantization_rewriter import QuantizationRewriterJob
 from components._runtime.pipeline_config import read_pipeline_config
 from detection_core.config.inputs import point_at_examples
+from detection_core.tasks.examples import check_split
 from detection_core.tasks.quantize import quantize
 
 
@@ -16,6 +17,7 @@ def run(job: QuantizationRewriterJob) -> dict[str, Any]:
     Returns:
         Properties of the model artifact.
     """
+    check_split(job.examples, "train")
     config = read_pipeline_config(job.pipeline_config, job.overrides)
     report = quantize(
         point_at_examples(config, job.examples),

@@ -9,6 +9,7 @@ from components._runtime.pipeline_config import read_pipeline_config
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.examples import check_split
 from detection_core.tasks.train import train
 from detection_core.training.warm_start import check_same_classes
 
@@ -23,6 +24,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
         ModelError: when the deployed model, which training goes on from, knows other classes than the data.
         DetectionError: as `detection_core.tasks.train.train`.
     """
+    check_split(job.examples, "train")
     config = training_config(job)
     if job.warm_start:
         # What a schedule trains on without anybody looking; a path of one's own may lead to other classes.

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from detection_core.data.example_columns import CLASS_COLUMNS, OPTIONAL_COLUMNS
 from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.structures import Sample
 
@@ -139,6 +140,17 @@ def decode_pixels(encoded: tf.Tensor, *, channels: int) -> tf.Tensor:
     return image
 
 
+def _columns_agree(fields: dict[str, tf.Tensor], count: tf.Tensor) -> tf.Operation:
+    """Refuse a record whose columns have not one entry for each box; `column_fault` tells which."""
+    text, label = (tf.size(fields[key]) for key in CLASS_COLUMNS)
+    optional = tf.stack([tf.size(fields[key]) for key in OPTIONAL_COLUMNS])
+    agree = tf.reduce_all(tf.logical_or(tf.equal(optional, 0), tf.equal(optional, count)))
+    named = tf.logical_or(tf.equal(text, count), tf.logical_and(tf.equal(text, 0), tf.equal(label, count)))
+    return tf.debugging.Assert(
+        tf.logical_and(agree, named), ["columns of unequal length", count, text, label]
+    )
+
+
 def _decode_png_mask(encoded: tf.Tensor) -> tf.Tensor:
     mask = tf.io.decode_png(encoded, channels=1)
     return tf.cast(mask[:, :, 0] > 0, tf.uint8)
@@ -219,7 +231,8 @@ def decode_example(
     sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
     boxes = tf.stack(sides, axis=-1)
     count = tf.shape(boxes)[0]
-    classes = tf.cast(_class_ids(fields, table) - 1, tf.int32)
+    with tf.control_dependencies([_columns_agree(fields, count)]):
+        classes = tf.cast(_class_ids(fields, table) - 1, tf.int32)
     optional: dict[str, tf.Tensor] = {}
     if options.keypoints:
         optional["keypoints"], optional["keypoint_weights"] = _keypoints(fields, options, count)

@@ -12,9 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core import files
+from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import DecodedExample, DecodeOptions, decode_example, drop_unusable_objects
+from detection_core.data.example_columns import encoded_image, image_name
+from detection_core.data.image_header import ImageFault, read_header
 from detection_core.data.records import check_records, count_records, naming_bad_records
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
+from detection_core.errors import DataError
 from detection_core.structures import ImageTruth, Sample
 
 _LOG = logging.getLogger(__name__)
@@ -22,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 # Up to this many bytes of records all checksums are compared before anything else is done with them.
 _CHECKED_BYTES = 256 << 20
 _MEASURED_EXAMPLES = 16
+# Decoded images that wait for whoever takes the ground truth, beside the one that is being looked at.
+_AHEAD_BYTES = 256 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -121,15 +127,11 @@ class Reader:
         Raises:
             DataError: when a record is damaged or cannot be decoded, naming it.
         """
-        decoded = ordered_records(self.paths, dataclasses.replace(self.sequence, num_readers=1)).map(
-            self._decode_and_count, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-        )
         left_out = 0
         try:
-            with naming_bad_records(self.paths, self.decode):
-                for example, unusable in decoded.prefetch(2).as_numpy_iterator():
-                    left_out += int(unusable)
-                    yield example.sample.image, _image_truth(example)
+            for example, unusable in self._decoded_in_order():
+                left_out += int(unusable)
+                yield np.asarray(example.sample.image), _image_truth(example)
         finally:
             if left_out:
                 _LOG.warning(
@@ -139,19 +141,45 @@ class Reader:
                     os.path.dirname(self.paths[0]),
                 )
 
+    def _decoded_in_order(self) -> Iterator[tuple[DecodedExample, tf.Tensor]]:
+        """Decode all records; a few large images at once would take more memory than there is."""
+        for path in self.paths:
+            if not files.is_remote(path):
+                count_records(path)
+        decode = tf.function(
+            self._decode_and_count, input_signature=[tf.TensorSpec([], tf.string)], autograph=False
+        )
+        records = ordered_records(self.paths, dataclasses.replace(self.sequence, num_readers=1)).prefetch(4)
+        with naming_bad_records(self.paths, self.decode):
+            yield from done_ahead(
+                records.as_numpy_iterator(), decode, self._decoded_size, budget=_AHEAD_BYTES
+            )
+
+    def _decoded_size(self, record: bytes) -> int:
+        """Return the bytes of a record's image when decoded; the whole budget where that is not known."""
+        try:
+            size = read_header(encoded_image(record))
+        except ImageFault as fault:
+            if fault.reason == "decompression_bomb":
+                raise DataError(
+                    f"{fault.message}; the image {image_name(record)!r} is too large", where=self.paths[0]
+                ) from fault
+            return _AHEAD_BYTES  # decoding tells what is wrong with it
+        return size.height * size.width * self.decoding.channels or _AHEAD_BYTES
+
 
 def _image_truth(example: DecodedExample) -> ImageTruth:
     sample = example.sample
     height, width = sample.image.shape[:2]
     return ImageTruth(
-        source_id=sample.source_id.decode("utf-8", "replace"),
+        source_id=sample.source_id.numpy().decode("utf-8", "replace"),
         height=height,
         width=width,
-        boxes=sample.truth.boxes,
-        classes=sample.truth.classes,
-        is_crowd=sample.truth.is_crowd,
-        area=sample.truth.area,
-        difficult=example.difficult,
-        group_of=example.group_of,
-        labelled=example.labelled,
+        boxes=sample.truth.boxes.numpy(),
+        classes=sample.truth.classes.numpy(),
+        is_crowd=sample.truth.is_crowd.numpy(),
+        area=sample.truth.area.numpy(),
+        difficult=example.difficult.numpy(),
+        group_of=example.group_of.numpy(),
+        labelled=example.labelled.numpy(),
     )

@@ -17,11 +17,12 @@ def write_record(file: IO[bytes] | gzip.GzipFile, data: bytes) -> None:
         data: the record, usually a serialised `tf.train.Example`.
     """
     length = struct.pack("<Q", len(data))
-    file.write(length + _masked_checksum(length))
+    file.write(length + struct.pack("<I", masked_checksum(length)))
     file.write(data)
-    file.write(_masked_checksum(data))
+    file.write(struct.pack("<I", masked_checksum(data)))
 
 
-def _masked_checksum(data: bytes) -> bytes:
+def masked_checksum(data: bytes) -> int:
+    """Return the CRC-32C of some bytes as TFRecord files hold it: rotated, so that one of itself is no 0."""
     checksum = google_crc32c.value(data)
-    return struct.pack("<I", ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import struct
 from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
 from detection_core import files
+from detection_core.data.example_columns import column_fault, image_name
+from detection_core.data.record_scan import bad_record, count_local_records
 from detection_core.data.shard_cache import FETCHED_AHEAD, failure_told, fetch
 from detection_core.data.shard_manifest import MANIFEST_NAME, parse_address, read_manifest, uri_of
 from detection_core.errors import DataError
 from detection_core.s3 import is_s3
-
-# Each record is: length (8 bytes), its checksum (4), the data, their checksum (4).
-_HEADER_BYTES, _FOOTER_BYTES = 12, 4
 
 
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
@@ -50,11 +48,6 @@ def _listed(path: str) -> list[str]:
     if os.path.basename(path) == MANIFEST_NAME:
         return [shard.address for shard in read_manifest(path)]
     return [path]
-
-
-def is_gzip(path: str) -> bool:
-    """Tell from its name whether a file is compressed."""
-    return uri_of(path).endswith((".gz", ".gzip"))
 
 
 def fetched_ahead(paths: tf.data.Dataset, names: Sequence[str]) -> tf.data.Dataset:
@@ -117,18 +110,7 @@ def count_records(path: str) -> int:
     """
     if shard := parse_address(path):
         return shard.examples
-    if files.is_remote(path) or is_gzip(path):
-        return check_records(path)
-    size, offset, count = os.path.getsize(path), 0, 0
-    with open(path, "rb") as file:
-        while offset < size:
-            header = os.pread(file.fileno(), _HEADER_BYTES, offset)
-            length = struct.unpack("<Q", header[:8])[0] if len(header) == _HEADER_BYTES else size
-            offset += _HEADER_BYTES + length + _FOOTER_BYTES
-            if offset > size:
-                raise _bad_record(path, count, "the file ends inside it, or it is no TFRecord file")
-            count += 1
-    return count
+    return check_records(path) if files.is_remote(path) else count_local_records(path)
 
 
 def check_records(path: str) -> int:
@@ -137,6 +119,8 @@ def check_records(path: str) -> int:
     Raises:
         DataError: naming the first record that is damaged.
     """
+    if not files.is_remote(path):
+        count_local_records(path)
     count = 0
     try:
         return int(read_records(path).reduce(tf.constant(0, tf.int64), lambda n, _: n + 1))
@@ -144,15 +128,25 @@ def check_records(path: str) -> int:
         with contextlib.suppress(tf.errors.DataLossError):
             for _ in read_records(path):
                 count += 1
-        raise _bad_record(path, count, "its checksum does not fit, or the file ends inside it") from error
+        raise bad_record(path, count, "its checksum does not fit, or the file ends inside it") from error
+    except _NOT_READABLE as error:
+        raise _not_readable(path, error) from error
 
 
-def _bad_record(path: str, index: int, reason: str) -> DataError:
-    renamed = "" if is_gzip(path) else " (a GZIP file's name must end in .gz)"
+# A file that went away, a scheme that nothing reads, a store that does not let anybody in.
+_NOT_READABLE = (
+    tf.errors.NotFoundError,
+    tf.errors.UnimplementedError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.FailedPreconditionError,
+)
+
+
+def _not_readable(path: str, error: tf.errors.OpError) -> DataError:
     return DataError(
-        f"expected an intact TFRecord, found record {index} damaged: {reason}{renamed}; make the file again "
-        "or leave it out of input_path",
-        where=f"{path}, record {index}",
+        f"expected a TFRecord file, found none that can be read ({first_line(error)}); make the examples"
+        " again or correct the path",
+        where=uri_of(path),
     )
 
 
@@ -167,16 +161,40 @@ def check_readable(path: str, decode: Callable[[tf.Tensor], object]) -> None:
         try:
             decode(record)
         except tf.errors.OpError as error:
-            raise DataError(
-                f"expected a tf.Example, found one that does not decode ({_first_line(error)}); "
-                "make the file again with ExampleGen, which sets such records aside",
-                where=f"{path}, record {index}",
-            ) from error
+            reason = column_fault(record.numpy()) or first_line(error)
+            raise undecodable_record(path, index, record.numpy(), reason) from error
 
 
-def _first_line(error: tf.errors.OpError) -> str:
+def undecodable_record(path: str, index: int, record: bytes, reason: str) -> DataError:
+    """Return what to tell of a record that is whole, but no example that can be used.
+
+    Args:
+        path: of the file.
+        index: of the record in it.
+        record: its bytes.
+        reason: what is wrong.
+    """
+    return DataError(
+        f"expected a tf.Example, found one that does not decode ({reason}); it is the image"
+        f" {image_name(record)!r}. Make the file again with ExampleGen and data.decode_images: all, which"
+        " sets such records aside",
+        where=f"{path}, record {index}",
+    )
+
+
+def first_line(error: tf.errors.OpError) -> str:
+    """Return the one line of an error of TensorFlow that says what happened."""
     text = error.message.split("}} ")[-1].strip()
     return text.splitlines()[0][:200] if text else type(error).__name__
+
+
+READING_ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.UnknownError,
+    *_NOT_READABLE,
+)
+"""What a tf.data pipeline fails with when a file or record is bad; a mistake in a model may look the same."""
 
 
 @contextlib.contextmanager
@@ -194,7 +212,7 @@ def naming_bad_records(paths: Sequence[str], decode: Callable[[tf.Tensor], objec
     """
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.UnknownError) as error:
+    except READING_ERRORS as error:
         if failure := failure_told(str(error), paths):
             raise failure from error
         for path in paths:

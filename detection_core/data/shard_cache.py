@@ -13,6 +13,7 @@ import functools
 import hashlib
 import logging
 import os
+import stat
 import tempfile
 import time
 import uuid
@@ -41,10 +42,13 @@ class ShardCache:
     Attributes:
         folder: where they are.
         limit: bytes above which the oldest ones are removed; the newest few stay whatever their size.
+        private: whether the folder has to be of this user alone, as one in a place that all may write to; one
+            that the environment names is trusted as it is.
     """
 
     folder: str
     limit: int
+    private: bool = False
 
     def fetch(self, address: str) -> str:
         """Return the path of a local copy.
@@ -58,13 +62,31 @@ class ShardCache:
         copy = os.path.join(self.folder, _name(address))
         try:
             os.utime(copy)
+            self._check_owner()
         except FileNotFoundError:
             self._download(address, copy)
             self._shrink()
         return copy
 
+    def _check_owner(self) -> None:
+        """Refuse a folder in which somebody else can put copies, which are checked only when they come.
+
+        Raises:
+            ConfigError: naming the folder.
+        """
+        if not self.private:
+            return
+        state = os.lstat(self.folder)
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o022:
+            raise ConfigError(
+                "expected a folder of one's own for copies of shards, found one that somebody else made or"
+                f" may write to; remove it, or set {FOLDER} to a folder that you trust",
+                where=self.folder,
+            )
+
     def _download(self, address: str, copy: str) -> None:
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        self._check_owner()
         shard = parse_address(address)
         uri, partial = shard.uri if shard else address, f"{copy}.{uuid.uuid4().hex[:8]}.partial"
         try:
@@ -120,7 +142,7 @@ def shard_cache() -> ShardCache:
     except ValueError as e:
         raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=GIGABYTES) from e
     _log.info("examples | copies of remote shards in %s, about %g GB at most", folder, limit)
-    return ShardCache(folder, int(limit * 1e9))
+    return ShardCache(folder, int(limit * 1e9), private=folder == default)
 
 
 _failures: dict[str, DataError] = {}

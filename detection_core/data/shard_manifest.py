@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from detection_core import files
 from detection_core.errors import DataError
@@ -62,18 +63,25 @@ def uri_of(address: str) -> str:
 def format_manifest(shards: Sequence[Shard]) -> str:
     """Return the text of a split's manifest, which begins with a digest of the rest."""
     rows = [dataclasses.asdict(shard) for shard in shards]
-    digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
-    return json.dumps({"digest": digest, "shards": rows}, indent=1) + "\n"
+    return json.dumps({"digest": _digest(rows), "shards": rows}, indent=1) + "\n"
+
+
+def _digest(rows: list[dict[str, Any]]) -> str:
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
 def read_manifest(path: str) -> list[Shard]:
     """Read a split's manifest.
 
     Raises:
-        DataError: when the file is something else.
+        DataError: when the file is something else, was changed or lists nothing.
     """
     try:
-        return [Shard(**row) for row in json.loads(files.read_text(path))["shards"]]
+        content = json.loads(files.read_text(path))
+        shards = [Shard(**row) for row in content["shards"]]
+        if not shards or content["digest"] != _digest(content["shards"]):
+            raise ValueError("its digest is not that of the shards in it" if shards else "no shard")
+        return shards
     except (ValueError, TypeError, KeyError) as e:
         raise DataError(
             f"expected a list of shards as ExampleGen writes it, found something else ({e}); run it again",

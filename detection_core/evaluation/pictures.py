@@ -210,10 +210,25 @@ def draw_mistake(
     # At least some pixels of context around tiny boxes; never more than the image needs.
     side = min(max((ymax - ymin), (xmax - xmin), 12.0) * options.crop_context, float(max(height, width)))
     top, left = _inside((ymin + ymax) / 2, side, height), _inside((xmin + xmax) / 2, side, width)
-    crop = Image.fromarray(image).crop((round(left), round(top), round(left + side), round(top + side)))
-    crop = crop.resize((options.crop_px, options.crop_px), Image.Resampling.BICUBIC)
+    crop = _square(image, left, top, side, options.crop_px)
     inside = ((ymin - top) / side, (xmin - left) / side, (ymax - top) / side, (xmax - left) / side)
     return draw_boxes(crop, [LabelledBox(box=inside, label=label)])
+
+
+def _square(image: np.ndarray, left: float, top: float, side: float, size: int) -> Image.Image:
+    """Return a square window of an image, black where it reaches beyond, as `size` pixels each way."""
+    height, width = image.shape[:2]
+    x, y = (max(0, round(edge)) for edge in (left, top))
+    part = image[y : min(height, round(top + side)), x : min(width, round(left + side))]
+    # The part is made small before it is put in its place: a window of a long strip would be huge.
+    scale = size / side if side > min(height, width) else 0.0
+    shape = (max(1, round(part.shape[1] * scale)), max(1, round(part.shape[0] * scale)))
+    small = Image.fromarray(part).resize(shape if scale else (size, size), Image.Resampling.BICUBIC)
+    if not scale:
+        return small
+    window = Image.new("RGB", (size, size))
+    window.paste(small, (round(max(0.0, -left) * scale), round(max(0.0, -top) * scale)))
+    return window
 
 
 def _inside(centre: float, side: float, length: int) -> float:

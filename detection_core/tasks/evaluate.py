@@ -30,6 +30,7 @@ from detection_core.evaluation.thresholds import judge, parse_thresholds
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import ImageTruth
 from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
+from detection_core.tasks.examples import check_split
 
 _LOG = logging.getLogger(__name__)
 
@@ -122,6 +123,7 @@ def evaluate_examples(
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
     """
     options = options or EvaluateOptions()
+    images = check_split(examples_dir, options.split)
     config = point_at_examples(_own_config(model_path), examples_dir, eval_split=options.split)
     label_map = load_label_map(config.eval_input_reader[0].label_map_path)
     options = with_eval_config(options, config.eval_config)
@@ -131,16 +133,8 @@ def evaluate_examples(
         label_map=label_map,
         evaluation_dir=evaluation_dir,
         baseline_path=baseline_path,
-        options=dataclasses.replace(options, images=count_images(examples_dir, options.split)),
+        options=dataclasses.replace(options, images=images),
     )
-
-
-def count_images(examples_dir: str, split: str) -> int:
-    """Return how many images a split has as the dataset card says, 0 where there is no card."""
-    path = files.join(examples_dir, "dataset_card.json")
-    if not files.exists(path):
-        return 0
-    return int(json.loads(files.read_text(path)).get("splits", {}).get(split, {}).get("images", 0))
 
 
 def _own_config(model_path: str) -> TrainEvalPipelineConfig:

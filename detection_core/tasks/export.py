@@ -18,6 +18,7 @@ from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
+from detection_core.tasks.examples import check_split
 from detection_core.tasks.parity import Candidate, ParityOptions, ParityReport, measure_parity
 from detection_core.tasks.quantize import REWRITERS
 from detection_core.tasks.representative import representative_pixels
@@ -109,6 +110,7 @@ def export_tflite(
         ExportError: when the detector cannot be converted.
     """
     detector = load_detector(model_dir)
+    check_split(examples_dir, options.split)
     config = point_at_examples(detector.config, examples_dir, eval_split=options.split)
     check_convertible(config)
     source = _Source(detector=detector, config=config, quantized_dir=quantized_model_dir, options=options)

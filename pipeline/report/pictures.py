@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import os
-from typing import Any
 
-from detection_core import files
-from pipeline.report.artifacts import read_json
+from detection_core.evaluation.picture_files import PictureFile, list_pictures
 
 BUDGET_BYTES = 2_200_000
 KINDS = ("side_by_side", "false_positive", "miss")
@@ -46,28 +43,20 @@ class PictureBudget:
             evaluation_dir: has `pictures/index.json`.
             limits: kind to how many to show at most.
         """
-        folder = files.join(evaluation_dir, "pictures")
         found: dict[str, list[Picture]] = {kind: [] for kind in KINDS}
-        for entry in read_json(folder, "index.json") or []:
-            shown = found.get(entry.get("kind", ""))
-            if shown is not None and len(shown) < limits.get(entry["kind"], 0):
-                picture = self._embed(folder, entry)
+        for entry in list_pictures(evaluation_dir):
+            shown = found.get(entry.kind)
+            if shown is not None and len(shown) < limits.get(entry.kind, 0):
+                picture = self._embed(entry)
                 if picture is not None:
                     shown.append(picture)
         return found
 
-    def _embed(self, folder: str, entry: dict[str, Any]) -> Picture | None:
-        name = str(entry.get("file", ""))
-        path = files.join(folder, name)
-        # The list came with the artifact: it names pictures beside it, and nothing else of this machine.
-        if os.path.basename(name) != name or not files.exists(path):
-            return None
-        text = base64.b64encode(files.read_bytes(path)).decode()
-        if len(text) > self._left:
+    def _embed(self, entry: PictureFile) -> Picture | None:
+        text = base64.b64encode(entry.read()).decode()
+        if not text or len(text) > self._left:
             return None
         self._left -= len(text)
         return Picture(
-            source_id=str(entry.get("source_id", "")),
-            caption=str(entry.get("caption", "")),
-            data=f"data:image/jpeg;base64,{text}",
+            source_id=entry.source_id, caption=entry.caption, data=f"data:image/jpeg;base64,{text}"
         )

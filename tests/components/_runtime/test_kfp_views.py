@@ -82,7 +82,7 @@ def test_the_report_is_one_file(evaluation, tmp_path):
     ]
     (tmp_path / "pictures" / "index.json").write_text(json.dumps(entries))
     for entry in entries:
-        (tmp_path / "pictures" / entry["file"]).write_bytes(b"jpeg")
+        (tmp_path / "pictures" / entry["file"]).write_bytes(b"\xff\xd8\xff jpeg")
     page = draw_view("evaluator", "report", evaluation, {}).content
     assert page.count("data:image/jpeg;base64,") == 1 and "a &amp; b" in page
     assert "mAP &lt;0.5&gt;" in page and page.count("<polyline") == 2 and "0.4" in page

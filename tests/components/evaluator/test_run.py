@@ -11,7 +11,7 @@ from PIL import Image
 from component_specs import EvaluatorJob
 from components.evaluator.run import run
 from detection_core.data.label_map import format_label_map, label_map_from_names
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_metrics import MAP, MAP_50
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
 
@@ -161,3 +161,13 @@ def test_pixels_reach_the_detector_as_recorded(folders):
     runner = load_runner(folders["good"])
     for image, truth in scenes(3):
         np.testing.assert_allclose(runner(image).boxes, truth.boxes, atol=1e-6)
+
+
+def test_fewer_data_than_written_are_not_judged(folders, tmp_path):
+    model, examples = folders["good"], tmp_path / "examples"
+    write_examples(examples, "test", scenes(2))
+    split = examples / "Split-test"
+    (split / "examples-00000-of-00001.tfrecord").rename(split / "examples-00000-of-00002.tfrecord")
+    with pytest.raises(DataError, match="expected 2 shards, as their names say, found 1"):
+        run(job(folders, tmp_path, examples=str(examples), split="test", model=model))
+    assert not (tmp_path / "evaluation").exists() or not list((tmp_path / "evaluation").iterdir())

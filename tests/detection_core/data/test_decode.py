@@ -87,7 +87,12 @@ def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background
 
 def test_confidences_are_read() -> None:
     sides = {f"image/object/bbox/{side}": [0.1, 0.2] for side in ("ymin", "xmin", "ymax", "xmax")}
-    fields = {"image/encoded": [image_bytes(4, 5)], "image/object/class/confidence": [1.0, -1.0], **sides}
+    fields = {
+        "image/encoded": [image_bytes(4, 5)],
+        "image/object/class/label": [1, 1],
+        "image/object/class/confidence": [1.0, -1.0],
+        **sides,
+    }
     truth = decode_example(tf.constant(example(fields))).sample.truth
     np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
 

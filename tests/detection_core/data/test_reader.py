@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import class_text_table
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.reader import Reader
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import DataError
+from tests.components.example_gen.datasets import png_that_claims
 from tests.detection_core.data.record_files import example, image_bytes, numbered_example, write_records
 
 
@@ -80,3 +83,28 @@ def test_truth_names_a_bad_record(tmp_path: Path) -> None:
     assert next(truth)[1].source_id == "0"
     with pytest.raises(DataError, match="record 1"):
         next(truth)
+
+
+def test_an_image_that_claims_more_pixels_than_memory_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    records = [numbered_example(1), example({"image/encoded": [png_that_claims(60_000, 60_000)]})]
+    reader = Reader(paths=(write_records(tmp_path / "a.tfrecord", records),))
+    truth = reader.truth()
+    assert next(truth)[1].source_id == "1"
+    with pytest.raises(DataError, match="expected at most 134,217,728 pixels, found 60000x60000"):
+        next(truth)
+
+
+def test_large_images_are_not_decoded_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, list[int]]] = []
+
+    def watched(items: Any, work: Any, cost: Any, *, budget: int) -> Any:
+        costs: list[int] = []
+        asked.append((budget, costs))
+        return done_ahead(items, work, lambda item: costs.append(cost(item)) or costs[-1], budget=budget)
+
+    monkeypatch.setattr("detection_core.data.reader.done_ahead", watched)
+    records = [numbered_example(n, height=60, width=90) for n in range(4)]
+    reader = Reader(paths=(write_records(tmp_path / "a.tfrecord", records),))
+    assert len(list(reader.truth())) == 4
+    ((budget, costs),) = asked
+    assert costs == [60 * 90 * 3] * 4 and budget <= 1 << 28

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gzip
+import struct
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from detection_core.data.decode import decode_example
+from detection_core.data.record_writer import masked_checksum
 from detection_core.data.records import (
     check_readable,
     check_records,
@@ -92,3 +95,58 @@ def test_a_file_that_is_there_names_itself_and_a_pattern_what_it_matches(tmp_pat
     literal, matched = f"{tmp_path}/a[1]/x.tfrecord", f"{tmp_path}/a1/x.tfrecord"
     assert expand_patterns([literal]) == [literal]
     assert expand_patterns([f"{tmp_path}/a[1]/*"]) == [matched]
+
+
+def test_a_record_that_claims_more_than_memory_is_refused_before_tensorflow_sees_it(tmp_path: Path) -> None:
+    length = struct.pack("<Q", 2**40)
+    header = length + struct.pack("<I", masked_checksum(length)) + b"x" * 100
+    for name, data in (("a.tfrecord", header), ("a.tfrecord.gz", gzip.compress(header))):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(DataError, match=f"{name}, record 0: .*1,099,511,627,776 bytes, of at most"):
+            check_records(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("kept", [1, 8, 11])
+def test_a_file_that_is_cut_inside_a_header_does_not_pass_for_a_shorter_one(
+    tmp_path: Path, suffix: str, kept: int
+) -> None:
+    whole = Path(write_records(tmp_path / "a.tfrecord", RECORDS)).read_bytes()
+    path = tmp_path / f"b.tfrecord{suffix}"
+    path.write_bytes(gzip.compress(whole + whole[:kept]) if suffix else whole + whole[:kept])
+    with pytest.raises(DataError, match="record 3 damaged: the file ends inside it"):
+        check_records(str(path))
+
+
+def test_a_file_that_is_not_there_and_one_that_nothing_reads_are_one_error(tmp_path: Path) -> None:
+    for path in (str(tmp_path / "none.tfrecord"), "http://127.0.0.1:9/x.tfrecord"):
+        with pytest.raises(DataError, match="expected a TFRecord file, found none"):
+            check_records(path)
+
+
+COLUMNS = {
+    "image/object/weight": [1.0, 1.0],
+    "image/object/area": [1.0, 2.0],
+    "image/object/is_crowd": [0, 0],
+    "image/object/difficult": [0, 0],
+    "image/object/class/confidence": [0.5, 0.5],
+    "image/object/class/label": [],
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_columns_that_do_not_go_with_the_boxes_are_refused_by_record(tmp_path: Path, column: str) -> None:
+    fields = {
+        "image/encoded": [image_bytes(3, 3)],
+        "image/source_id": [b"17"],
+        "image/filename": [b"a.png"],
+        "image/object/class/label": [1],
+        **{f"image/object/bbox/{side}": [0.5] for side in ("ymin", "xmin", "ymax", "xmax")},
+    }
+    path = write_records(
+        tmp_path / "a.tfrecord", [example(fields), example(fields | {column: COLUMNS[column]})]
+    )
+    found = len(COLUMNS[column])
+    message = rf"a\.tfrecord, record 1: .*each of 1 boxes, found {found} in {column}\).*image '17, a\.png'"
+    with pytest.raises(DataError, match=message):
+        check_readable(path, decode_example)

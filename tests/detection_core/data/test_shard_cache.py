@@ -166,3 +166,20 @@ def test_a_copy_that_waited_too_long_is_fetched_again(bucket, tmp_path, monkeypa
             copy.unlink()
     assert read == [b"%d" % n for n in range(6) for _ in range(3)]
     shard_cache.cache_clear()
+
+
+def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(tmp_path, monkeypatch):
+    with s3_server() as bucket:
+        files.write_bytes(f"{bucket}/a.tfrecord", b"x")
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        theirs.chmod(0o777)
+        (tmp_path / "link").symlink_to(theirs)
+        for folder in (theirs, tmp_path / "link"):
+            with pytest.raises(ConfigError, match="expected a folder of one's own"):
+                ShardCache(str(folder), 1 << 20, private=True).fetch(f"{bucket}/a.tfrecord")
+        mine = ShardCache(str(tmp_path / "mine"), 1 << 20, private=True)
+        assert Path(mine.fetch(f"{bucket}/a.tfrecord")).read_bytes() == b"x"
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        with pytest.raises(ConfigError, match="expected a folder of one's own"):
+            mine.fetch(f"{bucket}/a.tfrecord")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -110,3 +111,15 @@ def test_a_crop_shows_its_box_and_the_image_around_it(box, centre, kind):
     np.testing.assert_allclose((line.min(0) + line.max(0)) / 2, centre, atol=2)
     black = (crop == 0).all(-1).mean()
     assert black == pytest.approx(0.5, abs=0.02) if box == [0, 0, 1, 1] else black == 0
+
+
+def test_a_mistake_in_a_long_strip_takes_no_more_memory_than_its_picture():
+    image = np.full((1, 60_000, 3), 255, np.uint8)  # a window of 60,000 px each way would be 10 GB
+    evaluated = EvaluatedImage(
+        truth=make_truth([[0, 0, 1, 1]], [1]), detections=make_detections([[0, 0, 1, 1]], [0.5], [0])
+    )
+    mistake = Mistake(kind=MISS, image=0, row=0, weight=0, caption="")
+    tracemalloc.start()
+    crop = draw_mistake(image, evaluated, mistake, NAMES, PictureOptions(crop_px=200))
+    assert (crop.size, tracemalloc.get_traced_memory()[1] < 10e6) == ((200, 200), True)
+    tracemalloc.stop()

@@ -11,7 +11,7 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_metrics import MAP
 from detection_core.evaluation.metric_sets import MetricOptions
-from detection_core.tasks.evaluate import count_images, evaluate
+from detection_core.tasks.evaluate import evaluate
 from detection_core.tasks.evaluate_options import EvaluateOptions
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
 
@@ -111,10 +111,3 @@ def test_a_broken_detector_leaves_nothing_behind(tmp_path):
 def test_no_images(model, tmp_path):
     with pytest.raises(DataError, match="found none"):
         run(model, tmp_path, lambda: iter(()))
-
-
-def test_count_of_images_comes_from_the_card(tmp_path):
-    assert count_images(str(tmp_path), "eval") == 0
-    (tmp_path / "dataset_card.json").write_text('{"splits": {"eval": {"images": 7}}}')
-    assert count_images(str(tmp_path), "eval") == 7
-    assert count_images(str(tmp_path), "other") == 0

@@ -10,13 +10,17 @@ from pipeline.report.pictures import PictureBudget
 LIMITS = {"side_by_side": 2, "miss": 9}
 
 
+def picture(number):
+    return b"\xff\xd8\xff" + bytes([number]) * 297
+
+
 @pytest.fixture
 def evaluation(tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     index = []
     for i, kind in enumerate(["side_by_side"] * 3 + ["miss"] * 2 + ["false_positive", "other"]):
-        (folder / f"{i}.jpg").write_bytes(bytes([i]) * 300)
+        (folder / f"{i}.jpg").write_bytes(picture(i))
         index.append({"kind": kind, "source_id": f"s{i}", "caption": f"c{i}", "file": f"{i}.jpg"})
     (folder / "index.json").write_text(json.dumps(index))
     return tmp_path
@@ -31,7 +35,7 @@ def test_limits_by_kind(evaluation):
     }
     kind, _, text = found["miss"][0].data.partition(",")
     assert kind == "data:image/jpeg;base64"
-    assert base64.b64decode(text) == bytes([3]) * 300
+    assert base64.b64decode(text) == picture(3)
 
 
 def test_the_budget_is_shared_by_all_evaluations(evaluation):

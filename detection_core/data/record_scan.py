@@ -1,0 +1,96 @@
+"""The structure of a TFRecord file, walked without TensorFlow and before it.
+
+TensorFlow asks for as much memory as a record's length says, and dies when there is not so much; and it takes
+a file that is cut inside a record's header for one that ends before it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+import zlib
+from typing import IO, Any
+
+from detection_core.data.record_writer import masked_checksum
+from detection_core.data.shard_manifest import uri_of
+from detection_core.errors import DataError
+
+# Each record is: length (8 bytes), its checksum (4), the data, their checksum (4).
+HEADER_BYTES, FOOTER_BYTES = 12, 4
+
+MAX_RECORD_BYTES = 1 << 30
+"""Bytes of a record above which it is not read; a protocol buffer cannot be larger than twice that."""
+
+_PIECE = 1 << 20
+
+
+def is_gzip(path: str) -> bool:
+    """Tell from its name whether a file is compressed."""
+    return uri_of(path).endswith((".gz", ".gzip"))
+
+
+def count_local_records(path: str) -> int:
+    """Count the records of a local file; of an uncompressed one only the lengths are read.
+
+    Raises:
+        DataError: naming the first record that is not whole, or that is longer than any can be.
+    """
+    if not os.path.isfile(path):
+        raise DataError("expected a TFRecord file, found none; make the examples again", where=path)
+    if is_gzip(path):
+        return _count_compressed(path)
+    size, offset, count = os.path.getsize(path), 0, 0
+    with open(path, "rb") as file:
+        while offset < size:
+            length = _length(os.pread(file.fileno(), HEADER_BYTES, offset), path, count)
+            offset += HEADER_BYTES + length + FOOTER_BYTES
+            if offset > size:
+                raise bad_record(path, count, "the file ends inside it, or it is no TFRecord file")
+            count += 1
+    return count
+
+
+def _count_compressed(path: str) -> int:
+    count = 0
+    try:
+        with gzip.open(path, "rb") as file:
+            while header := file.read(HEADER_BYTES):
+                _skip(file, _length(header, path, count) + FOOTER_BYTES, path, count)
+                count += 1
+    except (EOFError, OSError, zlib.error) as error:
+        raise bad_record(
+            path, count, f"its checksum does not fit, or the file ends inside it ({error})"
+        ) from error
+    return count
+
+
+def _skip(file: IO[bytes] | Any, wanted: int, path: str, count: int) -> None:
+    while wanted:
+        piece = file.read(min(wanted, _PIECE))
+        if not piece:
+            raise bad_record(path, count, "the file ends inside it")
+        wanted -= len(piece)
+
+
+def _length(header: bytes, path: str, count: int) -> int:
+    if len(header) < HEADER_BYTES:
+        raise bad_record(path, count, "the file ends inside it, or it is no TFRecord file")
+    length, checksum = struct.unpack("<QI", header)
+    if masked_checksum(header[:8]) != checksum:
+        raise bad_record(path, count, "the checksum of its length does not fit, or it is no TFRecord file")
+    if length > MAX_RECORD_BYTES:
+        raise bad_record(
+            path, count, f"it says that it has {length:,} bytes, of at most {MAX_RECORD_BYTES:,}"
+        )
+    return int(length)
+
+
+def bad_record(path: str, index: int, reason: str) -> DataError:
+    """Return what to tell of a record that cannot be read as such."""
+    renamed = "" if is_gzip(path) else " (a GZIP file's name must end in .gz)"
+    return DataError(
+        f"expected an intact TFRecord, found record {index} damaged: {reason}{renamed}; make the file again "
+        "or leave it out of input_path",
+        where=f"{path}, record {index}",
+    )

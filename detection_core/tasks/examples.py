@@ -1,0 +1,105 @@
+"""Whether a folder of examples holds all that it should, before anything is judged or trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from detection_core import files
+from detection_core.config.inputs import split_pattern
+from detection_core.data.records import count_records, expand_patterns
+from detection_core.data.shard_manifest import MANIFEST_NAME, read_manifest, uri_of
+from detection_core.errors import DataError
+
+CARD_NAME = "dataset_card.json"
+_SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)
+
+
+def check_split(examples_dir: str, split: str) -> int:
+    """Refuse a split of which something is missing, or that has more than it should.
+
+    The shards' names say how many there are, a manifest what is in them, and the dataset card how many
+    records they hold together; examples of other tools need not have one.
+
+    Args:
+        examples_dir: what ExampleGen wrote, or a folder like it.
+        split: name of the split.
+
+    Returns:
+        How many records the split has.
+
+    Raises:
+        DataError: naming what is missing, too much or damaged.
+    """
+    folder = files.join(examples_dir, f"Split-{split}")
+    paths = expand_patterns([split_pattern(examples_dir, split)], where=folder)
+    _check_names(paths)
+    manifest = files.join(folder, MANIFEST_NAME)
+    if files.exists(manifest):
+        _check_sizes(manifest)
+    records = sum(count_records(path) for path in paths)
+    expected = _card_split(examples_dir, split)
+    for what, found in (("shards", len(paths)), ("images", records)):
+        if expected.get(what, found) != found:
+            raise DataError(
+                f"expected {expected[what]} {what} in the split {split!r}, as {CARD_NAME} says, found {found}"
+                f" in {len(paths)} files; make the examples again, or copy all of their files again",
+                where=folder,
+            )
+    if not records:
+        raise DataError("expected records, found none; make the examples again", where=folder)
+    return records
+
+
+def _check_names(paths: Iterable[str]) -> None:
+    """Refuse a set of which a shard is missing: `NAME-00000-of-00002` needs `NAME-00001-of-00002`."""
+    found: dict[tuple[str, int, str], set[int]] = defaultdict(set)
+    for path in map(uri_of, paths):
+        if match := _SHARD.fullmatch(path):
+            found[match[1], int(match[3]), match[4]].add(int(match[2]))
+    for (name, count, rest), numbers in found.items():
+        missing = set(range(count)) - numbers
+        if missing or max(numbers) >= count:
+            first = f"{os.path.basename(name)}-{min(missing, default=0):05d}-of-{count:05d}{rest}"
+            raise DataError(
+                f"expected {count} shards, as their names say, found {len(numbers)}"
+                f"{f', without {first}' if missing else ''}; make the examples again, or copy them again,"
+                " with all of their files",
+                where=os.path.dirname(name),
+            )
+
+
+def _check_sizes(manifest: str) -> None:
+    for shard in read_manifest(manifest):
+        if files.is_remote(shard.uri):
+            continue  # checked with its checksum when it is fetched
+        size = os.path.getsize(shard.uri) if os.path.isfile(shard.uri) else -1
+        if size != shard.size:
+            raise DataError(
+                f"expected {shard.size} bytes, as {manifest} says, found"
+                f" {'no such file' if size < 0 else size}; run ExampleGen again, or restore the file",
+                where=shard.uri,
+            )
+
+
+def _card_split(examples_dir: str, split: str) -> dict[str, int]:
+    """Return what the dataset card says of a split, empty where there is no card or nothing in it."""
+    path = files.join(examples_dir, CARD_NAME)
+    if not files.exists(path):
+        return {}
+    try:
+        described: Any = json.loads(files.read_text(path)).get("splits", {}).get(split, {})
+        counts = {what: described[what] for what in ("shards", "images") if what in described}
+        if not all(type(count) is int for count in counts.values()):
+            raise ValueError(f"found {counts}, expected whole numbers")
+    except (ValueError, AttributeError, TypeError, RecursionError) as e:
+        raise DataError(
+            f"expected a dataset card as ExampleGen writes it, found something else ({e}); make the examples"
+            " again, or remove it where they are of another tool",
+            where=path,
+        ) from e
+    return counts

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from detection_core.data.shard_manifest import MANIFEST_NAME, Shard, format_manifest
+from detection_core.errors import DataError
+from detection_core.tasks.examples import check_split
+from tests.detection_core.data.record_files import write_records
+
+
+def write_split(folder: Path, shards: int = 3, card: object = None) -> Path:
+    """Write a split of two records a shard, with a card where one is given."""
+    split = folder / "Split-test"
+    split.mkdir(parents=True)
+    for number in range(shards):
+        write_records(split / f"examples-{number:05d}-of-{shards:05d}.tfrecord", [b"a", b"b"])
+    if card is not None:
+        (folder / "dataset_card.json").write_text(card if isinstance(card, str) else json.dumps(card))
+    return split
+
+
+def test_a_whole_split_tells_its_records_with_a_card_or_without(tmp_path: Path) -> None:
+    write_split(tmp_path / "plain")
+    assert check_split(str(tmp_path / "plain"), "test") == 6
+    for number, card in enumerate(({"splits": {"test": {"images": 6, "shards": 3}}}, {"splits": {}}, {})):
+        write_split(tmp_path / str(number), card=card)
+        assert check_split(str(tmp_path / str(number)), "test") == 6
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    split = write_split(tmp_path)
+    (split / "examples-00001-of-00003.tfrecord").unlink()
+    message = "expected 3 shards, as their names say, found 2, without examples-00001-of-00003.tfrecord"
+    with pytest.raises(DataError, match=message):
+        check_split(str(tmp_path), "test")
+
+
+def test_shards_of_another_time_beside_them_are_seen(tmp_path: Path) -> None:
+    card = {"splits": {"test": {"images": 6, "shards": 3}}}
+    split = write_split(tmp_path, card=card)
+    write_records(split / "examples-00000-of-00001.tfrecord", [b"old"])
+    with pytest.raises(DataError, match=r"expected 3 shards .*dataset_card\.json says, found 4"):
+        check_split(str(tmp_path), "test")
+
+
+def test_fewer_records_than_the_card_says_are_refused(tmp_path: Path) -> None:
+    split = write_split(tmp_path, card={"splits": {"test": {"images": 6, "shards": 3}}})
+    write_records(split / "examples-00002-of-00003.tfrecord", [b"a"])
+    with pytest.raises(DataError, match=r"expected 6 images .*found 5"):
+        check_split(str(tmp_path), "test")
+    (split / "examples-00002-of-00003.tfrecord").write_bytes(b"")
+    with pytest.raises(DataError, match=r"expected 6 images .*found 4"):
+        check_split(str(tmp_path), "test")
+
+
+@pytest.mark.parametrize(
+    "card", ["{", "[]", '{"splits": {"test": {"images": "many"}}}', '{"splits": {"test": {"images": 1e300}}}']
+)
+def test_a_card_of_something_else_is_one_error(tmp_path: Path, card: str) -> None:
+    write_split(tmp_path, card=card)
+    with pytest.raises(DataError, match=r"dataset_card\.json: expected a dataset card"):
+        check_split(str(tmp_path), "test")
+
+
+def test_a_split_that_is_empty_or_not_there_is_refused(tmp_path: Path) -> None:
+    split = write_split(tmp_path, shards=1)
+    (split / "examples-00000-of-00001.tfrecord").write_bytes(b"")
+    for name in ("test", "none", "../../etc"):
+        with pytest.raises(DataError, match="found none"):
+            check_split(str(tmp_path), name)
+
+
+def test_what_a_manifest_lists_has_to_be_there_as_it_says(tmp_path: Path) -> None:
+    split = write_split(tmp_path / "examples", shards=1)
+    path = (split / "examples-00000-of-00001.tfrecord").rename(tmp_path / "far-00000-of-00001.tfrecord")
+
+    def listed(uri: str, size: int) -> None:
+        shard = Shard(uri=uri, size=size, crc32c="00000000", examples=2)
+        (split / MANIFEST_NAME).write_text(format_manifest([shard]))
+
+    listed(str(path), path.stat().st_size)
+    assert check_split(str(tmp_path / "examples"), "test") == 2
+    for uri, size in ((str(path), 7), ("/etc/passwd", 1), ("/dev/zero", 1), ("/nope", 1)):
+        listed(uri, size)
+        with pytest.raises(DataError, match=f"{uri}: expected {size} bytes, as .*{MANIFEST_NAME} says"):
+            check_split(str(tmp_path / "examples"), "test")
+    text = format_manifest([Shard(uri=str(path), size=1, crc32c="00000000", examples=2)])
+    for changed in (text.replace('"examples": 2', '"examples": 1'), format_manifest([]), "{}", "["):
+        (split / MANIFEST_NAME).write_text(changed)
+        with pytest.raises(DataError, match="expected a list of shards as ExampleGen writes it"):
+            check_split(str(tmp_path / "examples"), "test")
