@@ -1,7 +1,8 @@
 """Strict check of a manifest against the Kubernetes API's own models: unknown key, wrong type, missing field.
 
-The models of the core kinds are those of the `kubernetes` package; those of the two custom kinds are facts in
+The models of the core kinds are those of the `kubernetes` package; those of the custom kinds are facts in
 data/crd_models.json. Unlike a server, which drops what it does not know, everything unknown is a problem.
+`make test-cluster` asks a real server.
 """
 
 import functools
@@ -16,6 +17,8 @@ CRD_MODELS = json.loads((Path(__file__).parent / "data" / "crd_models.json").rea
 CUSTOM_KINDS = {
     ("serving.kserve.io/v1beta1", "InferenceService"): "V1beta1InferenceService",
     ("kubeflow.org/v1", "TFJob"): "KubeflowOrgV1TFJob",
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): "TrainerV1alpha1TrainJob",
+    ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): "TrainerV1alpha1TrainingRuntime",
 }
 CORE_GROUPS = (
     "v1",

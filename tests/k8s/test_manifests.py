@@ -1,6 +1,9 @@
 """The manifests of k8s/: valid for the API, built by kustomize, restricted, and complete."""
 
 import copy
+import ipaddress
+import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from detection_core.training.distribution import this_worker
 from tests.k8s.kubernetes_models import problems
 
 K8S = Path(__file__).parents[2] / "k8s"
@@ -30,24 +34,22 @@ MANIFESTS = [
 ]
 
 
-def build(overlay):
-    """Render an overlay with kustomize, by itself or inside kubectl."""
+def build(folder):
+    """Render a folder with kustomize, by itself or inside kubectl."""
     if shutil.which("kustomize"):
         command = ["kustomize", "build"]
     elif shutil.which("kubectl"):
         command = ["kubectl", "kustomize"]
     else:
         pytest.skip("neither kustomize nor kubectl is on PATH; the files themselves are checked above")
-    done = subprocess.run(
-        [*command, str(K8S / "overlays" / overlay)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [d for d in yaml.safe_load_all(done.stdout) if d]
 
 
 @pytest.fixture(scope="module", params=OVERLAYS)
 def overlay(request):
-    return request.param, build(request.param)
+    return request.param, build(K8S / "overlays" / request.param)
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS)
@@ -55,20 +57,34 @@ def test_every_manifest_is_valid(manifest):
     assert problems(manifest) == []
 
 
+# Kind to where the templates of its pods lie.
+POD_TEMPLATES = {
+    "Deployment": lambda spec: [spec["template"]],
+    "CronJob": lambda spec: [spec["jobTemplate"]["spec"]["template"]],
+    "TFJob": lambda spec: [replica["template"] for replica in spec["tfReplicaSpecs"].values()],
+    "TrainingRuntime": lambda spec: [
+        job["template"]["spec"]["template"] for job in spec["template"]["spec"]["replicatedJobs"]
+    ],
+    "InferenceService": lambda spec: [
+        {
+            "metadata": {"labels": {"serving.kserve.io/inferenceservice": "detector"}},
+            "spec": {**spec["predictor"], "containers": [spec["predictor"]["model"]]},
+        }
+    ],
+}
+
+
+def pod_templates(manifests):
+    """Yield (name, template) of everything that makes pods."""
+    for m in manifests:
+        for template in POD_TEMPLATES.get(m["kind"], lambda spec: [])(m.get("spec", {})):
+            yield f"{m['kind']}/{m['metadata']['name']}", template
+
+
 def pod_specs(manifests):
     """Yield (name, pod spec) of everything that makes pods."""
-    for m in manifests:
-        spec = m.get("spec", {})
-        name = f"{m['kind']}/{m['metadata']['name']}"
-        if m["kind"] in ("Deployment", "Job"):
-            yield name, spec["template"]["spec"]
-        elif m["kind"] == "CronJob":
-            yield name, spec["jobTemplate"]["spec"]["template"]["spec"]
-        elif m["kind"] == "TFJob":
-            for replica in spec["tfReplicaSpecs"].values():
-                yield name, replica["template"]["spec"]
-        elif m["kind"] == "InferenceService":
-            yield name, {**spec["predictor"], "containers": [spec["predictor"]["model"]]}
+    for name, template in pod_templates(manifests):
+        yield name, template["spec"]
 
 
 def restricted(spec):
@@ -209,15 +225,8 @@ def test_overlays_are_valid_and_refer_to_what_is_there(overlay):
 def pod_labels(manifests):
     """Yield the labels of every pod that the manifests, Kubeflow or KServe make."""
     yield {"pipelines.kubeflow.org/v2_component": "true", "workflows.argoproj.io/workflow": "run-1"}
-    for m in manifests:
-        if m["kind"] == "Deployment":
-            yield m["spec"]["template"]["metadata"]["labels"]
-        elif m["kind"] == "CronJob":
-            yield m["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
-        elif m["kind"] == "TFJob":
-            yield m["spec"]["tfReplicaSpecs"]["Worker"]["template"]["metadata"]["labels"]
-        elif m["kind"] == "InferenceService":
-            yield {"serving.kserve.io/inferenceservice": m["metadata"]["name"]}
+    for _, template in pod_templates(manifests):
+        yield template["metadata"]["labels"]
 
 
 def test_services_and_policies_select_pods(overlay):
@@ -249,3 +258,120 @@ def test_a_namespace_of_ours_denies_by_default_and_is_restricted(overlay):
     deny = next(m for m in manifests if m["metadata"]["name"] == "default-deny")
     assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert any(m["kind"] == "ResourceQuota" for m in manifests)
+
+
+COMPONENTS = sorted(p.name for p in (K8S / "components").iterdir())
+PRIVATE = [
+    ipaddress.ip_network(n)
+    for n in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+]
+
+
+def policies(manifests):
+    return {m["metadata"]["name"]: m["spec"] for m in manifests if m["kind"] == "NetworkPolicy"}
+
+
+def leaves_private_addresses(spec):
+    """Tell whether pods under an egress policy may call addresses of the internet."""
+    for rule in spec.get("egress", ()):
+        if not rule.get("to"):
+            return True
+        for block in (ipaddress.ip_network(to["ipBlock"]["cidr"]) for to in rule["to"] if "ipBlock" in to):
+            if not any(block.version == p.version and block.subnet_of(p) for p in PRIVATE):
+                return True
+    return False
+
+
+def test_only_one_policy_opens_the_internet_and_no_overlay_takes_it(overlay):
+    found = {
+        name
+        for p in FILES
+        for name, spec in policies([d for d in documents(p) if d["kind"] not in KUSTOMIZE]).items()
+        if leaves_private_addresses(spec)
+    }
+    assert found == {"allow-https-to-anywhere", "allow-https-to-anywhere-beam"}
+    assert not found & policies(overlay[1]).keys()
+
+
+def test_a_policy_without_destinations_is_seen_as_open():
+    assert leaves_private_addresses({"egress": [{"ports": [{"protocol": "TCP", "port": 443}]}]})
+    assert leaves_private_addresses({"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]})
+    assert not leaves_private_addresses({"egress": [{"to": [{"podSelector": {}}]}]})
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_who_may_call_something_by_name_may_ask_for_its_address(component):
+    """A policy of its own must hold without own-namespace, too: where one allows pods, it allows DNS."""
+    manifests = [d for p in sorted((K8S / "components" / component).glob("*.yaml")) for d in documents(p)]
+    dns = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
+    for name, spec in policies([d for d in manifests if d["kind"] not in KUSTOMIZE]).items():
+        # The pods of a run have theirs from allow-dns, or no policy at all.
+        if "Ingress" not in spec["policyTypes"] or not spec.get("egress"):
+            continue
+        assert any(rule["to"] == [dns] and len(rule["ports"]) == 2 for rule in spec["egress"]), name
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_every_component_can_be_added_to_the_base(component, tmp_path):
+    folder = write_overlay(tmp_path, [component])
+    manifests = build(folder)
+    assert [line for m in manifests for line in problems(m)] == []
+    assert len(manifests) > len(build(write_overlay(tmp_path / "bare", [])))
+
+
+def write_overlay(folder, components):
+    """Write an overlay of the base with some components; paths are relative, as kustomize wants them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    where = os.path.relpath(K8S, folder.resolve())
+    tree = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": "detflow",
+        "resources": [f"{where}/base"],
+        "components": [f"{where}/components/{c}" for c in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(tree))
+    return folder
+
+
+def training_runtime():
+    return documents(K8S / "components/distributed-training/training-runtime.yaml")[0]
+
+
+def test_workers_of_a_train_job_find_each_other(monkeypatch):
+    """JobSet names a pod JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX.JOBSET (its API, `Network`)."""
+    runtime = training_runtime()
+    (train_job,) = documents(K8S / "components/distributed-training/train-job.yaml")
+    assert train_job["spec"]["runtimeRef"] == {
+        "apiGroup": runtime["apiVersion"].split("/")[0],
+        "kind": runtime["kind"],
+        "name": runtime["metadata"]["name"],
+    }
+    (job,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+    # What Kubeflow Trainer goes by: pkg/constants of 2.2.
+    assert container["name"] == "node"
+    assert job["template"]["metadata"]["labels"] == {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    name, nodes = train_job["metadata"]["name"], runtime["spec"]["mlPolicy"]["numNodes"]
+    port = container["ports"][0]["containerPort"]
+    # Kubernetes puts a variable into another only if it stands before it.
+    names = [e["name"] for e in container["env"]]
+    assert names.index("JOB_COMPLETION_INDEX") < names.index("TF_CONFIG")
+    text = container["env"][names.index("TF_CONFIG")]["value"]
+    places = []
+    for index in range(nodes):
+        monkeypatch.setenv("TF_CONFIG", text.replace("$(JOB_COMPLETION_INDEX)", str(index)))
+        places.append(this_worker())
+        assert json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"] == [
+            f"{name}-{job['name']}-0-{i}.{name}:{port}" for i in range(nodes)
+        ]
+    assert [(p.index, p.count, p.is_chief) for p in places] == [(i, nodes, i == 0) for i in range(nodes)]
+
+
+def test_both_ways_of_training_on_several_machines_start_the_same_program():
+    (tfjob,) = documents(K8S / "components/distributed-training-tfjob/tfjob.yaml")
+    (old,), (new,) = (
+        [spec["containers"][0] for _, spec in pod_specs([m])] for m in (tfjob, training_runtime())
+    )
+    for key in ("image", "command", "args", "resources", "securityContext", "volumeMounts"):
+        assert old[key] == new[key], key
