@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools names the programs that .ci/test-cluster builds; go.mod and go.sum pin them and all they need.
+package tools
+
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+)

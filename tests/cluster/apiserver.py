@@ -1,0 +1,163 @@
+"""A real kube-apiserver with etcd on this machine, without controllers and nodes: it validates and stores."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+PATIENCE = 120  # seconds for the server to be ready on a busy machine
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class ApiServer:
+    """The server, and ways to speak to it.
+
+    Attributes:
+        kubectl: the program, of the server's version.
+        folder: for what belongs to it.
+        url: its address.
+    """
+
+    def __init__(self, bin_folder: Path, folder: Path) -> None:
+        self._bin, self.folder = bin_folder, folder
+        self.kubectl = str(bin_folder / "kubectl")
+        self._port = free_port()
+        self.url = f"https://127.0.0.1:{self._port}"
+        self._tokens = {name: secrets.token_hex(16) for name in ("admin", "nobody", "user")}
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[ApiServer]:
+        """Run etcd and the server, and stop both."""
+        etcd_port, peer_port = free_port(), free_port()
+        with contextlib.ExitStack() as stack:
+            etcd = f"http://127.0.0.1:{etcd_port}"
+            peer = f"http://127.0.0.1:{peer_port}"
+            stack.enter_context(
+                self._process(
+                    shutil.which("etcd") or "etcd",
+                    f"--data-dir={self.folder / 'etcd'}",
+                    f"--listen-client-urls={etcd}",
+                    f"--advertise-client-urls={etcd}",
+                    f"--listen-peer-urls={peer}",
+                    f"--initial-advertise-peer-urls={peer}",
+                    f"--initial-cluster=default={peer}",
+                )
+            )
+            stack.enter_context(self._process(str(self._bin / "kube-apiserver"), *self._options(etcd)))
+            self._wait()
+            yield self
+
+    def _options(self, etcd: str) -> list[str]:
+        key, tokens = self.folder / "accounts.key", self.folder / "tokens.csv"
+        subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+        groups = {"admin": "system:masters", "nobody": "", "user": ""}
+        tokens.write_text("".join(f'{t},{n},{n},"{groups[n]}"\n' for n, t in self._tokens.items()))
+        tokens.chmod(0o600)
+        return [
+            f"--etcd-servers={etcd}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            # No address of a loopback may stand in the endpoints of the service `kubernetes`.
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self._port}",
+            f"--cert-dir={self.folder / 'certificates'}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=RBAC",
+            # Debian's etcd 3.4 lacks the progress notifications that a cache of watches relies on.
+            "--watch-cache=false",
+        ]
+
+    @contextlib.contextmanager
+    def _process(self, *command: str) -> Iterator[None]:
+        log = self.folder / f"{Path(command[0]).name}.log"
+        with log.open("wb") as sink:
+            process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, cwd=self.folder)
+        try:
+            time.sleep(0.2)
+            assert process.poll() is None, log.read_text()[-3000:]
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + PATIENCE
+        context = ssl._create_unverified_context()
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError, urllib.error.URLError):
+                headers = {"Authorization": f"Bearer {self._tokens['admin']}"}
+                request = urllib.request.Request(f"{self.url}/readyz", headers=headers)
+                with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+                    if answer.read() == b"ok":
+                        return
+            time.sleep(0.5)
+        log = (self.folder / "kube-apiserver.log").read_text()[-3000:]
+        raise AssertionError(f"the API server is not ready after {PATIENCE} s:\n{log}")
+
+    def kubeconfig(self, user: str = "admin") -> str:
+        """Write a kubeconfig for one of the server's users: admin, nobody, user."""
+        path = self.folder / f"{user}.kubeconfig"
+        tree = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
+            "clusters": [
+                {
+                    "name": "test",
+                    "cluster": {
+                        "server": self.url,
+                        "certificate-authority": str(self.folder / "certificates" / "apiserver.crt"),
+                        "tls-server-name": "kubernetes.default.svc",
+                    },
+                }
+            ],
+            "users": [{"name": user, "user": {"token": self._tokens[user]}}],
+        }
+        path.write_text(yaml.safe_dump(tree))
+        return str(path)
+
+    def run(self, *arguments: str, given: str = "", code: int | None = 0) -> str:
+        """Run kubectl as the administrator and return what it says; None takes any exit code."""
+        environment = {**os.environ, "KUBECONFIG": self.kubeconfig(), "HOME": str(self.folder)}
+        done = subprocess.run(
+            [self.kubectl, *arguments],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        assert code in (None, done.returncode), done.stdout[-2000:] + done.stderr[-4000:]
+        return done.stdout + done.stderr
+
+    def apply(self, manifests: list[dict], *flags: str, code: int = 0) -> str:
+        """Apply manifests on the server's side, where an unknown field is an error."""
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+        strict = ("--server-side", "--validate=strict", "--force-conflicts", "-f", "-")
+        return self.run("apply", *strict, *flags, given=text, code=code)

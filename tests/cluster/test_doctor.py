@@ -1,0 +1,200 @@
+"""`detflow doctor --cluster` against a real Kubernetes API server; tests/pipeline/doctor has a fake one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline import cli
+from tests.cluster.conftest import crds
+from tests.k8s.test_manifests import K8S, build
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+SETTINGS = str(K8S.parent / "examples" / "kubeflow" / "settings.yaml")
+# Kubeflow Pipelines is no Go module: its kind and its controller are stood in for by their names.
+SCHEDULED_WORKFLOWS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "scheduledworkflows.kubeflow.org"},
+    "spec": {
+        "group": "kubeflow.org",
+        "scope": "Namespaced",
+        "names": {
+            "kind": "ScheduledWorkflow",
+            "plural": "scheduledworkflows",
+            "singular": "scheduledworkflow",
+        },
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }
+        ],
+    },
+}
+CONTROLLER = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "ml-pipeline-scheduledworkflow", "namespace": "kubeflow"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "ml-pipeline-scheduledworkflow"}},
+        "template": {
+            "metadata": {"labels": {"app": "ml-pipeline-scheduledworkflow"}},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "controller",
+                        "image": "controller:1",
+                        "env": [
+                            {
+                                "name": "CRON_SCHEDULE_TIMEZONE",
+                                "valueFrom": {
+                                    "configMapKeyRef": {
+                                        "name": "pipeline-install-config",
+                                        "key": "cronScheduleTimezone",
+                                    }
+                                },
+                            }
+                        ],
+                    }
+                ]
+            },
+        },
+    },
+}
+
+
+def named(kind, name, namespace, **fields):
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    api = fields.pop("apiVersion", "v1")
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **fields}
+
+
+@pytest.fixture
+def doctor(api, server, monkeypatch, capsys, clean_environment):
+    """Examine the cluster as one of its users; returns exit code and findings by check."""
+    server.state.multi_user = True
+
+    def examine(user, *arguments):
+        monkeypatch.setenv("KUBECONFIG", api.kubeconfig(user))
+        command = [
+            "doctor",
+            "--cluster",
+            "--host",
+            server.url,
+            "--namespace",
+            "detflow",
+            "--json",
+            *arguments,
+        ]
+        code = cli.main(command)
+        found = {}
+        for finding in json.loads(capsys.readouterr().out)["findings"]:
+            found.setdefault(finding["check"], []).append(finding)
+        return code, found
+
+    return examine
+
+
+def states(found, check):
+    return [f["state"] for f in found[check]]
+
+
+def test_an_empty_cluster_lacks_what_it_lacks(api, doctor):
+    api.run("delete", "namespace", "detflow", "kubeflow", "--ignore-not-found", "--wait=false")
+    code, found = doctor("admin", "--settings", SETTINGS)
+    assert code == 2
+    assert found["kubernetes"][0]["found"].startswith("Kubernetes v1.35")
+    assert states(found, "rights") == ["ok"]  # the administrator may do everything
+    assert states(found, "time zone") == ["problem"]
+
+
+def test_a_cluster_that_was_set_up_is_well(api, api_with_kinds, doctor):
+    api.apply([SCHEDULED_WORKFLOWS])
+    api.run("wait", "--for=condition=established", "--timeout=60s", "crd/scheduledworkflows.kubeflow.org")
+    api.apply([named("Namespace", name, "") for name in ("detflow", "kubeflow")])
+    api.apply(build(K8S / "overlays" / "multi-user"))
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"]}],
+        "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}],
+    }
+    labelled = named("EndpointSlice", "kubernetes", "default", **endpoints)
+    labelled["metadata"]["labels"] = {"kubernetes.io/service-name": "kubernetes"}
+    api.apply(
+        [
+            CONTROLLER,
+            labelled,
+            named("ConfigMap", "pipeline-install-config", "kubeflow", data={"cronScheduleTimezone": "UTC"}),
+            named("ConfigMap", "kfp-launcher", "detflow", data={"defaultPipelineRoot": "minio://bucket"}),
+            named("Secret", "mlpipeline-minio-artifact", "detflow"),
+        ]
+    )
+    code, found = doctor("admin", "--settings", SETTINGS)
+    assert code == 0, found
+    for check in (
+        "kubernetes",
+        "pipelines",
+        "namespace",
+        "kinds",
+        "rights",
+        "account",
+        "launcher",
+        "time zone",
+        "network",
+    ):
+        assert set(states(found, check)) == {"ok"}, found[check]
+    # Nothing binds a claim here, and the image of the example names no registry.
+    assert set(states(found, "claims")) == set(states(found, "images")) == {"note"}
+
+
+def test_who_may_nothing_is_told_what_and_what_cannot_be_seen(api_with_kinds, doctor):
+    api_with_kinds.apply([named("Namespace", name, "") for name in ("detflow", "kubeflow")])
+    code, found = doctor("nobody", "--settings", SETTINGS)
+    assert code == 2
+    assert "create runs (detflow submit and runs)" in found["rights"][0]["found"]
+    for check in ("namespace", "account", "claims", "launcher", "time zone", "network"):
+        assert states(found, check) == ["unknown"], found[check]
+    assert states(found, "kubernetes") == ["ok"] and "ok" in states(found, "kinds")
+
+
+def test_the_role_of_the_cronjob_and_what_it_leaves_out(api_with_kinds, doctor):
+    api_with_kinds.apply([named("Namespace", "detflow", "")])
+    path = K8S / "components" / "retraining-cronjob" / "service-account.yaml"
+    role = next(d for d in yaml.safe_load_all(path.read_text()) if d["kind"] == "Role")
+    role["metadata"]["namespace"] = "detflow"
+    binding = named("RoleBinding", "user", "detflow", apiVersion="rbac.authorization.k8s.io/v1")
+    binding |= {
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Role",
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"kind": "User", "name": "user", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    api_with_kinds.apply([role, binding])
+    _, found = doctor("user")
+    (finding,) = found["rights"]
+    assert finding["state"] == "problem" and "(detflow schedule)" in finding["found"]
+    assert "(detflow submit)" not in finding["found"]
+
+
+def test_a_context_that_is_not_there_and_a_token_that_is_wrong(api, doctor, monkeypatch, capsys, server):
+    tree = yaml.safe_load(Path(api.kubeconfig("nobody")).read_text())
+    tree["users"][0]["user"]["token"] = "stale"
+    path = api.folder / "stale.kubeconfig"
+    path.write_text(yaml.safe_dump(tree))
+    monkeypatch.setattr(api, "kubeconfig", lambda user="admin": str(path))
+    code, found = doctor("nobody")
+    assert code == 2 and list(found) == ["kubernetes"] and "401" in found["kubernetes"][0]["found"]
+
+
+def test_the_kinds_of_every_project_were_fetched():
+    assert len(crds()) >= 12

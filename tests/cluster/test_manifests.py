@@ -1,0 +1,93 @@
+"""k8s/ as a real Kubernetes API server takes it, with the kinds that docs/kubeflow-cluster.md names."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+
+import pytest
+
+from pipeline.doctor.kinds import KINDS
+from tests.cluster.conftest import crds
+from tests.k8s.test_manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+NAMESPACES = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("detflow", "kubeflow")
+]
+
+
+@pytest.fixture(scope="module")
+def ready(api_with_kinds):
+    api_with_kinds.apply(NAMESPACES)
+    return api_with_kinds
+
+
+def test_the_kinds_have_the_versions_that_are_named(api_with_kinds):
+    served = {
+        (c["spec"]["group"], v["name"], c["spec"]["names"]["plural"])
+        for c in crds()
+        for v in c["spec"]["versions"]
+        if v["served"]
+    }
+    # Kubeflow Pipelines is no Go module, so that its kind cannot be had this way.
+    wanted = {(k.group, k.version, k.plural) for k in KINDS if k.project != "Kubeflow Pipelines"}
+    assert wanted <= served
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_is_taken_whole_and_twice(ready, overlay):
+    manifests = build(K8S / "overlays" / overlay)
+    dry = ready.apply(manifests, "--dry-run=server")
+    assert dry.count("serverside-applied") == len(manifests)
+    assert ready.apply(manifests).count("serverside-applied") == len(manifests)
+    stored = what_is_stored(ready, manifests)
+    ready.apply(manifests)
+    assert what_is_stored(ready, manifests) == stored, "a second time changes something"
+
+
+def what_is_stored(api, manifests):
+    """Return what the server keeps of the manifests, without its book-keeping."""
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+    items = json.loads(api.run("get", "-f", "-", "-o", "json", given=text))["items"]
+    for item in items:
+        item["metadata"].pop("resourceVersion")
+    return items
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_alone_is_taken(ready, component, tmp_path):
+    manifests = build(write_overlay(tmp_path, [component]))
+    said = ready.apply(manifests, "--dry-run=server")
+    assert said.count("serverside-applied") == len(manifests)
+    assert not re.search("(?i)warning: .*(would violate|deprecated)", said), said
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "TrainingRuntime", "TrainJob", "InferenceService", "CronJob"])
+def test_the_server_refuses_a_field_that_it_does_not_know(ready, kind):
+    for overlay in OVERLAYS:
+        for manifest in build(K8S / "overlays" / overlay):
+            if manifest["kind"] == kind:
+                wrong = copy.deepcopy(manifest)
+                wrong["spec"]["replicaz"] = 2
+                assert "replicaz" in ready.apply([wrong], "--dry-run=server", code=1)
+                return
+    raise AssertionError(f"no overlay has a {kind}")
+
+
+def test_the_pods_of_a_run_may_do_what_a_run_needs_and_no_more(ready):
+    ready.apply(build(K8S / "overlays" / "multi-user"))
+
+    def may(verb, resource, account="detflow-runner"):
+        user = f"system:serviceaccount:detflow:{account}"
+        arguments = ("auth", "can-i", verb, resource, "-n", "detflow", "--as", user)
+        return ready.run(*arguments, code=None).splitlines()[-1].endswith("yes")
+
+    assert may("create", "workflowtaskresults.argoproj.io")
+    assert may("get", "configmaps/kfp-launcher")
+    assert may("get", "secrets/mlpipeline-minio-artifact")
+    assert not may("get", "secrets/another")
+    assert not may("create", "pods")
+    assert not may("get", "pods", account="detflow-workload")
