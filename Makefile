@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-containers image wheelhouse lint protos specs lock image-lock clean
+.PHONY: help setup demo test test-zoo test-containers test-install test-cluster image wheelhouse lint protos specs lock image-lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -23,6 +23,13 @@ test-zoo: setup ## every configuration of the model zoo at full size (10 GB of m
 
 test-containers: setup ## the steps and the compiled pipeline in containers; makes Docker available where root can
 	@.ci/test-containers $(PYTEST_ARGS)
+
+test-install: setup ## a wheel in fresh environments by plain pip; INSTALL_PYTHONS=python3.11:python3.12 names interpreters
+	@DETFLOW_INSTALL_PYTHONS="$(or $(INSTALL_PYTHONS),$(shell .venv/bin/python -c 'import sys; print(sys._base_executable)'))" \
+		.venv/bin/python -m pytest -m install tests/install $(PYTEST_ARGS)
+
+test-cluster: setup ## k8s/ and `detflow doctor` against a real Kubernetes API server, where Go and etcd are at hand
+	@.ci/test-cluster $(PYTEST_ARGS)
 
 image: setup ## the container image of the steps; OFFLINE=1: from the wheelhouse, VARIANT=gpu: with CUDA, cli: to submit runs
 	@k8s/image/build
@@ -45,9 +52,11 @@ specs: setup ## render the components and the example for Kubeflow Pipelines aga
 	@.venv/bin/python -m component_specs.kfp_yaml
 	@.venv/bin/python -m tests.pipeline.golden
 
+# pip-audit names pip, which .venv has already. `make lock UPGRADE=` adds what is new and moves nothing else.
+UPGRADE := --upgrade
 lock: setup ## resolve the dependencies of pyproject.toml anew
-	@.venv/bin/uv pip compile pyproject.toml --extra dev --extra cluster --python-version 3.11 \
-		--generate-hashes --no-header --no-annotate --upgrade -o requirements.lock
+	@.venv/bin/uv pip compile pyproject.toml --extra dev --extra cluster --extra tfx --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --no-emit-package pip $(UPGRADE) -o requirements.lock
 	@$(MAKE) image-lock
 
 # The same versions for the containers. Left out of them: what is needed to build only, and what TensorFlow Model

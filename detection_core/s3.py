@@ -63,7 +63,9 @@ def _client_of(endpoint: str, key_id: str) -> Any:
         import boto3
         from botocore.config import Config
     except ImportError as e:
-        raise ConfigError("expected boto3 for s3:// paths, found none; install detflow[s3]") from e
+        raise ConfigError(
+            "expected boto3 for s3:// paths, found none; install it with `pip install 'detflow[s3]'`"
+        ) from e
     retries = {"max_attempts": 4, "mode": "standard"}
     try:
         return boto3.client("s3", config=Config(retries=retries, connect_timeout=10, read_timeout=60))

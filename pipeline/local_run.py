@@ -13,6 +13,7 @@ from detection_core import files
 from pipeline.checks import check_step, refuse_placeholders, run_checks
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, build_dag
+from pipeline.extras import require
 from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.run_record import RunRecord, StepRecord
 from pipeline.settings import PipelineSettings
@@ -48,7 +49,7 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
         The run, with status `succeeded`. A model that a gate refused is a success; `pusher` says why.
 
     Raises:
-        DetectionError: from settings, configs, data or a step.
+        DetectionError: from settings, configs, data or a step; without TFX.
         Exception: whatever a crashing step raised.
     """
     options = options or RunOptions()
@@ -56,6 +57,7 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     steps = set_parameters([check_step(settings), *dag.steps], options.parameters)
     refuse_placeholders(steps)
     dag = dataclasses.replace(dag, steps=tuple(s for s in steps if s.id != CHECKER))
+    require("tfx", "a run on this machine")
     workspace = Workspace(settings.workspace)
     with workspace.lock():
         run = _Run(settings, dag, workspace, options)

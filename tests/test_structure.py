@@ -46,6 +46,8 @@ TESTED_IN = {
     "pipeline/cluster/run_state.py": "pipeline/cluster/test_runs.py",
     "pipeline/cluster/schedule_record.py": "pipeline/cluster/test_schedules.py",
     "pipeline/cluster/schedule_removal.py": "pipeline/cluster/test_schedules.py",
+    "pipeline/doctor/kinds.py": "pipeline/doctor/test_cluster.py",
+    "pipeline/doctor/rights.py": "pipeline/doctor/test_cluster.py",
     "pipeline/commands/group.py": "pipeline/test_cli.py",
     "pipeline/commands/server.py": "pipeline/commands/test_cluster.py",
     "pipeline/commands/standalone.py": "end_to_end/test_standalone.py",

@@ -2,7 +2,7 @@
 
 from importlib import metadata
 
-from pipeline.commands import cluster, compile, config, schedule, standalone, workflow
+from pipeline.commands import cluster, compile, config, doctor, schedule, standalone, workflow
 from pipeline.commands.base import Verb
 from pipeline.commands.group import Group
 
@@ -13,6 +13,7 @@ VERBS: tuple[Verb | Group, ...] = (
     schedule.GROUP,
     *standalone.VERBS,
     *config.VERBS,
+    *doctor.VERBS,
 )
 
 

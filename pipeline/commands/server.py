@@ -10,6 +10,7 @@ from pipeline.commands.base import Argument, argument
 
 if TYPE_CHECKING:
     from pipeline.cluster.connection import Connection
+    from pipeline.cluster.options import ConnectionOptions
     from pipeline.settings import PipelineSettings
 
 # A flag that is not given is None, so that the environment and the settings count.
@@ -57,6 +58,18 @@ def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | 
         ClusterError: when the server cannot be reached or refuses.
     """
     from pipeline.cluster.connection import connect
+
+    return connect(server_options(arguments, settings))
+
+
+def server_options(
+    arguments: argparse.Namespace, settings: PipelineSettings | None = None
+) -> ConnectionOptions:
+    """Return how the server is reached, as `open_connection` does it.
+
+    Raises:
+        ConfigError: for a settings file that cannot be used.
+    """
     from pipeline.cluster.options import ConnectionOptions, resolve_options
 
     path = getattr(arguments, "settings", "")
@@ -70,4 +83,4 @@ def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | 
         named = dataclasses.asdict(kubeflow.connection)
         named |= {"host": kubeflow.host, "namespace": kubeflow.namespace}
     flags = {f.name: getattr(arguments, f.name, None) for f in dataclasses.fields(ConnectionOptions)}
-    return connect(resolve_options(flags, named))
+    return resolve_options(flags, named)

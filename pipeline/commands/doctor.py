@@ -1,0 +1,128 @@
+"""The verb that looks whether a machine, or a cluster, has what is needed."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pipeline.commands.base import Result, Verb, argument
+from pipeline.commands.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
+
+if TYPE_CHECKING:
+    from pipeline.cluster.connection import Connection
+    from pipeline.doctor.cluster import Cluster
+    from pipeline.doctor.finding import Finding
+    from pipeline.settings import PipelineSettings
+
+EXIT_PROBLEM = 2
+_WIDTH = 10
+
+
+def doctor(arguments: argparse.Namespace) -> Result:
+    """Look at this machine, or at a cluster."""
+    from pipeline.settings_file import load_settings
+
+    settings = load_settings(arguments.settings, check_files=False) if arguments.settings else None
+    found = _look_at_cluster(arguments, settings) if arguments.cluster else _look_at_machine(settings)
+    return describe(found)
+
+
+def _look_at_machine(settings: PipelineSettings | None) -> list[Finding]:
+    from pipeline.doctor.finding import examine
+    from pipeline.doctor.machine import MACHINE_CHECKS, this_machine
+
+    workspace = settings.workspace if settings else ""
+    return examine(MACHINE_CHECKS, this_machine(workspace, tuple(_images(settings))))
+
+
+def _look_at_cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -> list[Finding]:
+    from pipeline.doctor.cluster import CLUSTER_CHECKS
+    from pipeline.doctor.finding import examine
+
+    return examine(CLUSTER_CHECKS, _cluster(arguments, settings))
+
+
+def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -> Cluster:
+    from pipeline.doctor.cluster import Cluster
+    from pipeline.doctor.kube import open_kube
+
+    options = server_options(arguments, settings)
+
+    def connect_to_pipelines() -> Connection:
+        return open_connection(arguments, settings)
+
+    cluster = Cluster(
+        kube=open_kube(options.kube_context),
+        connect=connect_to_pipelines,
+        namespace=options.namespace,
+        through_kube=not options.host,
+    )
+    if settings is None:
+        return cluster
+    kubeflow = settings.kubeflow
+    return dataclasses.replace(
+        cluster,
+        account=kubeflow.service_account,
+        claims=_claims(settings),
+        images=tuple(_images(settings)) or (kubeflow.image,),
+        pull_secrets=tuple(kubeflow.image_pull_secrets),
+        time_zone=settings.schedule.time_zone,
+    )
+
+
+def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
+    """Return the claims of the settings and the steps that mount each."""
+    from pipeline.kubeflow_settings import STEPS
+
+    claims: dict[str, list[str]] = {}
+    for step in STEPS:
+        for name in settings.kubeflow.task(step)["pvcs"]:
+            claims.setdefault(name, []).append(step)
+    return claims
+
+
+def _images(settings: PipelineSettings | None) -> list[str]:
+    """Return the images that the settings name; none where they name nothing but the default."""
+    from pipeline.kubeflow_settings import STEPS, KubeflowSettings
+
+    if settings is None:
+        return []
+    kubeflow = settings.kubeflow
+    names = dict.fromkeys([kubeflow.image, *(kubeflow.task(step)["image"] for step in STEPS)])
+    return [name for name in names if name and name != KubeflowSettings().image]
+
+
+def describe(found: list[Finding]) -> Result:
+    """Return findings as text and data; a problem is exit code 2."""
+    from pipeline.doctor.finding import State
+
+    lines = []
+    for finding in found:
+        lines.append(f"{finding.state:{_WIDTH}}{finding.check:{_WIDTH + 2}}{finding.found}")
+        if finding.remedy:
+            lines.append(f"{'':{2 * _WIDTH + 2}}-> {finding.remedy}")
+    counts = {state: sum(f.state is state for f in found) for state in State}
+    shown = {State.PROBLEM: "problems", State.UNKNOWN: "could not be seen", State.NOTE: "notes"}
+    lines += ["", ", ".join(f"{name}: {counts[state]}" for state, name in shown.items())]
+    healthy = not counts[State.PROBLEM]
+    return Result(
+        text="\n".join(lines),
+        data={"healthy": healthy, "findings": [dataclasses.asdict(finding) for finding in found]},
+        exit_code=0 if healthy else EXIT_PROBLEM,
+    )
+
+
+VERBS = (
+    Verb(
+        name="doctor",
+        summary="Look whether this machine, or with --cluster a cluster, has what is needed.",
+        example="detflow doctor --cluster --settings examples/kubeflow/settings.yaml",
+        arguments=(
+            argument("--cluster", action="store_true", help="look at the cluster of the kubeconfig instead"),
+            SETTINGS_OF_SERVER,
+            *SERVER,
+        ),
+        command=doctor,
+    ),
+)

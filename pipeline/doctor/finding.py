@@ -1,0 +1,104 @@
+"""What a check finds, and how a table of checks is gone through."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from detection_core.errors import DetectionError
+
+Subject = TypeVar("Subject")
+
+
+class State(enum.StrEnum):
+    """How a finding is to be taken.
+
+    Attributes:
+        OK: as it should be.
+        NOTE: works, and is worth knowing.
+        UNKNOWN: could not be looked at from here.
+        PROBLEM: something will not work until it is put right.
+    """
+
+    OK = "ok"
+    NOTE = "note"
+    UNKNOWN = "unknown"
+    PROBLEM = "problem"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's answer.
+
+    Attributes:
+        state: how it is to be taken.
+        found: what was found.
+        remedy: what to do; only where all is well may there be none.
+        check: name of the check that found it.
+    """
+
+    state: State
+    found: str
+    remedy: str = ""
+    check: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.remedy and self.state is not State.OK:
+            raise ValueError(f"expected a remedy for {self.found!r}, found none")
+
+
+def ok(found: str) -> Finding:
+    """Return a finding that is as it should be."""
+    return Finding(State.OK, found)
+
+
+def note(found: str, remedy: str) -> Finding:
+    """Return a finding that is worth knowing."""
+    return Finding(State.NOTE, found, remedy)
+
+
+def unknown(found: str, remedy: str) -> Finding:
+    """Return what could not be looked at."""
+    return Finding(State.UNKNOWN, found, remedy)
+
+
+def problem(found: str, remedy: str) -> Finding:
+    """Return what has to be put right."""
+    return Finding(State.PROBLEM, found, remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check(Generic[Subject]):
+    """A check of a table.
+
+    Attributes:
+        name: as it is shown.
+        look: looks at the subject and gives findings.
+        essential: whether the later ones are pointless where this one cannot look.
+    """
+
+    name: str
+    look: Callable[[Subject], Iterable[Finding]]
+    essential: bool = False
+
+
+def examine(checks: Sequence[Check[Subject]], subject: Subject) -> list[Finding]:
+    """Go through a table of checks; one that cannot look is a line of its own, and the rest goes on."""
+    found: list[Finding] = []
+    for check in checks:
+        try:
+            findings = list(check.look(subject))
+        except DetectionError as e:
+            findings = [problem(str(e), "put right what the message names, and look again")]
+            found += _named(check, findings)
+            if check.essential:
+                break
+        else:
+            found += _named(check, findings)
+    return found
+
+
+def _named(check: Check[Subject], findings: Iterable[Finding]) -> list[Finding]:
+    return [dataclasses.replace(finding, check=check.name) for finding in findings]

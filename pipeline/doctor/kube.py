@@ -1,0 +1,157 @@
+"""The Kubernetes API, as far as the checks of a cluster ask it: reading, and what an account may do."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from detection_core.errors import ConfigError
+from pipeline.cluster.errors import ClusterError
+from pipeline.extras import require
+
+_LIMITS = (5, 15)  # seconds to connect and to answer
+
+
+class ForbiddenError(ClusterError):
+    """The account may not look at something."""
+
+
+class Kube:
+    """A Kubernetes API server.
+
+    Attributes:
+        host: its address.
+        context: of the kubeconfig; empty inside a cluster, or where the current one is meant.
+    """
+
+    def __init__(self, api_client: Any, context: str = "") -> None:
+        self._client = api_client
+        self.host: str = api_client.configuration.host
+        self.context = context
+
+    def get(self, path: str, **query: str) -> dict[str, Any] | None:
+        """Read an object or a list.
+
+        Returns:
+            The answer; None where there is none (404).
+
+        Raises:
+            ForbiddenError: where the account may not read it.
+            ClusterError: where the server does not answer or fails.
+        """
+        return self._call("GET", path, query=list(query.items()))
+
+    def may(self, **attributes: str) -> bool:
+        """Tell whether the account that asks may do something.
+
+        Args:
+            **attributes: of a SelfSubjectAccessReview: namespace, verb, group, resource, subresource, name.
+        """
+        return self._review("SelfSubjectAccessReview", {"resourceAttributes": attributes})
+
+    def account_may(self, user: str, groups: list[str], **attributes: str) -> bool:
+        """Tell whether another account may do something.
+
+        Args:
+            user: as the server knows it, such as `system:serviceaccount:NAMESPACE:NAME`.
+            groups: that the user is in.
+            **attributes: of a SubjectAccessReview.
+
+        Raises:
+            ForbiddenError: where the account that asks may not ask this.
+        """
+        spec = {"user": user, "groups": groups, "resourceAttributes": attributes}
+        return self._review("SubjectAccessReview", spec)
+
+    def _review(self, kind: str, spec: dict[str, Any]) -> bool:
+        path = f"/apis/authorization.k8s.io/v1/{kind.lower()}s"
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = self._call("POST", path, body=body) or {}
+        return bool(answer.get("status", {}).get("allowed"))
+
+    def _call(self, method: str, path: str, query: Any = (), body: Any = None) -> dict[str, Any] | None:
+        import urllib3
+        from kubernetes.client import ApiException
+
+        doing = f"asking the Kubernetes API for {path}"
+        try:
+            answer = self._client.call_api(
+                path,
+                method,
+                query_params=list(query),
+                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _return_http_data_only=True,
+                _request_timeout=_LIMITS,
+            )
+            return dict(json.loads(answer.data))
+        except ApiException as e:
+            if e.status == 404:
+                return None
+            raise self._refused(e, doing) from e
+        except (urllib3.exceptions.HTTPError, OSError) as e:
+            reason = " ".join(str(e).split())[-160:]
+            raise ClusterError(
+                f"{doing}: no answer (...{reason}); check the context of the kubeconfig and the network",
+                where=self.host,
+                transient=True,
+            ) from e
+        except (ValueError, TypeError) as e:
+            raise ClusterError(
+                f"{doing}: expected JSON, found another answer; check the address in the kubeconfig",
+                where=self.host,
+            ) from e
+
+    def _refused(self, error: Any, doing: str) -> ClusterError:
+        status = int(error.status or 0)
+        if status == 403:
+            return ForbiddenError(f"{doing}: your account may not", where=self.host, status=status)
+        if status == 401:
+            return ClusterError(
+                f"{doing}: the credentials were not accepted (401); sign in again, or choose another"
+                " --kube-context",
+                where=self.host,
+                status=status,
+            )
+        return ClusterError(
+            f"{doing}: the server answered {status}; try again, then look at its log",
+            where=self.host,
+            status=status,
+        )
+
+
+def open_kube(context: str = "") -> Kube:
+    """Connect as kubectl does, or with the account of the pod that this runs in.
+
+    Args:
+        context: of the kubeconfig; empty: the current one, or the pod's account where there is no kubeconfig.
+
+    Raises:
+        ConfigError: where there is neither.
+    """
+    require("cluster", "detflow doctor --cluster")
+    import urllib3
+    import yaml
+    from kubernetes import config
+    from kubernetes.client import ApiClient, Configuration
+    from kubernetes.config import ConfigException
+
+    try:
+        # Read now: the package keeps what the variable was when it was imported.
+        file = os.environ.get("KUBECONFIG") or None
+        client = config.new_client_from_config(file, context or None)
+    except (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as e:
+        if context or "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise ConfigError(
+                f"expected a kubeconfig with {f'the context {context}' if context else 'a current context'},"
+                f" found {' '.join(str(e).split())[:200]}; name one with KUBECONFIG or --kube-context",
+                where="kubeconfig",
+            ) from e
+        configuration = Configuration()
+        config.load_incluster_config(client_configuration=configuration)
+        client = ApiClient(configuration)
+    client.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(total=1, redirect=2)
+    return Kube(client, context)

@@ -1,0 +1,204 @@
+"""The checks of this machine: what `detflow run`, `train` and `predict` need of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+
+from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
+from pipeline.doctor.packages import check_extras, check_lock, check_packages, check_python, versions
+from pipeline.doctor.registry import look_up_image
+
+GIB = 1 << 30
+_PATIENCE = 10  # seconds for a program of the machine to answer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Where a machine is looked at.
+
+    Attributes:
+        folders: where runs, data and temporary files are written.
+        images: names of the container images that settings want.
+        proc: the kernel's view of the machine.
+        cgroup: the kernel's view of what this process may take.
+    """
+
+    folders: tuple[str, ...]
+    images: tuple[str, ...] = ()
+    proc: str = "/proc"
+    cgroup: str = "/sys/fs/cgroup"
+
+
+def this_machine(workspace: str = "", images: tuple[str, ...] = ()) -> Machine:
+    """Return this machine, with the folders that count.
+
+    Args:
+        workspace: of the settings; empty: the working directory.
+        images: names of container images.
+    """
+    folders = dict.fromkeys((os.path.abspath(workspace or "."), tempfile.gettempdir()))
+    return Machine(folders=tuple(folders), images=images)
+
+
+def _read(*parts: str) -> str:
+    try:
+        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+def _output(*command: str) -> str | None:
+    """Return what a program prints; None where it is missing, fails or does not end."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+# Names as the kernel has them, and what they are good for here.
+_FEATURES = {
+    "avx2": "AVX2",
+    "fma": "FMA",
+    "avx512f": "AVX-512",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx_vnni": "AVX VNNI",
+    "avx512_bf16": "AVX-512 bfloat16",
+    "amx_int8": "AMX int8",
+    "amx_bf16": "AMX bfloat16",
+}
+
+
+def check_processor(machine: Machine) -> Iterator[Finding]:
+    """Look for the instructions that TensorFlow's wheels are built with, and those that make it fast."""
+    architecture, count = platform.machine(), len(os.sched_getaffinity(0))
+    what = f"{architecture}, {count} processors"
+    if architecture not in ("x86_64", "AMD64"):
+        yield ok(what)
+        return
+    lines = _read(machine.proc, "cpuinfo").splitlines()
+    flags = set(next((x.partition(":")[2] for x in lines if x.startswith("flags")), "").split())
+    found = [name for flag, name in _FEATURES.items() if flag in flags]
+    if not flags:
+        yield unknown(f"{what}; the kernel does not tell its features", "compare with another machine")
+    elif "avx" not in flags:
+        yield problem(
+            f"{what}, without AVX: TensorFlow's wheels end with 'illegal instruction' here",
+            "take a processor of 2011 or later, or let the virtual machine pass its features on",
+        )
+    elif not {"avx2", "fma"} <= flags:
+        yield note(
+            f"{what}; {', '.join(found) or 'AVX only'}",
+            "training is slow without AVX2 and FMA: take a newer processor, or let the virtual machine pass"
+            " its features on",
+        )
+    else:
+        yield ok(f"{what}; {', '.join(found)}")
+
+
+def check_memory(machine: Machine) -> Iterator[Finding]:
+    """Compare the memory that this process may take with what training wants."""
+    table = dict(line.split(":", 1) for line in _read(machine.proc, "meminfo").splitlines() if ":" in line)
+    if "MemTotal" not in table:
+        yield unknown("the kernel does not tell", "make sure that there are some 8 GiB for training")
+        return
+    total = int(table["MemTotal"].split()[0]) * 1024
+    limit = _read(machine.cgroup, "memory.max").strip()
+    allowed = min(total, int(limit)) if limit.isdigit() else total
+    what = f"{allowed / GIB:.1f} GiB" + (" (a limit of this container)" if allowed < total else "")
+    if allowed < 2 * GIB:
+        yield problem(f"{what}: TensorFlow alone takes about 1", "give it 4 GiB or more")
+    elif allowed < 4 * GIB:
+        yield note(f"{what}: small detectors only", "give it 8 GiB or more for the detectors of the zoo")
+    else:
+        yield ok(what)
+
+
+def check_gpu(machine: Machine) -> Iterator[Finding]:
+    """Look for an accelerator, its driver, and the libraries with which TensorFlow uses it."""
+    driver = _read(machine.proc, "driver", "nvidia", "version")
+    listed = _output("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
+    if not driver and not listed:
+        yield ok("none: TensorFlow trains on the processors")
+        return
+    what = "; ".join((listed or "a driver without nvidia-smi").splitlines())
+    if not listed:
+        yield problem(
+            f"{what}: the driver is loaded, but shows no device",
+            "start the container with its devices (NVIDIA's container runtime), or look at dmesg",
+        )
+    elif not any(name.startswith("nvidia-cudnn") for name in versions()):
+        tensorflow = versions().get("tensorflow", "")
+        wanted = f"tensorflow[and-cuda]=={tensorflow}" if tensorflow else "tensorflow[and-cuda]"
+        yield problem(
+            f"{what}: CUDA's libraries are missing, so TensorFlow does not use it",
+            f"pip install '{wanted}', or take the image of `make image VARIANT=gpu`",
+        )
+    else:
+        yield ok(what)
+
+
+def check_disk(machine: Machine) -> Iterator[Finding]:
+    """Look whether the folders can be written, and how much goes into them."""
+    for folder in machine.folders:
+        # What does not exist yet is made on the disk of its parent.
+        place = folder
+        while not os.path.exists(place) and os.path.dirname(place) != place:
+            place = os.path.dirname(place)
+        free = shutil.disk_usage(place).free
+        what = f"{folder}: {free / GIB:.1f} GiB free"
+        if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):
+            yield problem(f"{folder}: cannot be written", "choose another workspace, or change its owner")
+        elif free < GIB:
+            yield problem(what, "make room, or choose another workspace; TMPDIR moves temporary files")
+        elif free < 10 * GIB:
+            yield note(
+                what, "enough for small data; records, checkpoints and versions of a larger set need more"
+            )
+        else:
+            yield ok(what)
+
+
+def check_engine(machine: Machine) -> Iterator[Finding]:
+    """Look for a container engine, which building the images needs."""
+    for name in ("docker", "podman"):
+        if shutil.which(name) is None:
+            continue
+        version = _output(name, "version", "--format", "{{.Server.Version}}") or _output(name, "--version")
+        serves = _output(name, "info") is not None
+        if serves:
+            yield ok(f"{name} {version or ''}".strip())
+            return
+        yield note(
+            f"{name} is installed, but no engine answers",
+            "start it (systemctl start docker; as root in a checkout: .ci/docker-up); only images need it",
+        )
+        return
+    yield note("none", "install Docker or Podman to build images; nothing else needs one")
+
+
+def check_images(machine: Machine) -> Iterator[Finding]:
+    """Ask the registry for the images that the settings name."""
+    for name in machine.images:
+        yield look_up_image(name)
+
+
+MACHINE_CHECKS: tuple[Check[Machine], ...] = (
+    Check("python", lambda machine: check_python()),
+    Check("packages", lambda machine: check_packages()),
+    Check("extras", lambda machine: check_extras()),
+    Check("lock", lambda machine: check_lock()),
+    Check("processor", check_processor),
+    Check("memory", check_memory),
+    Check("gpu", check_gpu),
+    Check("disk", check_disk),
+    Check("engine", check_engine),
+    Check("registry", check_images),
+)

@@ -1,0 +1,75 @@
+"""The optional parts of the installation: what each is good for, and how it is installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Mapping
+
+from detection_core.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Extra:
+    """An extra of the distribution.
+
+    Attributes:
+        name: as in `detflow[NAME]`.
+        modules: what it brings, by the names that are imported.
+        gives: what works with it.
+        remedy: how to install it.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    gives: str
+    remedy: str
+
+    def missing(self) -> list[str]:
+        """Return the modules that are not installed; nothing is imported."""
+        return [name for name in self.modules if importlib.util.find_spec(name) is None]
+
+
+EXTRAS: Mapping[str, Extra] = {
+    extra.name: extra
+    for extra in (
+        Extra(
+            name="tfx",
+            modules=("tfx", "ml_metadata"),
+            gives="`detflow run` and `detflow schedule run-local`",
+            # Its pins contradict those of TensorFlow 2.21; a resolver has to be told which to overrule.
+            remedy="pip cannot resolve TFX's pins: `make setup` in a checkout, or the lines for [tfx] in"
+            " docs/installing.md",
+        ),
+        Extra(
+            name="cluster",
+            modules=("kfp", "kfp_server_api", "kubernetes"),
+            gives="`detflow compile`, `submit`, `runs`, `schedule` and `doctor --cluster`",
+            remedy="install it with `pip install 'detflow[cluster]'`",
+        ),
+        Extra(
+            name="s3",
+            modules=("boto3",),
+            gives="paths that begin with s3://",
+            remedy="install it with `pip install 'detflow[s3]'`",
+        ),
+    )
+}
+
+
+def require(extra: str, what: str) -> None:
+    """Refuse to go on without an extra.
+
+    Args:
+        extra: key of `EXTRAS`.
+        what: needs it, such as `detflow run`.
+
+    Raises:
+        ConfigError: saying what is missing and how it is installed.
+    """
+    missing = EXTRAS[extra].missing()
+    if missing:
+        raise ConfigError(
+            f"{what}: expected the packages of detflow[{extra}], found no {' and no '.join(missing)};"
+            f" {EXTRAS[extra].remedy}"
+        )

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.pipeline.cluster.conftest import clean_environment, server  # noqa: F401
+from tests.pipeline.doctor.fake_kube import FakeKube
+
+
+@pytest.fixture
+def kube_server(tmp_path, monkeypatch, clean_environment):  # noqa: F811
+    kube = FakeKube()
+    monkeypatch.setenv("KUBECONFIG", kube.kubeconfig(tmp_path))
+    yield kube
+    kube.stop()

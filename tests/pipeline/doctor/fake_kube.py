@@ -1,0 +1,116 @@
+"""A Kubernetes API server on a real socket that knows what it is told, for the doctor's checks.
+
+What it answers has the shape that kube-apiserver 1.35 gives; tests/cluster/test_doctor.py makes the same
+checks against that server itself.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+API = {"": "/api/v1", "apps": "/apis/apps/v1", "networking": "/apis/networking.k8s.io/v1"}
+
+
+class FakeKube:
+    """The server.
+
+    Attributes:
+        objects: path to what lies there.
+        denied: paths that the account may not read.
+        may: what access reviews are answered with: (user, verb, resource) to whether; user "" is the caller.
+        broken: status of every answer, where it is not 0.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {"/version": {"major": "1", "minor": "35", "gitVersion": "v1.35.4"}}
+        self.denied: set[str] = set()
+        self.may = lambda user, verb, resource: True
+        self.broken = 0
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}"
+
+    def stop(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def put(self, kind: str, name: str, namespace: str = "kubeflow", api: str = "", **fields: Any) -> None:
+        self.objects[f"{API[api]}/namespaces/{namespace}/{kind}/{name}"] = {
+            "metadata": {"name": name, "namespace": namespace},
+            **fields,
+        }
+
+    def serve(self, group: str, version: str, *plurals: str) -> None:
+        path = f"/apis/{group}/{version}"
+        there = self.objects.setdefault(path, {"kind": "APIResourceList", "resources": []})
+        there["resources"] += [{"name": name} for name in plurals]
+
+    def kubeconfig(self, folder: Any) -> str:
+        path = folder / "kubeconfig"
+        tree = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+            "clusters": [{"name": "here", "cluster": {"server": self.url}}],
+            "users": [{"name": "me", "user": {"token": "secret"}}],
+        }
+        path.write_text(yaml.safe_dump(tree))
+        return str(path)
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if self.broken:
+            return self.broken, _status(self.broken, "Failure")
+        if method == "POST":
+            spec = body["spec"]
+            attributes = spec["resourceAttributes"]
+            resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource", ""))))
+            if body["kind"] == "SubjectAccessReview" and path in self.denied:
+                return 403, _status(403, "Forbidden")
+            allowed = self.may(spec.get("user", ""), attributes["verb"], resource)
+            return 201, {**body, "status": {"allowed": allowed}}
+        if path in self.denied:
+            return 403, _status(403, "Forbidden")
+        if path in self.objects:
+            return 200, self.objects[path]
+        return 404, _status(404, "NotFound")
+
+
+def _status(code: int, reason: str) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
+
+
+def _handler(kube: FakeKube) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            if self.headers.get("Authorization") != "Bearer secret":
+                status, found = 401, _status(401, "Unauthorized")
+            else:
+                status, found = kube.answer(self.command, urlsplit(self.path).path, body)
+            data = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = _do
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    return Handler

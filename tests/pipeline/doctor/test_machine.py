@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.doctor import machine as doctor
+from pipeline.doctor.finding import State
+
+FAST = "fpu sse4_2 avx avx2 fma avx512f avx512_vnni amx_int8"
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine of files: /proc and /sys as folders."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "cgroup").mkdir()
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(doctor, "_output", lambda *command: None)
+    return doctor.Machine(
+        folders=(str(tmp_path),), proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup")
+    )
+
+
+def processor(machine, flags):
+    (Path(machine.proc) / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    (finding,) = doctor.check_processor(machine)
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("flags", "state", "words"),
+    [
+        (FAST, State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
+        ("fpu avx", State.NOTE, "AVX only"),
+        ("fpu sse4_2", State.PROBLEM, "without AVX"),
+    ],
+)
+def test_the_processor(machine, flags, state, words):
+    finding = processor(machine, flags)
+    assert finding.state is state and words in finding.found
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "limit", "state", "words"),
+    [
+        (16 << 20, "max", State.OK, "16.0 GiB"),
+        (16 << 20, str(3 << 30), State.NOTE, "3.0 GiB (a limit of this container)"),
+        (1 << 20, "max", State.PROBLEM, "1.0 GiB"),
+    ],
+)
+def test_memory_is_that_of_the_container(machine, kilobytes, limit, state, words):
+    (Path(machine.proc) / "meminfo").write_text(f"MemTotal:  {kilobytes} kB\nMemFree: 1 kB\n")
+    (Path(machine.cgroup) / "memory.max").write_text(limit + "\n")
+    (finding,) = doctor.check_memory(machine)
+    assert finding.state is state and words in finding.found
+
+
+def test_no_accelerator_is_no_fault(machine):
+    (finding,) = doctor.check_gpu(machine)
+    assert finding.state is State.OK
+
+
+def test_an_accelerator_without_cuda_is_told_with_the_install_command(machine, monkeypatch):
+    monkeypatch.setattr(doctor, "_output", lambda *command: "NVIDIA H100, 570.1, 81559 MiB")
+    monkeypatch.setattr(doctor, "versions", lambda: {"tensorflow": "2.21.0"})
+    (finding,) = doctor.check_gpu(machine)
+    assert finding.state is State.PROBLEM and "tensorflow[and-cuda]==2.21.0" in finding.remedy
+    monkeypatch.setattr(doctor, "versions", lambda: {"nvidia-cudnn-cu12": "9.1"})
+    (finding,) = doctor.check_gpu(machine)
+    assert finding.state is State.OK
+
+
+def test_a_driver_without_devices_is_a_problem(machine):
+    place = Path(machine.proc) / "driver" / "nvidia"
+    place.mkdir(parents=True)
+    (place / "version").write_text("NVRM version: 570")
+    (finding,) = doctor.check_gpu(machine)
+    assert finding.state is State.PROBLEM
+
+
+@pytest.mark.parametrize(
+    ("free", "state"), [(1 << 28, State.PROBLEM), (4 << 30, State.NOTE), (40 << 30, State.OK)]
+)
+def test_the_disk(machine, monkeypatch, free, state):
+    usage = type("Usage", (), {"free": free})
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
+    (finding,) = doctor.check_disk(machine)
+    assert finding.state is state
+
+
+def test_a_workspace_that_is_not_made_yet_is_on_the_disk_of_its_parent(tmp_path):
+    (first, _) = doctor.check_disk(doctor.this_machine(str(tmp_path / "a" / "b")))
+    assert first.found.startswith(f"{tmp_path}/a/b: ") and first.state is not State.UNKNOWN
+
+
+def test_a_file_where_the_folder_should_be_cannot_be_written(tmp_path):
+    (tmp_path / "workspace").write_text("")
+    (first, _) = doctor.check_disk(doctor.this_machine(str(tmp_path / "workspace" / "b")))
+    assert first.state is State.PROBLEM
+
+
+def test_the_answer_comes_without_tensorflow():
+    program = """
+import json, sys
+from pipeline import cli
+code = cli.main(["doctor", "--json"])
+heavy = {"tensorflow", "tf_keras", "tfx", "apache_beam", "kfp", "kubernetes"} & set(sys.modules)
+print(json.dumps([code, sorted(heavy)]), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    code, heavy = json.loads(done.stderr.splitlines()[-1])
+    answer = json.loads(done.stdout)
+    assert heavy == [] and code == (0 if answer["healthy"] else 2)
+    names = [check.name for check in doctor.MACHINE_CHECKS if check.name != "registry"]
+    assert list(dict.fromkeys(f["check"] for f in answer["findings"])) == names
+    assert all(f["remedy"] for f in answer["findings"] if f["state"] != "ok")

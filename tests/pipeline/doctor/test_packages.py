@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from importlib import metadata
+
+import pytest
+
+from pipeline.doctor import packages
+from pipeline.doctor.finding import State
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Pretend that other versions are installed."""
+
+    def pretend(**changes):
+        found = dict(packages.versions())
+        for name, version in changes.items():
+            found.pop(packages.normalized(name), None)
+            if version:
+                found[packages.normalized(name)] = version
+        monkeypatch.setattr(packages, "versions", lambda: found)
+
+    return pretend
+
+
+def test_these_packages_serve():
+    (finding,) = packages.check_packages()
+    assert finding.state is State.OK, finding
+
+
+def test_a_package_that_is_missing_or_old_is_named(installed):
+    installed(tensorflow="2.15.0", pillow="")
+    (finding,) = packages.check_packages()
+    assert finding.state is State.PROBLEM
+    assert "pillow is missing" in finding.found and "tensorflow is 2.15.0, not <2.22,>=2.21" in finding.found
+
+
+def test_another_python_is_told(monkeypatch):
+    monkeypatch.setattr(packages.platform, "python_version", lambda: "3.9.2")
+    (finding,) = packages.check_python()
+    assert finding.state is State.PROBLEM and "3.9.2" in finding.found
+
+
+def test_without_metadata_nothing_is_claimed(monkeypatch):
+    def none(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(packages.metadata, "requires", none)
+    (finding,) = packages.check_packages()
+    assert finding.state is State.UNKNOWN
+
+
+def test_the_lock_is_read_and_compared(installed):
+    installed(numpy="1.0", jinja2="")
+    (finding,) = packages.check_lock()
+    assert finding.state is State.NOTE
+    assert "numpy 1.0 (lock: " in finding.found and "jinja2 missing" in finding.found
+
+
+def test_pins_of_a_lock():
+    text = "absl-py==1.4.0 \\\n    --hash=sha256:00\nMoto[s3]==5.1 ; python_version < '4' \\\n# note==1\n"
+    assert packages.read_lock(text) == {"absl-py": "1.4.0", "moto": "5.1"}
+
+
+def test_a_missing_extra_is_told_with_what_it_gives(monkeypatch):
+    monkeypatch.setattr("pipeline.extras.importlib.util.find_spec", lambda name: None)
+    found = list(packages.check_extras())
+    assert [f.state for f in found] == [State.NOTE] * 3
+    assert "pip install 'detflow[cluster]'" in next(f.remedy for f in found if f.found.startswith("cluster"))

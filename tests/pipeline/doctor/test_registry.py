@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from pipeline.doctor.finding import State
+from pipeline.doctor.registry import look_up_image, parse_image
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("detflow", ("", "detflow", "")),
+        ("detflow:1.0", ("", "detflow", "1.0")),
+        ("team/detflow:1.0", ("", "team/detflow", "1.0")),
+        ("localhost/detflow:1", ("localhost", "detflow", "1")),
+        ("registry.example:5000/a/b:1", ("registry.example:5000", "a/b", "1")),
+        ("registry.example/a@sha256:12", ("registry.example", "a", "sha256:12")),
+        ("registry.example/a:1@sha256:12", ("registry.example", "a", "sha256:12")),
+    ],
+)
+def test_the_parts_of_a_name(name, parts):
+    image = parse_image(name)
+    assert (image.registry, image.repository, image.reference) == parts
+
+
+@pytest.fixture
+def registry():
+    """Answers HEAD of a manifest by its tag: /v2/NAME/manifests/404 with 404."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            asked.append(self.path)
+            self.send_response(int(self.path.rpartition("/")[2]))
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("tag", "state", "words"),
+    [
+        ("200", State.OK, "has it"),
+        ("401", State.NOTE, "credentials"),
+        ("404", State.PROBLEM, "has no detflow 404"),
+        ("500", State.UNKNOWN, "answered 500"),
+    ],
+)
+def test_the_registry_is_asked(registry, tag, state, words):
+    host, asked = registry
+    finding = look_up_image(f"{host}/detflow:{tag}")
+    assert finding.state is state and words in finding.found
+    assert asked == [f"/v2/detflow/manifests/{tag}"]
+
+
+def test_a_registry_that_is_not_there_is_not_seen():
+    assert look_up_image("127.0.0.1:1/detflow:1").state is State.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["registry.example/detflow", "registry.example/detflow:latest"])
+def test_a_name_that_moves_is_refused(name):
+    assert look_up_image(name).state is State.PROBLEM
+
+
+def test_a_name_without_a_registry_is_told():
+    assert look_up_image("detflow:1.0").state is State.NOTE
