@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
 STEPS = {
     "run-checker",
+    "config-gen",
     "example-gen",
     "baseline-resolver",
     "trainer",

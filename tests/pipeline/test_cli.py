@@ -92,7 +92,7 @@ def test_a_documented_command_parses(words):
 
 def test_a_settings_file_is_validated(digits_settings, capsys):
     assert cli.main(["validate", digits_settings, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["steps"][0] == "example_gen"
+    assert json.loads(capsys.readouterr().out)["steps"][0] == "config_gen"
 
 
 def test_a_pipeline_config_is_validated(capsys):
