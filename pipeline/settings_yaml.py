@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -46,8 +47,12 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def read_settings_text(path: str) -> str:
-    """Return the text of a settings file.
+def read_settings_text(path: str, what: str = "settings file") -> str:
+    """Return the text of a settings file, or of another one written in YAML.
+
+    Args:
+        path: of the file.
+        what: it is, for messages.
 
     Raises:
         ConfigError: when it cannot be read, is no regular file, or is too large to be settings.
@@ -58,13 +63,13 @@ def read_settings_text(path: str) -> str:
             raise ConfigError("expected a file, found something else; check the path", where=path)
         if found.st_size > MAX_BYTES:
             raise ConfigError(
-                f"expected settings of at most {MAX_BYTES:,} bytes, found {found.st_size:,}; check the path",
+                f"expected a {what} of at most {MAX_BYTES:,} bytes, found {found.st_size:,}; check the path",
                 where=path,
             )
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except (OSError, ValueError) as e:  # a path with NUL, text that is not UTF-8
-        raise ConfigError(f"cannot read the settings file ({e}); check the path", where=path) from e
+        raise ConfigError(f"cannot read the {what} ({e}); check the path", where=path) from e
 
 
 def parse_settings_text(text: str, where: str) -> tuple[Any, Places]:
@@ -82,14 +87,41 @@ def parse_settings_text(text: str, where: str) -> tuple[Any, Places]:
         ConfigError: naming the line of what is no YAML, of a key given twice, or of a value that does not
             fit its tag; when values are nested too deeply or hold themselves, or aliases unfold to too many.
     """
-    loader = None
-    try:
-        loader = _Loader(text)
+    with _loading(text, where) as loader:
         node = loader.get_single_node()
         if node is None:
             return None, {}
-        _refuse_size(node, where)
+        _refuse_size(node, where, MAX_VALUES)
         return _unshared(loader.construct_document(node)), dict(_places(node, where))
+
+
+def parse_documents(text: str, where: str, most: int = MAX_VALUES) -> list[Any]:
+    """Parse any number of YAML documents.
+
+    Args:
+        text: the documents.
+        where: file that they came from, for errors.
+        most: values that one of them may hold.
+
+    Raises:
+        ConfigError: as `parse_settings_text`.
+    """
+    documents = []
+    with _loading(text, where) as loader:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                _refuse_size(node, where, most)
+                documents.append(_unshared(loader.construct_document(node)))
+    return documents
+
+
+@contextlib.contextmanager
+def _loading(text: str, where: str) -> Iterator[_Loader]:
+    loader = None
+    try:
+        loader = _Loader(text)
+        yield loader
     except RecursionError as e:
         raise ConfigError(f"expected values nested at most {MAX_DEPTH} deep, found more", where=where) from e
     except yaml.YAMLError as e:
@@ -108,7 +140,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def _refuse_size(root: yaml.Node, where: str) -> None:
+def _refuse_size(root: yaml.Node, where: str, most: int) -> None:
     """Count values and depth as the aliases unfold, each node once, and refuse what is too much."""
     sizes: dict[int, tuple[int, int]] = {}
     open_nodes: set[int] = set()
@@ -127,9 +159,9 @@ def _refuse_size(root: yaml.Node, where: str) -> None:
     count, depth = measure(root)
     if depth > MAX_DEPTH:
         raise ConfigError(f"expected values nested at most {MAX_DEPTH} deep, found {depth}", where=where)
-    if count > MAX_VALUES:
+    if count > most:
         raise ConfigError(
-            f"expected at most {MAX_VALUES:,} values, those that aliases repeat counted each time, found"
+            f"expected at most {most:,} values, those that aliases repeat counted each time, found"
             f" {count:,}; write less, or fewer aliases of aliases",
             where=where,
         )

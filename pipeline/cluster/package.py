@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from detection_core.errors import ConfigError
-from pipeline.cluster.errors import OLDEST_SERVER
+from pipeline.cluster.package_file import read_documents
 from pipeline.cluster.placeholders import filled_parameters
 
-SCHEMA_VERSION = "2.1.0"
 # Conditions and loops inside one another; a component that contains itself would have no end.
 _DEEPEST = 12
 
@@ -66,28 +63,10 @@ def read_package(path: str) -> Package:
     Raises:
         ConfigError: when it is not one, or one that no server takes.
     """
-    try:
-        documents = [d for d in yaml.safe_load_all(Path(path).read_text(encoding="utf-8")) if d]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-        found = " ".join(str(e).split())
-        raise ConfigError(f"cannot read the pipeline file ({found}); check the path", where=path) from e
-    specs = [d for d in documents if isinstance(d, dict) and "pipelineInfo" in d]
-    if len(specs) != 1:
-        raise ConfigError(
-            "expected a compiled pipeline with one pipelineInfo, found none; make one with `detflow compile`",
-            where=path,
-        )
-    spec = specs[0]
-    version = spec.get("schemaVersion")
-    if version != SCHEMA_VERSION:
-        raise ConfigError(
-            f"expected schemaVersion {SCHEMA_VERSION}, found {version}; compile it with kfp {OLDEST_SERVER} "
-            "or newer",
-            where=path,
-        )
+    spec, documents = read_documents(path)
     return Package(
         path=path,
-        name=str(spec["pipelineInfo"].get("name", "")),
+        name=spec["pipelineInfo"]["name"],
         digest=hashlib.sha256(json.dumps(documents, sort_keys=True, default=str).encode()).hexdigest()[:16],
         steps=step_names(spec),
         parameters=spec_parameters(spec),
@@ -105,10 +84,14 @@ def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the names of a pipeline's tasks, each with those inside it; `spec` as in `step_names`."""
     components = spec.get("pipeline_spec", spec).get("components", {})
 
+    @functools.cache
+    def inside(component: str, depth: int) -> dict[str, Any]:
+        return tasks_of(components.get(component, {}), depth)
+
     def tasks_of(component: Mapping[str, Any], depth: int) -> dict[str, Any]:
         tasks = component.get("dag", {}).get("tasks", {}) if depth else {}
         return {
-            name: tasks_of(components.get(task.get("componentRef", {}).get("name"), {}), depth - 1)
+            name: inside(str(task.get("componentRef", {}).get("name")), depth - 1)
             for name, task in tasks.items()
         }
 

@@ -8,11 +8,11 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from detection_core.errors import ConfigError
 from pipeline.cluster.package import Package, read_package
 from pipeline.settings import PipelineSettings
+from pipeline.settings_yaml import read_settings_text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,5 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
 
 def is_package(path: str) -> bool:
     """Tell a compiled pipeline from a settings file, by its top-level keys."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"cannot read the file ({e}); check the path", where=path) from e
+    text = read_settings_text(path, "file")
     return re.search(r"^(pipelineInfo|deploymentSpec|schemaVersion):", text, re.MULTILINE) is not None

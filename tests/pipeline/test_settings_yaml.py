@@ -87,7 +87,7 @@ def test_what_is_no_settings_file_is_refused(tmp_path):
         ("latin.yaml", "cannot read the settings file"),
         ("a\0b.yaml", "cannot read the settings file"),
         ("pipe.yaml", "expected a file, found something else"),
-        ("large.yaml", r"expected settings of at most 16,777,216 bytes, found 16,777,217"),
+        ("large.yaml", r"expected a settings file of at most 16,777,216 bytes, found 16,777,217"),
     ):
         with pytest.raises(ConfigError, match=message):
             read_settings_text(str(tmp_path / name))

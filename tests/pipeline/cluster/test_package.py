@@ -45,7 +45,7 @@ def test_the_steps_are_found_in_what_the_server_gives_back():
     [
         ("name: x\n", "expected a compiled pipeline with one pipelineInfo, found none"),
         ("pipelineInfo: {name: x}\nschemaVersion: 2.0.0\n", "expected schemaVersion 2.1.0, found 2.0.0"),
-        ("a: [", "cannot read the pipeline file"),
+        ("a: [", "not valid YAML"),
     ],
 )
 def test_a_file_that_no_server_takes_is_refused(tmp_path, text, message):
