@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from component_specs import JOBS
+from component_specs.annotations import job_fields
 from detection_core.training.distribution import this_worker
 from tests.k8s.kubernetes_models import problems
 
@@ -117,6 +119,29 @@ def restricted(spec):
             found.append("privileged")
         found += ["hostPort" for port in container.get("ports", []) if "hostPort" in port]
     return found
+
+
+def test_a_step_that_a_pod_runs_by_itself_gets_what_its_contract_asks_for():
+    """A folder that is mounted for every artifact, as `python -m components.NAME --field value` takes it."""
+    runs = [
+        (name, spec, container)
+        for name, spec in pod_specs([p.values[0] for p in MANIFESTS])
+        for container in spec["containers"]
+        if container.get("command", [])[:2] == ["python", "-m"]
+        and container["command"][2].startswith("components.")
+    ]
+    assert {name.partition("/")[0] for name, _, _ in runs} >= {"TFJob", "TrainingRuntime"}
+    for name, spec, container in runs:
+        fields = job_fields(JOBS[container["command"][2].removeprefix("components.")])
+        given = dict(argument.removeprefix("--").split("=", 1) for argument in container["args"])
+        artifacts = {**fields.inputs, **fields.outputs}
+        assert set(given) <= {*artifacts, *fields.parameters}, name
+        required = {n for n, i in fields.inputs.items() if not i.optional} | set(fields.outputs)
+        assert required | (set(fields.parameters) - set(fields.defaults)) <= set(given), name
+        mounts = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
+        assert set(mounts.values()) <= {volume["name"] for volume in spec["volumes"]}, name
+        for field in artifacts.keys() & given.keys():
+            assert f"/{given[field].split('/')[1]}" in mounts, f"{name}: {field}"
 
 
 def test_pods_are_restricted_and_bounded():
