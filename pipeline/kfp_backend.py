@@ -13,6 +13,8 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
+from components.run_checker.placeholders import asks_for_value
+from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from pipeline.checks import check_step, refuse_placeholders
@@ -85,6 +87,13 @@ def _cluster_steps(settings: PipelineSettings) -> list[Step]:
         checks = dataclasses.replace(checks, parameters={**checks.parameters, "work_dir": work_dir})
     steps = [checks, *dag.steps]
     refuse_placeholders(steps)
+    asking = next((n for n in FILLED if asks_for_value(str(checks.parameters[n]))), "")
+    if asking and not settings.kubeflow.schedule_time:
+        raise ConfigError(
+            f"expected true, as {asking} holds a placeholder, found false; without it RunChecker is told"
+            " neither the time nor the id of a run",
+            where="kubeflow.schedule_time",
+        )
     return steps
 
 

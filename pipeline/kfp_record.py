@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 LIMIT_BYTES = 1024 * 1024
-# A tenth is left for attempts that are repeated, each of which is a node of its own.
+# A tenth is left for attempts that are repeated, each of which is a node of its own, and for this estimate.
 SAFE_BYTES = LIMIT_BYTES * 9 // 10
 
 _ATTEMPTS = 2

@@ -76,6 +76,25 @@ def test_what_a_user_may_change_is_a_parameter_with_type_default_and_description
             assert taken == {"componentInputParameter": parameter.name}
 
 
+def test_placeholders_in_the_settings_want_a_run_that_is_told_its_time(tmp_path):
+    sets = ["data.path=/data/[[ScheduledTime]]", "kubeflow.schedule_time=false"]
+    render_pipeline(load_settings(str(SETTINGS), sets[:1], check_files=False))
+    with pytest.raises(ConfigError, match=r"kubeflow\.schedule_time: expected true, as data_path holds"):
+        render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+    with pytest.raises(ConfigError, match=r"example_gen: shards_uri: expected no placeholder"):
+        sets = ["data.shards_uri=s3://b/[[ScheduledTime]]"]
+        render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+
+
+def test_for_the_local_runner_no_time_is_asked_for(spec):
+    sets = ["kubeflow.schedule_time=false"]
+    plain = render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+    assert "pipeline_job_schedule_time_utc" not in plain
+    checks = _tasks(spec)["run-checker"]["inputs"]["parameters"]
+    assert checks["scheduled_time"]["runtimeValue"]["constant"] == "{{$.pipeline_job_schedule_time_utc}}"
+    assert checks["run_id"]["runtimeValue"]["constant"] == "{{$.pipeline_job_uuid}}"
+
+
 def test_checks_come_from_one_step_that_is_never_cached(spec):
     tasks = _tasks(spec)
     taken = tasks["pusher"]["inputs"]["parameters"]["push_token"]["taskOutputParameter"]

@@ -48,6 +48,16 @@ def test_metadata_come_back_from_the_store():
     assert {n: v for n, v in plain_metadata(twice).items()} == expected
 
 
+def test_curves_and_matrices_arrive_wrapped_and_are_unwrapped():
+    made = {
+        "confidenceMetrics": [{"confidenceThreshold": 0.5, "recall": 1}],
+        "confusionMatrix": {"annotationSpecs": [{"displayName": "cat"}], "rows": [{"row": [3, 0]}]},
+    }
+    stored = through_metadata_store(made)
+    assert stored["confidenceMetrics"].keys() == {"list"} and stored["confusionMatrix"].keys() == {"struct"}
+    assert plain_metadata({"metadata": stored}) == made
+
+
 def test_properties_keep_their_kinds_through_the_store():
     made = make_metadata("Model", {"steps": 3, "loss": 2.0, "blessed": True, "from": "x", "nothing": None})
     found = read_properties({"metadata": through_metadata_store(made)})
