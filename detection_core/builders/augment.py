@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detection_core.augment import colour, crops, geometry, noise, objects, pads, policies, scaling, squares
-from detection_core.augment.policy_tables import POLICIES
 from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.oneof import build_oneof
-from detection_core.data.decode import DecodeOptions
 from detection_core.errors import ConfigError
 from detection_core.protos import preprocessor_pb2 as pb
 
@@ -226,62 +224,3 @@ def build_augmentations(
     return Augmentations(
         steps=tuple(build_augmentation(message, f"{where}[{i}]") for i, message in enumerate(messages))
     )
-
-
-def check_augmentations(
-    messages: Sequence[pb.PreprocessingStep],
-    decoding: DecodeOptions,
-    where: str = "train_config.data_augmentation_options",
-) -> None:
-    """Refuse steps that need what is not read, cannot keep it consistent, or give what no detector takes.
-
-    Args:
-        messages: the steps.
-        decoding: what is read of a record.
-        where: path of the messages in the configuration, for errors.
-
-    Raises:
-        ConfigError: for the first such step.
-    """
-    for number, message in enumerate(messages):
-        arm = str(message.WhichOneof("preprocessing_step"))
-        place = f"{where}[{number}].{arm}"
-        if arm == "convert_class_logits_to_softmax" and not decoding.score_columns:
-            raise ConfigError(
-                "expected scores to convert, found none; set train_input_reader.load_multiclass_scores: true",
-                where=place,
-            )
-        if arm == "rgb_to_gray":
-            raise ConfigError(
-                "expected three channels, as every extractor here takes, found a step that leaves one; use"
-                " random_rgb_to_gray { probability: 1 }, which keeps three equal ones",
-                where=place,
-            )
-        if decoding.keypoints:
-            _check_keypoint_step(arm, getattr(message, arm, None), decoding.keypoints, place)
-
-
-_PERMUTATIONS = {
-    "random_horizontal_flip": "keypoint_flip_permutation",
-    "random_vertical_flip": "keypoint_flip_permutation",
-    "random_rotation90": "keypoint_rot_permutation",
-}
-
-
-def _check_keypoint_step(arm: str, step: Any, keypoints: int, where: str) -> None:
-    permutation = list(getattr(step, _PERMUTATIONS.get(arm, ""), []))
-    # A turn changes no left keypoint into a right one, so that it may go without.
-    optional = arm == "random_rotation90" and not permutation
-    if arm in _PERMUTATIONS and not optional and sorted(permutation) != list(range(keypoints)):
-        raise ConfigError(
-            f"expected each of 0 to {keypoints - 1} once, as train_input_reader.num_keypoints is {keypoints},"
-            f" found {permutation or 'none'}; tell which keypoint each becomes",
-            where=f"{where}.{_PERMUTATIONS[arm]}",
-        )
-    if arm == "autoaugment_image" and policies.moves_in_boxes(step.policy_name):
-        kept = [name for name in POLICIES if not policies.moves_in_boxes(name)]
-        raise ConfigError(
-            f"expected {' or '.join(kept)} beside keypoints, found {step.policy_name}, which moves what is "
-            "inside boxes to where keypoints cannot follow; use one of them",
-            where=f"{where}.policy_name",
-        )

@@ -39,15 +39,6 @@ def _clip_range(message: Any) -> tuple[float, float]:
     return message.box_encodings_clip_range.min, message.box_encodings_clip_range.max
 
 
-def _check_code_size(message: Any, code_size: int, where: str) -> None:
-    if message.box_code_size != code_size:
-        raise ConfigError(
-            f"expected {code_size}, the size of the box coder's codes, found {message.box_code_size}; set"
-            f" box_code_size: {code_size}",
-            where=f"{where}.box_code_size",
-        )
-
-
 def _options(options_class: type, message: Any, **by_hand: Any) -> Any:
     """Fill the options whose fields carry the message's field names."""
     names = {field.name for field in dataclasses.fields(options_class)} - set(by_hand)
@@ -55,18 +46,6 @@ def _options(options_class: type, message: Any, **by_hand: Any) -> Any:
 
 
 def _convolutional(message: Any, where: str) -> HeadPlan:
-    if message.apply_sigmoid_to_scores:
-        raise ConfigError(
-            "expected false, found true: scores are made from logits in one place;"
-            " set post_processing.score_converter: SIGMOID instead",
-            where=f"{where}.apply_sigmoid_to_scores",
-        )
-    if message.min_depth > message.max_depth:
-        raise ConfigError(
-            f"expected min_depth to be at most max_depth, found {message.min_depth} and {message.max_depth};"
-            " raise max_depth",
-            where=f"{where}.min_depth",
-        )
     return HeadPlan(
         head=ConvolutionalHead(_options(ConvolutionalHeadOptions, message)),
         hyperparams=build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams"),
@@ -81,12 +60,6 @@ SCORE_CONVERTERS = {
 
 
 def _weight_shared(message: Any, where: str) -> HeadPlan:
-    if message.num_layers_before_predictor > 0 and message.depth <= 0:
-        raise ConfigError(
-            f"expected a positive number of channels for the {message.num_layers_before_predictor} layers"
-            f" before the predictor, found {message.depth}; set depth",
-            where=f"{where}.depth",
-        )
     converter = SCORE_CONVERTERS[message.score_converter]
     return HeadPlan(
         head=WeightSharedHead(_options(WeightSharedHeadOptions, message, score_converter=converter)),
@@ -120,7 +93,6 @@ def build_head(message: box_predictor_pb2.BoxPredictor, where: str, *, code_size
     """
     arm = message.WhichOneof("box_predictor_oneof")
     if arm in BOX_PREDICTORS:
-        _check_code_size(getattr(message, arm), code_size, f"{where}.{arm}")
         plan = BOX_PREDICTORS[arm](getattr(message, arm), f"{where}.{arm}")
         return dataclasses.replace(plan, code_size=code_size)
     reason = UNSUPPORTED_BOX_PREDICTORS.get(arm or "", "set one")

@@ -10,6 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.builders.oneof import build_oneof
+from detection_core.config.check_inputs import reader_problems
+from detection_core.config.problems import raise_first
 from detection_core.data.decode import DecodeOptions, MaskType, class_text_table
 from detection_core.data.label_map import LabelMap
 from detection_core.data.reader import Reader
@@ -80,17 +82,6 @@ def _is_set(message: pb.InputReader, field: Any) -> bool:
     return len(value) > 0 if field.is_repeated else bool(value != field.default_value)
 
 
-def _weights(message: pb.InputReader, patterns: tuple[str, ...], where: str) -> tuple[float, ...]:
-    weights = tuple(message.sample_from_datasets_weights)
-    if weights and (len(weights) != len(patterns) or min(weights) <= 0.0):
-        raise ConfigError(
-            f"expected a weight above 0 for each of {len(patterns)} input_path, found {list(weights)}; "
-            "give one each, or none",
-            where=f"{where}.sample_from_datasets_weights",
-        )
-    return weights
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreColumns:
     """What stands in a record for each object where its class scores are recorded.
@@ -124,9 +115,10 @@ def build_input_reader(
         DataError: when a pattern names no file.
     """
     _check_fields(message, where)
+    raise_first(reader_problems(message, where))
     patterns = build_oneof(message, "input_reader", INPUT_READERS, where, UNSUPPORTED_READERS)
     paths = expand_patterns(patterns, where=f"{where}.tf_record_input_reader.input_path")
-    weights = _weights(message, patterns, where)
+    weights = tuple(message.sample_from_datasets_weights)
     sequence = SequenceOptions(
         shuffle=message.shuffle,
         shuffle_buffer_size=message.shuffle_buffer_size,
@@ -141,26 +133,15 @@ def build_input_reader(
         groups=tuple(tuple(expand_patterns([pattern])) for pattern in patterns) if weights else (),
         weights=weights,
         table=class_text_table(label_map.items),
-        decoding=build_decoding(message, scores, where),
+        decoding=build_decoding(message, scores),
         sequence=sequence,
         max_boxes=message.max_number_of_boxes,
         prefetched_batches=ahead if ahead > 0 else tf.data.AUTOTUNE,
     )
 
 
-def build_decoding(message: pb.InputReader, scores: ScoreColumns | None, where: str) -> DecodeOptions:
-    """Build what is read of a record; see `build_input_reader`.
-
-    Raises:
-        ConfigError: when there are weights of other keypoints than are read.
-    """
-    kinds = len(message.keypoint_type_weight)
-    if kinds not in (0, message.num_keypoints):
-        raise ConfigError(
-            f"expected a weight for each of num_keypoints, {message.num_keypoints}, or none, found {kinds}; "
-            "give one each",
-            where=f"{where}.keypoint_type_weight",
-        )
+def build_decoding(message: pb.InputReader, scores: ScoreColumns | None) -> DecodeOptions:
+    """Build what is read of a record; see `build_input_reader`."""
     options = DecodeOptions(
         masks=_MASKS[message.mask_type] if message.load_instance_masks else "",
         keypoints=message.num_keypoints,

@@ -11,10 +11,12 @@ from contextlib import AbstractContextManager
 import numpy as np
 import tensorflow as tf
 
-from detection_core.builders.augment import build_augmentations, check_augmentations
+from detection_core.builders.augment import build_augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
 from detection_core.builders.label_targets import build_label_targets, score_columns
+from detection_core.config.messages.augmentations import augmentation_problems
+from detection_core.config.problems import raise_first
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
 from detection_core.data.mixture import mixture
@@ -86,8 +88,8 @@ def build_train_dataset(
     """
     reader = _train_reader(config, label_map)
     steps = config.train_config.data_augmentation_options
+    raise_first(augmentation_problems(config))
     augment = build_augmentations(steps)
-    check_augmentations(steps, reader.decoding)
     targets = build_label_targets(config)
     resizer = model_image_resizer(model_config or config.model)
     max_boxes = config.train_config.max_number_of_boxes

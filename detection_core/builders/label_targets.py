@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from detection_core.builders.input_reader import ScoreColumns
+from detection_core.config.check_training import label_problems
+from detection_core.config.problems import raise_first
 from detection_core.data.label_targets import LabelTargets
-from detection_core.errors import ConfigError
 from detection_core.protos import model_pb2, pipeline_pb2
 
 
@@ -36,25 +37,7 @@ def build_label_targets(config: pipeline_pb2.TrainEvalPipelineConfig) -> LabelTa
             coder wants other keypoints than are read.
     """
     train, reader = config.train_config, config.train_input_reader
-    if train.use_multiclass_scores and not reader.load_multiclass_scores:
-        raise ConfigError(
-            "expected scores to use, found none; set train_input_reader.load_multiclass_scores: true",
-            where="train_config.use_multiclass_scores",
-        )
-    if train.use_multiclass_scores and train.merge_multiple_label_boxes:
-        raise ConfigError(
-            "expected merge_multiple_label_boxes or use_multiclass_scores, found both; scores tell all"
-            " classes of a box already: remove merge_multiple_label_boxes",
-            where="train_config.merge_multiple_label_boxes",
-        )
-    coder = config.model.ssd.box_coder
-    wanted = coder.keypoint_box_coder.num_keypoints
-    if coder.HasField("keypoint_box_coder") and reader.num_keypoints != wanted:
-        raise ConfigError(
-            f"expected the {wanted} keypoints of model.ssd.box_coder.keypoint_box_coder, found"
-            f" {reader.num_keypoints}; set num_keypoints: {wanted}",
-            where="train_input_reader.num_keypoints",
-        )
+    raise_first(label_problems(config))
     message: Any = getattr(config.model, str(config.model.WhichOneof("model")), None)
     return LabelTargets(
         classes=foreground_classes(message) if message is not None else 0,

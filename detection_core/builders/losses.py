@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
+from detection_core.config.messages.targets import loss_problems
+from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from detection_core.losses.base import ClassificationLoss, LocalizationLoss
 from detection_core.losses.dice import DiceLoss
@@ -108,12 +110,6 @@ def build_localization_loss(
     return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES, where)
 
 
-def compares_boxes(message: losses_pb2.LocalizationLoss) -> bool:
-    """Tell whether a localisation loss compares decoded boxes, rather than all numbers of their codes."""
-    arm = message.WhichOneof("localization_loss")
-    return arm is not None and build_localization_loss(message).compares_boxes
-
-
 def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
     """Build the miner of a Loss message, or None when it has none.
 
@@ -158,35 +154,18 @@ def build_losses(message: losses_pb2.Loss, where: str = "loss") -> SsdLosses:
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
         hard_example_miner=build_hard_example_miner(message),
-        random_example_sampler=_sampler(message, where),
+        random_example_sampler=_sampler(message),
     )
 
 
-def _sampler(message: losses_pb2.Loss, where: str) -> BalancedSampler | None:
+def _sampler(message: losses_pb2.Loss) -> BalancedSampler | None:
     if not message.HasField("random_example_sampler"):
         return None
-    fraction = message.random_example_sampler.positive_sample_fraction
-    if not 0.0 < fraction <= 1.0:
-        raise ConfigError(
-            f"expected positive_sample_fraction in (0, 1], found {fraction:g}",
-            where=f"{where}.random_example_sampler",
-        )
-    return BalancedSampler(positive_fraction=fraction)
+    return BalancedSampler(positive_fraction=message.random_example_sampler.positive_sample_fraction)
 
 
 def _refuse(message: losses_pb2.Loss, where: str) -> None:
-    focal = message.classification_loss.HasField("weighted_sigmoid_focal")
-    if focal and message.HasField("hard_example_miner"):
-        raise ConfigError(
-            "expected weighted_sigmoid_focal or hard_example_miner, found both; focal loss already turns "
-            "to the hard examples: remove hard_example_miner",
-            where=f"{where}.hard_example_miner",
-        )
-    if message.HasField("hard_example_miner") and message.HasField("random_example_sampler"):
-        raise ConfigError(
-            "expected hard_example_miner or random_example_sampler, found both; remove one",
-            where=f"{where}.random_example_sampler",
-        )
+    raise_first(loss_problems(message, where))
     if message.expected_loss_weights != losses_pb2.Loss.NONE:
         raise ConfigError(
             "expected expected_loss_weights NONE, found "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ from detection_core.builders.label_targets import foreground_classes
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.builders.targets import build_target_assigner
-from detection_core.config.support.fields import SUPPORT
+from detection_core.config.check import find_problems
+from detection_core.config.messages.image_resizers import network_size, one_size_problems
+from detection_core.config.problems import Problem, raise_first
+from detection_core.config.support.fields import SUPPORT, find_refused
 from detection_core.errors import ConfigError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import DetectionModel
@@ -27,6 +31,7 @@ from detection_core.models.hyperparams import Penalty
 from detection_core.models.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.models.ssd import SsdModel, SsdOptions, SsdParts
 from detection_core.protos import image_resizer_pb2, model_pb2, ssd_pb2
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.targets.anchor_targets import AnchorTargetAssigner
 
 
@@ -60,19 +65,20 @@ def build_detection_model(message: model_pb2.DetectionModel, *, seed: int | None
     if arm not in MODELS:
         reason = SUPPORT["DetectionModel"].refused.get(str(arm), "set one")
         raise ConfigError(f"expected {' or '.join(MODELS)}, found {arm or 'none'}: {reason}", where="model")
+    raise_first(_problems(message))
     return MODELS[arm](getattr(message, arm), f"model.{arm}", seed)
 
 
+def _problems(message: model_pb2.DetectionModel) -> Iterator[Problem]:
+    """Find whatever the check of a whole config finds in its model: what follows only translates."""
+    config = TrainEvalPipelineConfig(model=message)
+    found = itertools.chain(find_refused(config), find_problems(config))
+    return (problem for problem in found if problem.path.startswith("model"))
+
+
 def _build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None) -> SsdModel:
-    if foreground_classes(message) < 1:
-        raise ConfigError(
-            f"expected at least one class beside the background, found {foreground_classes(message)}; set "
-            "num_classes, which counts an explicit background",
-            where=f"{where}.num_classes",
-        )
     input_size = network_input_size(message.image_resizer, f"{where}.image_resizer")
     generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
-    # Whatever can be refused is read before the network, which takes seconds.
     assigner = build_target_assigner(message, where)
     code_size = assigner.box_coder.code_size
     plan = build_head(message.box_predictor, f"{where}.box_predictor", code_size=code_size)
@@ -117,17 +123,11 @@ def network_input_size(message: image_resizer_pb2.ImageResizer, where: str) -> t
         ConfigError: when the resizer gives images of different sizes, which no one-stage detector's network
             takes here.
     """
-    arm = message.WhichOneof("image_resizer_oneof")
-    resizer: Any = getattr(message, arm or "", None)
-    if arm == "fixed_shape_resizer":
-        return resizer.height, resizer.width
-    if arm == "keep_aspect_ratio_resizer" and resizer.pad_to_max_dimension:
-        return resizer.max_dimension, resizer.max_dimension
-    raise ConfigError(
-        "expected a resizer with one output size, fixed_shape_resizer or keep_aspect_ratio_resizer with"
-        f" pad_to_max_dimension: true, found {arm or 'none'}; change the image_resizer",
-        where=where,
-    )
+    raise_first(one_size_problems(message, where))
+    size = network_size(message)
+    if size is None:
+        raise ConfigError("expected an image_resizer, found none; set fixed_shape_resizer", where=where)
+    return size
 
 
 def _build_network(
@@ -149,17 +149,6 @@ def _build_network(
         num_class_slots=message.num_classes + int(message.add_background_class),
         code_size=plan.code_size,
     )
-    if len(maps) != len(outputs.anchors_per_location):
-        raise ConfigError(
-            f"expected as many feature maps as the anchor generator has layers,"
-            f" {len(outputs.anchors_per_location)}, found {len(maps)}; make their levels equal",
-            where=where,
-        )
-    if not all(outputs.anchors_per_location):
-        raise ConfigError(
-            "expected one anchor or more at each place of every feature map, found none; give aspect_ratios",
-            where="model.ssd.anchor_generator",
-        )
     predictions = plan.head(maps, layers, outputs)
     return BuiltNetwork(
         network=tf_keras.Model(inputs, list(predictions), name="detector"),
@@ -171,12 +160,6 @@ def _build_network(
 def _lay_anchors(
     generator: AnchorGenerator, feature_maps: list[tf.Tensor], input_size: tuple[int, int]
 ) -> np.ndarray:
-    if not generator.normalised:
-        raise ConfigError(
-            "expected anchors as fractions of the image, found anchors in pixels;"
-            " set normalize_coordinates: true",
-            where="model.ssd.anchor_generator",
-        )
     shapes = [(features.shape[1], features.shape[2]) for features in feature_maps]
     anchors = generator.generate(shapes, *input_size)
     return np.concatenate([level.numpy() for level in anchors], axis=0).astype(np.float32)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import tensorflow as tf
 
 from detection_core.builders.calibration import build_calibration
+from detection_core.config.check_ranges import range_problems
+from detection_core.config.messages.post_processing import suppression_problems
+from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from detection_core.ops.nms import NmsOptions
 from detection_core.ops.post_processing import Elementwise, PostProcessing, ScoreConverter
@@ -90,7 +95,7 @@ def build_nms_options(
     Raises:
         ConfigError: when settings are out of range or contradict each other.
     """
-    _check(message, where)
+    raise_first(itertools.chain(range_problems(message, where), suppression_problems(message, where)))
     return NmsOptions(
         score_threshold=message.score_threshold,
         iou_threshold=message.iou_threshold,
@@ -100,35 +105,3 @@ def build_nms_options(
         soft_nms_sigma=0.0 if message.use_hard_nms else message.soft_nms_sigma,
         change_coordinate_frame=message.change_coordinate_frame,
     )
-
-
-def _check(message: post_processing_pb2.BatchNonMaxSuppression, where: str) -> None:
-    per_class, total = message.max_detections_per_class, message.max_total_detections
-    agnostic, combined = message.use_class_agnostic_nms, message.use_combined_nms
-    # Field, whether its value is good, what was expected of it.
-    rules: list[tuple[str, bool, str]] = [
-        ("iou_threshold", 0.0 <= message.iou_threshold <= 1.0, "a number in [0, 1]"),
-        ("score_threshold", message.score_threshold >= 0.0, "a number of at least 0"),
-        ("soft_nms_sigma", message.soft_nms_sigma >= 0.0, "a number of at least 0; 0 is hard suppression"),
-        ("max_detections_per_class", per_class > 0, "a number above 0"),
-        (
-            "max_detections_per_class",
-            per_class <= total,
-            f"at most max_total_detections, which is {total}; lower one or raise the other",
-        ),
-        (
-            "max_classes_per_detection",
-            not agnostic or message.max_classes_per_detection == 1,
-            "1 beside use_class_agnostic_nms, which gives an anchor one class only",
-        ),
-        ("use_class_agnostic_nms", not (agnostic and combined), "false beside use_combined_nms; remove one"),
-        (
-            "soft_nms_sigma",
-            not (message.soft_nms_sigma and combined),
-            "0 beside use_combined_nms, which suppresses hard; remove one",
-        ),
-    ]
-    for field, good, expected in rules:
-        if not good:
-            found = getattr(message, field)
-            raise ConfigError(f"expected {expected}, found {found}", where=f"{where}.{field}")

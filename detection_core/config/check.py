@@ -9,6 +9,8 @@ from detection_core.config.check_inputs import check_inputs
 from detection_core.config.check_model import check_model
 from detection_core.config.check_ranges import check_ranges
 from detection_core.config.check_training import check_graph_rewriter, check_training
+from detection_core.config.messages.hyperparams import check_initializers
+from detection_core.config.messages.sizes import size_problems
 from detection_core.config.positions import nearest_line
 from detection_core.config.problems import Problem
 from detection_core.config.support.fields import find_refused, warn_without_effect
@@ -24,8 +26,12 @@ CHECKS: tuple[Check, ...] = (
     check_evaluation,
     check_inputs,
     check_graph_rewriter,
+    check_initializers,
     check_ranges,
+    size_problems,
 )
+_LISTED = 30
+_LONGEST = 600  # characters of one problem
 
 
 def check_pipeline_config(
@@ -55,11 +61,17 @@ def check_pipeline_config(
         return
     first, *rest = problems
     line = nearest_line(first.path, lines or {})
-    message = f"{first.path}: {first.message}"
-    for problem in rest:
+    message = f"{first.path}: {_short(first.message)}"
+    for problem in rest[: _LISTED - 1]:
         also = nearest_line(problem.path, lines or {})
-        message += f"\n  {f'line {also}: ' if also else ''}{problem.path}: {problem.message}"
+        message += f"\n  {f'line {also}: ' if also else ''}{problem.path}: {_short(problem.message)}"
+    if len(problems) > _LISTED:
+        message += f"\n  and {len(problems) - _LISTED:,} more"
     raise ConfigError(message, where=line_of(where, line) if line else where)
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
 
 
 def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from detection_core.config.check_fine_tuning import check_fine_tuning
+from detection_core.config.messages.augmentations import augmentation_problems
 from detection_core.config.problems import Problem, missing_arm
 from detection_core.protos.optimizer_pb2 import LearningRate, Optimizer
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -20,11 +21,37 @@ def check_training(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     if train.batch_size < 1:
         yield Problem(path="train_config.batch_size", message="expected 1 or more images, found 0")
     yield from check_fine_tuning(config)
-    for i, step in enumerate(train.data_augmentation_options):
-        if step.WhichOneof("preprocessing_step") is None:
-            path = f"train_config.data_augmentation_options[{i}]"
-            yield Problem(path=path, message="expected one augmentation, found none; name one or remove this")
+    yield from augmentation_problems(config)
+    yield from label_problems(config)
     yield from _optimizer(train.optimizer, "train_config.optimizer")
+    if config.eval_config.use_moving_averages and not train.optimizer.use_moving_average:
+        message = (
+            "expected train_config.optimizer.use_moving_average, as averaged weights are asked for, found"
+            " false. Set both or neither."
+        )
+        yield Problem(path="eval_config.use_moving_averages", message=message)
+
+
+def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+    """Find labels that are to be trained on and are not read, or contradict each other."""
+    train, reader = config.train_config, config.train_input_reader
+    if train.use_multiclass_scores and not reader.load_multiclass_scores:
+        message = "expected scores to use, found none; set train_input_reader.load_multiclass_scores: true"
+        yield Problem(path="train_config.use_multiclass_scores", message=message)
+    if train.use_multiclass_scores and train.merge_multiple_label_boxes:
+        message = (
+            "expected merge_multiple_label_boxes or use_multiclass_scores, found both; scores tell all"
+            " classes of a box already: remove merge_multiple_label_boxes"
+        )
+        yield Problem(path="train_config.merge_multiple_label_boxes", message=message)
+    coder = config.model.ssd.box_coder
+    wanted = coder.keypoint_box_coder.num_keypoints
+    if coder.HasField("keypoint_box_coder") and reader.num_keypoints != wanted:
+        message = (
+            f"expected the {wanted} keypoints of model.ssd.box_coder.keypoint_box_coder, found"
+            f" {reader.num_keypoints}; set num_keypoints: {wanted}"
+        )
+        yield Problem(path="train_input_reader.num_keypoints", message=message)
 
 
 def check_graph_rewriter(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from detection_core.config.field_paths import is_map
+from detection_core.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,16 @@ def missing_arm(message: Message, oneof: str, path: str) -> Iterator[Problem]:
     if message.WhichOneof(oneof) is None:
         arms = ", ".join(field.name for field in message.DESCRIPTOR.oneofs_by_name[oneof].fields)
         yield Problem(path=path, message=f"expected one of {arms}, found none; add the one you want")
+
+
+def raise_first(problems: Iterator[Problem]) -> None:
+    """Refuse a message that was not checked as part of a config, for its first problem.
+
+    Raises:
+        ConfigError: with the problem's path as its place.
+    """
+    for problem in problems:
+        raise ConfigError(problem.message, where=problem.path)
 
 
 def walk_messages(message: Message, path: str = "") -> Iterator[tuple[str, Message]]:

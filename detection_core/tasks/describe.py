@@ -10,13 +10,14 @@ from typing import Any
 import tf_keras
 
 from detection_core import files
-from detection_core.builders.augment import build_augmentations, check_augmentations
+from detection_core.builders.augment import build_augmentations
 from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.label_targets import build_label_targets, score_columns
 from detection_core.builders.model import build_detection_model
 from detection_core.builders.optimizer import build_optimizer
+from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ModelError
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -117,7 +118,7 @@ def describe(config: TrainEvalPipelineConfig) -> Description:
         architecture=architecture,
         feature_extractor=message.feature_extractor.type,
         family=entry.family,
-        neck=entry.neck,
+        neck=EXTRACTORS[message.feature_extractor.type].neck,
         resizer=message.image_resizer.WhichOneof("image_resizer_oneof"),
         input_size=model.input_size,
         classes=model.num_classes,
@@ -155,10 +156,9 @@ def _layer_flops(layer: Any) -> int:
 
 def _check_training_input(config: TrainEvalPipelineConfig) -> None:
     """Build what makes training batches of records, as far as that needs none."""
-    steps, reader = config.train_config.data_augmentation_options, config.train_input_reader
-    build_augmentations(steps)
+    build_augmentations(config.train_config.data_augmentation_options)
     build_label_targets(config)
-    check_augmentations(steps, build_decoding(reader, score_columns(config.model), "train_input_reader"))
+    build_decoding(config.train_input_reader, score_columns(config.model))
 
 
 def _levels(model: DetectionModel) -> tuple[Level, ...]:

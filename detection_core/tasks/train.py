@@ -124,12 +124,6 @@ def train(
 def _check(config: TrainEvalPipelineConfig, replicas: int) -> None:
     optimizer = config.train_config.optimizer
     averaged = config.eval_config.use_moving_averages
-    if averaged and not optimizer.use_moving_average:
-        raise ConfigError(
-            "expected train_config.optimizer.use_moving_average, as averaged weights are asked for, found"
-            " false. Set both or neither.",
-            where="eval_config.use_moving_averages",
-        )
     if optimizer.use_moving_average and not averaged:
         _logger.warning(
             "a moving average of the weights is kept (train_config.optimizer.use_moving_average), but the"

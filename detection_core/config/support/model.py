@@ -91,21 +91,23 @@ _HEADS = {
         },
     ),
     "ConvolutionalBoxPredictor": Support(
-        ("builders.heads", "models.heads.convolutional"),
+        ("builders.heads", "models.heads.convolutional", "config.messages.box_predictors"),
         refused={
             "apply_sigmoid_to_scores": "scores are made from logits in one place; set "
             "post_processing.score_converter: SIGMOID"
         },
     ),
     "ConvolutionalBoxPredictor.BoxEncodingsClipRange": Support("builders.heads"),
-    "WeightSharedConvolutionalBoxPredictor": Support(("builders.heads", "models.heads.weight_shared")),
+    "WeightSharedConvolutionalBoxPredictor": Support(
+        ("builders.heads", "models.heads.weight_shared", "config.messages.box_predictors")
+    ),
     "WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange": Support("builders.heads"),
 }
 
 _TARGETS = {
     "AnchorGenerator": Support("builders.anchors"),
     "GridAnchorGenerator": Support("builders.anchors"),
-    "SsdAnchorGenerator": Support("builders.anchors"),
+    "SsdAnchorGenerator": Support(("builders.anchors", "config.messages.anchors")),
     "MultiscaleAnchorGenerator": Support("builders.anchors"),
     "FlexibleGridAnchorGenerator": Support("builders.anchors"),
     "AnchorGrid": Support("builders.anchors"),
@@ -161,7 +163,7 @@ _LOSSES = {
 _POST_PROCESSING = {
     "PostProcessing": Support("builders.post_processing"),
     "BatchNonMaxSuppression": Support(
-        "builders.post_processing",
+        ("builders.post_processing", "config.messages.post_processing"),
         without_effect={"use_static_shapes": _KERNEL, "use_partitioned_nms": _KERNEL, "use_cpu_nms": _KERNEL},
     ),
     "CalibrationConfig": Support(

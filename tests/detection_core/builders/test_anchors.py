@@ -41,8 +41,9 @@ def test_normalised_multiscale_needs_the_image_size():
 @pytest.mark.parametrize("arm", sorted(ANCHOR_GENERATORS))
 def test_wrong_number_of_maps(arm):
     assert CASES["wrong_number_of_maps"].error
+    ratios = "aspect_ratios: 1" if arm == "multiscale_anchor_generator" else ""
     with pytest.raises(ModelError, match="feature maps"):
-        _build(arm + " {}").generate([(2, 2)] * 9, 32, 32)
+        _build(f"{arm} {{ {ratios} }}").generate([(2, 2)] * 9, 32, 32)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +51,9 @@ def test_wrong_number_of_maps(arm):
     [
         ("", "ssd_anchor_generator"),
         ("ssd_anchor_generator { num_layers: 0 }", "num_layers"),
-        ("ssd_anchor_generator { scales: 0.1 }", "scales"),
         ("ssd_anchor_generator { num_layers: 2 height_stride: 8 }", "height_stride"),
         ("ssd_anchor_generator { aspect_ratios: -1 }", "aspect_ratios"),
-        ("multiscale_anchor_generator { min_level: 5 max_level: 3 }", "max_level"),
+        ("multiscale_anchor_generator { aspect_ratios: 1 min_level: 5 max_level: 3 }", "max_level"),
         ("multiscale_anchor_generator { scales_per_octave: 0 }", "scales_per_octave"),
         ("flexible_grid_anchor_generator { anchor_grid { base_sizes: 3 } }", "base_sizes"),
         ("grid_anchor_generator { aspect_ratios: 0 }", "aspect_ratios"),
@@ -62,3 +62,19 @@ def test_wrong_number_of_maps(arm):
 def test_contradictions_are_refused(text, words):
     with pytest.raises(ConfigError, match=words):
         _build(text)
+
+
+@pytest.mark.parametrize("layers", [2, 6])
+def test_scales_and_layers_end_with_the_shorter_list(layers):
+    """As in `create_ssd_anchors` of the Object Detection API, which zips the two."""
+    text = f"ssd_anchor_generator {{ num_layers: {layers} scales: [0.1, 0.4, 0.9] aspect_ratios: 1 }}"
+    generator = _build(text)
+    assert generator.num_anchors_per_location() == [3, 2, 2][:layers]
+    maps = [(4, 4), (2, 2), (1, 1)][:layers]
+    for laid, case in zip(generator.generate(maps, 32, 32), _three(maps), strict=False):
+        np.testing.assert_allclose(laid, case, rtol=1e-6)
+
+
+def _three(maps):
+    text = "ssd_anchor_generator { num_layers: 3 scales: [0.1, 0.4, 0.9] aspect_ratios: 1 }"
+    return _build(text).generate([(4, 4), (2, 2), (1, 1)], 32, 32)[: len(maps)]

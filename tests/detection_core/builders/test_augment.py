@@ -12,16 +12,17 @@ from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.augment import policy_tables
 from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
+from detection_core.augment.policies import moves_in_boxes
 from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.augment import (
     PREPROCESSING_STEPS,
     build_augmentation,
     build_augmentations,
-    check_augmentations,
 )
-from detection_core.data.decode import DecodeOptions
+from detection_core.config.messages.augmentations import POLICIES
 from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
@@ -280,39 +281,5 @@ def test_steps_are_applied_in_order() -> None:
     assert build_augmentations(steps[::-1])(sample, seed).image.shape == (4, 3, 3)
 
 
-@pytest.mark.parametrize(
-    ("text", "decoding", "message"),
-    [
-        ("convert_class_logits_to_softmax {}", DecodeOptions(), "load_multiclass_scores: true"),
-        ("rgb_to_gray {}", DecodeOptions(), r"use random_rgb_to_gray \{ probability: 1 \}"),
-        ("random_horizontal_flip {}", DecodeOptions(keypoints=3), "each of 0 to 2 once.*found none"),
-        (
-            "random_vertical_flip { keypoint_flip_permutation: [0, 2, 2] }",
-            DecodeOptions(keypoints=3),
-            r"found \[0, 2, 2\]",
-        ),
-        (
-            "random_rotation90 { keypoint_rot_permutation: [1, 0] }",
-            DecodeOptions(keypoints=3),
-            r"found \[1, 0\]",
-        ),
-        ("autoaugment_image {}", DecodeOptions(keypoints=3), "expected v2 or v3 or test beside keypoints"),
-    ],
-)
-def test_steps_that_do_not_go_with_what_is_read_or_built_are_refused(text, decoding, message) -> None:
-    steps = [_parse("random_adjust_hue {}"), _parse(text)]
-    with pytest.raises(ConfigError, match=message) as error:
-        check_augmentations(steps, decoding)
-    assert error.value.where.startswith("train_config.data_augmentation_options[1]")
-
-
-def test_steps_that_go_with_keypoints_and_scores_are_accepted() -> None:
-    texts = (
-        "random_horizontal_flip { keypoint_flip_permutation: [1, 0, 2] }",
-        "random_rotation90 {}",
-        "ssd_random_crop {}",
-        'autoaugment_image { policy_name: "v2" }',
-        "convert_class_logits_to_softmax {}",
-    )
-    check_augmentations([_parse(t) for t in texts], DecodeOptions(keypoints=3, score_columns=4))
-    check_augmentations([_parse("random_horizontal_flip {}")], DecodeOptions())
+def test_the_policies_of_the_check_are_those_that_there_are() -> None:
+    assert {name: moves_in_boxes(name) for name in policy_tables.POLICIES} == POLICIES

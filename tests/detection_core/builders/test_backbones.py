@@ -3,8 +3,10 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES, NECKS, build_feature_maps, find_backbone
+from detection_core.config.messages.extractors import COMBINE_METHODS, EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.models.hyperparams import LayerHyperparams
+from detection_core.models.necks import bifpn_fusion
 from detection_core.models.network_layers import NetworkLayers
 from detection_core.models.preprocessing import PREPROCESSORS
 from detection_core.protos import ssd_pb2
@@ -19,16 +21,18 @@ def _maps(text: str, layers: NetworkLayers | None = None):
     return build_feature_maps(_message(text), tf_keras.Input((64, 96, 3)), layers, "e")
 
 
-def test_every_entry_names_a_neck_and_a_preprocessor():
+def test_every_extractor_of_the_check_is_built_with_its_neck_and_a_preprocessor():
+    assert set(BACKBONES) == set(EXTRACTORS)
+    assert COMBINE_METHODS == bifpn_fusion.COMBINE_METHODS
     for name, entry in BACKBONES.items():
         assert name.endswith("_keras")
-        assert entry.neck in NECKS
+        assert EXTRACTORS[name].neck in NECKS
         assert entry.preprocessing in PREPROCESSORS
 
 
 @pytest.mark.parametrize(
     "found, advice",
-    [("ssd_mobilenet_v2", "TensorFlow 2's name is ssd_mobilenet_v2_keras"), ("nope", "use one of these")],
+    [("ssd_mobilenet_v2", "its name is ssd_mobilenet_v2_keras now"), ("nope", "use one of these")],
 )
 def test_unknown_types_are_refused_with_advice(found, advice):
     with pytest.raises(ConfigError, match=f"^e.type: .*{advice}"):
@@ -103,13 +107,13 @@ def test_attention_that_adds_up_unweighted_is_told(caplog):
     [
         (
             "type: 'ssd_resnet50_v1_fpn_keras' use_depthwise: true",
-            "e.use_depthwise: expected False",
+            "e.use_depthwise: expected false",
         ),
         ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "expected 1 to 6 feature maps, found 7"),
         ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 6 }", "found 6 and 7"),
         ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 4 max_level: 3 }", "found 4 and 3"),
-        (f"{BIFPN} use_depthwise: true", "e.use_depthwise: expected False"),
-        (f"{BIFPN} use_explicit_padding: true", "e.use_explicit_padding: expected False"),
+        (f"{BIFPN} use_depthwise: true", "e.use_depthwise: expected false"),
+        (f"{BIFPN} use_explicit_padding: true", "e.use_explicit_padding: expected false"),
         (f"{BIFPN} depth_multiplier: 0.5", "e.depth_multiplier: expected 1"),
         (f"{BIFPN} bifpn {{ min_level: 3 max_level: 3 }}", "e.bifpn.min_level: .*found 3 and 3"),
         (

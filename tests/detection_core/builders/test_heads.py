@@ -84,10 +84,6 @@ def test_weight_shared_settings_are_read():
     "text, match",
     [
         ("", "found none: set one"),
-        ("convolutional_box_predictor { box_code_size: 5 }", "p.convolutional_box_predictor.box_code_size"),
-        ("convolutional_box_predictor { apply_sigmoid_to_scores: true }", "score_converter: SIGMOID"),
-        ("convolutional_box_predictor { min_depth: 3 }", "found 3 and 0; raise max_depth"),
-        ("weight_shared_convolutional_box_predictor { num_layers_before_predictor: 2 }", "set depth"),
     ],
 )
 def test_contradictions_are_refused(text, match):

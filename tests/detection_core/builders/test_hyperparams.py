@@ -1,3 +1,5 @@
+import importlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -5,6 +7,7 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.hyperparams import build_hyperparams
+from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
 from detection_core.errors import ConfigError
 from detection_core.models.hyperparams import BatchNormOptions, Penalty, penalty_of
 from detection_core.protos import hyperparams_pb2
@@ -73,3 +76,16 @@ def test_frozen_batch_norm_and_weights():
     )
     assert found.batch_norm == BatchNormOptions(momentum=0.5, epsilon=pytest.approx(0.001), train=False)
     assert found.penalty == Penalty(kind="l1", weight=2.0)
+
+
+def test_the_check_knows_the_initializers_of_tf_keras_that_fill_a_kernel():
+    registry = importlib.import_module("tf_keras.src.initializers")
+    registry.populate_deserializable_objects()
+    fit = set()
+    for name in registry.LOCAL.ALL_OBJECTS:
+        try:
+            type(tf_keras.initializers.get(name))()((3, 3, 2, 4))
+            fit.add(name)
+        except (ValueError, NotImplementedError):
+            continue
+    assert fit == INITIALIZER_NAMES

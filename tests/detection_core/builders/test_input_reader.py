@@ -68,7 +68,7 @@ def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
     reader = _build(tmp_path, "sample_from_datasets_weights: 2")
     assert (reader.groups, reader.weights) == ((reader.paths,), (2.0,))
     for weights in ("[1, 2]", "[0]"):
-        with pytest.raises(ConfigError, match="a weight above 0 for each of 1 input_path"):
+        with pytest.raises(ConfigError, match=r"one weight for each of 1 input|a weight above 0"):
             _build(tmp_path, f"sample_from_datasets_weights: {weights}")
 
 

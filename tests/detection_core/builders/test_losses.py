@@ -102,7 +102,10 @@ def test_losses_of_a_detector():
             "loss.hard_example_miner",
         ),
         (PAIR + "hard_example_miner {} random_example_sampler {}", "loss.random_example_sampler"),
-        (PAIR + "random_example_sampler { positive_sample_fraction: 0 }", "loss.random_example_sampler"),
+        (
+            PAIR + "random_example_sampler { positive_sample_fraction: 0 }",
+            "loss.random_example_sampler.positive_sample_fraction",
+        ),
         (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "loss.expected_loss_weights"),
         (PAIR + "equalization_loss { weight: 1 }", "loss.equalization_loss"),
         (

@@ -18,6 +18,20 @@ EXTRACTOR = "model.ssd.feature_extractor.type"
 PYRAMID_FIELD = "model.ssd.feature_extractor.fpn"
 
 
+# What an EfficientNet needs in the place of the pyramid's own fields.
+EFFICIENTNET = {
+    PYRAMID_FIELD: "unset",
+    "model.ssd.feature_extractor.bifpn": {
+        "min_level": 3,
+        "max_level": 6,
+        "num_iterations": 3,
+        "num_filters": 64,
+    },
+    "model.ssd.feature_extractor.depth_multiplier": "unset",
+    "model.ssd.feature_extractor.use_depthwise": "unset",
+}
+
+
 def _named(extractor: str = "ssd_mobilenet_v2_fpn_keras", **fields) -> dict:
     return {**CHECKPOINT, EXTRACTOR: extractor, VERSION: "V1", **fields}
 
@@ -32,12 +46,12 @@ WRONG = [
     ({**CHECKPOINT, VERSION: "UNKNOWN"}, {VERSION: "expected V1, .* or V2"}),
     ({**CHECKPOINT, VERSION: "V2", HEADS: True}, {HEADS: 'fine_tune_checkpoint_type: "full"'}),
     (
-        _named("ssd_efficientnet-b0_bifpn_keras", **{PYRAMID_FIELD: "unset", TYPE: "full"}),
+        _named("ssd_efficientnet-b0_bifpn_keras", **EFFICIENTNET, **{TYPE: "full"}),
         {VERSION: "TensorFlow 1 had no ssd_efficientnet-b0.* set fine_tune_checkpoint_version: V2"},
     ),
     # The default of the field is V1.
     (
-        _named("ssd_efficientnet-b3_bifpn_keras", **{PYRAMID_FIELD: "unset", VERSION: "unset"}),
+        _named("ssd_efficientnet-b3_bifpn_keras", **{**EFFICIENTNET, VERSION: "unset"}),
         {VERSION: "expected V2"},
     ),
     (_named(**{TYPE: "full"}), {TYPE: "load_all_detection_checkpoint_vars: true"}),

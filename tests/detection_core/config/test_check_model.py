@@ -58,7 +58,28 @@ WRONG = [
         {f"{MATCHER}.negatives_lower_than_unmatched"},
     ),
     (PYRAMID, {f"{PYRAMID_ANCHORS}.max_level": 7}, {PYRAMID_ANCHORS}),
-    (PYRAMID, {f"{SSD}.anchor_generator": {"ssd_anchor_generator": {}}}, {f"{LAYER_ANCHORS}.num_layers"}),
+    (
+        PYRAMID,
+        {f"{SSD}.anchor_generator": {"ssd_anchor_generator": {}}},
+        {f"{LAYER_ANCHORS}.num_layers", f"{SSD}.box_predictor.weight_shared_convolutional_box_predictor"},
+    ),
+    # An extractor whose name fixes the number of feature maps.
+    (
+        LAYERS,
+        {f"{SSD}.feature_extractor": {"type": "ssd_resnet50_v1_fpn_keras"}},
+        {f"{LAYER_ANCHORS}.num_layers"},
+    ),
+    (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v9_keras"}, {f"{SSD}.feature_extractor.type"}),
+    (
+        LAYERS,
+        {f"{SSD}.image_resizer": {"keep_aspect_ratio_resizer": {}}},
+        {f"{SSD}.image_resizer"},
+    ),
+    (
+        LAYERS,
+        {f"{SSD}.explicit_background_class": True},
+        {f"{SSD}.num_classes", f"{SSD}.explicit_background_class"},
+    ),
     (LAYERS, {f"{SSD}.feature_extractor.num_layers": 5}, {f"{LAYER_ANCHORS}.num_layers"}),
     (
         LAYERS,
@@ -96,11 +117,12 @@ def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected
 
 
 FINE = [
-    # An extractor whose name fixes the number of feature maps.
-    (LAYERS, {f"{SSD}.feature_extractor": {"type": "ssd_resnet50_v1_fpn_keras"}}),
     # Thresholds that are ignored may be anything.
     (PYRAMID, {f"{MATCHER}.unmatched_threshold": 0.75, f"{MATCHER}.ignore_thresholds": True}),
     (LAYERS, {f"{LAYER_ANCHORS}.scales": [0.1, 0.2, 0.4, 0.8]}),
+    # Scales beyond num_layers are left out, and layers beyond the scales.
+    (LAYERS, {f"{LAYER_ANCHORS}.scales": [0.1, 0.2, 0.4, 0.8, 0.9]}),
+    (LAYERS, {f"{LAYER_ANCHORS}.scales": [0.1, 0.2, 0.4, 0.8], f"{LAYER_ANCHORS}.num_layers": 6}),
     (PYRAMID, {"model": "{ experimental_model { name: 'x' } }"}),
 ]
 

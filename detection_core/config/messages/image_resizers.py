@@ -1,0 +1,53 @@
+"""Image resizers, and the size of the images that a network is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from detection_core.config.problems import Problem
+from detection_core.protos.image_resizer_pb2 import ImageResizer
+
+
+def network_size(message: ImageResizer) -> tuple[int, int] | None:
+    """Return rows and columns that every image has after resizing and padding; None where they differ."""
+    arm = message.WhichOneof("image_resizer_oneof")
+    resizer: Any = getattr(message, arm or "", None)
+    if arm == "fixed_shape_resizer":
+        return resizer.height, resizer.width
+    if arm == "keep_aspect_ratio_resizer" and resizer.pad_to_max_dimension:
+        return resizer.max_dimension, resizer.max_dimension
+    return None
+
+
+def resizer_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
+    """Find what no family can resize with.
+
+    Args:
+        message: the resizer.
+        path: its field path.
+    """
+    conditional = message.conditional_shape_resizer
+    if conditional.condition == conditional.INVALID:
+        text = "expected GREATER or SMALLER, found INVALID"
+        yield Problem(path=f"{path}.conditional_shape_resizer.condition", message=text)
+    colours = len(message.keep_aspect_ratio_resizer.per_channel_pad_value)
+    if colours not in (0, 3):
+        text = f"expected 3 values or none, found {colours}; give R, G and B"
+        yield Problem(path=f"{path}.keep_aspect_ratio_resizer.per_channel_pad_value", message=text)
+
+
+def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
+    """Find a resizer that gives images of different sizes, which no one-stage detector's network takes here.
+
+    Args:
+        message: the resizer.
+        path: its field path.
+    """
+    arm = message.WhichOneof("image_resizer_oneof")
+    if arm is not None and network_size(message) is None:
+        text = (
+            "expected a resizer with one output size, fixed_shape_resizer or keep_aspect_ratio_resizer with"
+            f" pad_to_max_dimension: true, found {arm}; change the image_resizer"
+        )
+        yield Problem(path=path, message=text)

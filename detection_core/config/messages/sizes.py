@@ -1,0 +1,82 @@
+"""How much memory a config asks for, in numbers that need no tensor: refused before it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from detection_core.config.messages.anchors import anchors_per_location
+from detection_core.config.messages.extractors import map_levels, map_shapes
+from detection_core.config.messages.image_resizers import network_size
+from detection_core.config.problems import Problem
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.ssd_pb2 import Ssd
+
+MAX_IMAGE_PIXELS = 2**26
+"""Of the network's input; 8,192 x 8,192."""
+MAX_BATCH_PIXELS = 2**32
+"""Of all images of a batch: 48 GiB of float32 with three channels."""
+MAX_ANCHORS = 2**23
+MAX_SCORES = 2**31
+"""Scores and box codes for one image: 8 GiB of float32."""
+MAX_PREDICTOR_CHANNELS = 2**23
+"""Of one layer that predicts scores: with 256 channels before it its kernel has 2^31 numbers."""
+
+
+def size_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+    """Find a model or a batch that is larger than anything that could be meant.
+
+    The single numbers are looked at in `check_ranges`; here are their products.
+    """
+    arm = config.model.WhichOneof("model")
+    if arm not in ("ssd", "faster_rcnn", "center_net"):
+        return
+    path = f"model.{arm}.image_resizer"
+    size = network_size(getattr(config.model, str(arm)).image_resizer)
+    if size is None or min(size) < 1:
+        return
+    pixels = size[0] * size[1]
+    if pixels > MAX_IMAGE_PIXELS:
+        yield _too_many("pixels of an image", pixels, MAX_IMAGE_PIXELS, path, "make images smaller")
+        return
+    batch = config.train_config.batch_size * pixels
+    if config.HasField("train_config") and batch > MAX_BATCH_PIXELS:
+        what = f"pixels of a batch of {size[0]:,} x {size[1]:,} images"
+        yield _too_many(what, batch, MAX_BATCH_PIXELS, "train_config.batch_size", "lower it")
+    if arm == "ssd":
+        yield from _predictions(config.model.ssd, size)
+
+
+def _predictions(ssd: Ssd, size: tuple[int, int]) -> Iterator[Problem]:
+    levels = map_levels(ssd.feature_extractor)
+    # What is not yet known to fit is refused elsewhere, before it is multiplied out.
+    if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
+        return
+    counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
+    if not counts or len(counts) != len(levels):
+        return
+    shapes = map_shapes(ssd.feature_extractor, *size)
+    anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
+    columns = ssd.num_classes + 4
+    if anchors > MAX_ANCHORS:
+        advice = "give fewer aspect_ratios or scales, or coarser levels"
+        yield _too_many("anchors on an image", anchors, MAX_ANCHORS, "model.ssd.anchor_generator", advice)
+    elif anchors * columns > MAX_SCORES:
+        what = f"scores and codes of {anchors:,} anchors"
+        advice = "use fewer classes or anchors"
+        yield _too_many(what, anchors * columns, MAX_SCORES, "model.ssd.num_classes", advice)
+    elif max(counts) * columns > MAX_PREDICTOR_CHANNELS:
+        what = f"channels of the layer that predicts {max(counts)} anchors"
+        advice = "use fewer classes or anchors"
+        found = max(counts) * columns
+        yield _too_many(what, found, MAX_PREDICTOR_CHANNELS, "model.ssd.num_classes", advice)
+
+
+def _is_countable(ssd: Ssd) -> bool:
+    """Tell whether the layers of a generator are few enough to be listed."""
+    multiscale = ssd.anchor_generator.multiscale_anchor_generator
+    spread = multiscale.max_level - multiscale.min_level
+    return spread < 64 and ssd.anchor_generator.ssd_anchor_generator.num_layers <= 64
+
+
+def _too_many(what: str, found: int, most: int, path: str, advice: str) -> Problem:
+    return Problem(path=path, message=f"expected at most {most:,} {what}, found {found:,}; {advice}")

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+
+from detection_core.config.check import find_problems
+from detection_core.config.messages.augmentations import augmentation_problems
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+KEYPOINTS = "train_input_reader { num_keypoints: 3 }"
+
+
+def _found(step, reader=""):
+    text = f"{reader} train_config {{ data_augmentation_options {{ random_adjust_hue {{}} }}"
+    text += f" data_augmentation_options {{ {step} }} }}"
+    return list(augmentation_problems(text_format.Parse(text, TrainEvalPipelineConfig())))
+
+
+@pytest.mark.parametrize(
+    ("step", "reader", "field", "message"),
+    [
+        ("", "", "", "expected one augmentation, found none"),
+        ("convert_class_logits_to_softmax {}", "", "", "load_multiclass_scores: true"),
+        ("convert_class_logits_to_softmax { temperature: 0 }", "", "temperature", "another number than 0"),
+        ("rgb_to_gray {}", "", "", "use random_rgb_to_gray { probability: 1 }"),
+        ("random_horizontal_flip {}", KEYPOINTS, "keypoint_flip_permutation", "each of 0 to 2 once"),
+        (
+            "random_vertical_flip { keypoint_flip_permutation: [0, 2, 2] }",
+            KEYPOINTS,
+            "keypoint_flip_permutation",
+            "found [0, 2, 2]",
+        ),
+        (
+            "random_rotation90 { keypoint_rot_permutation: [1, 0] }",
+            KEYPOINTS,
+            "keypoint_rot_permutation",
+            "found [1, 0]",
+        ),
+        ("autoaugment_image {}", KEYPOINTS, "policy_name", "expected v2 or v3 or test beside keypoints"),
+        (
+            "autoaugment_image { policy_name: 'v9' }",
+            "",
+            "policy_name",
+            "expected one of v0, v1, v2, v3",
+        ),
+        ("random_crop_image { min_area: 0 }", "", "min_area", "above 0, found 0"),
+        ("ssd_random_crop { operations { min_area: 0 } }", "", "operations[0].min_area", "above 0"),
+        ("random_pad_image { pad_color: [1, 2] }", "", "pad_color", "expected 3 values or none, found 2"),
+        ("random_pad_image { min_image_height: 9 }", "", "min_image_height", "found one alone"),
+        ("random_crop_pad_image { min_padded_size_ratio: 1 }", "", "min_padded_size_ratio", "2 values"),
+        ("random_distort_color { color_ordering: 2 }", "", "color_ordering", "expected 0 or 1, found 2"),
+        ("subtract_channel_mean { means: 1 }", "", "means", "expected 3 means, found 1"),
+        ("resize_image { new_height: 0 }", "", "new_height", "expected 1 or more pixels"),
+        ("random_resize_method { target_height: 5 }", "", "target_width", "expected 1 or more pixels"),
+        ("random_downscale_to_target_pixels { min_target_pixels: 0 }", "", "min_target_pixels", "above 0"),
+        (
+            "random_downscale_to_target_pixels { min_target_pixels: 900000 }",
+            "",
+            "min_target_pixels",
+            "at most max_target_pixels, which is 800,000, found 900,000",
+        ),
+        (
+            "normalize_image { original_minval: 1 original_maxval: 1 }",
+            "",
+            "original_maxval",
+            "another number",
+        ),
+    ],
+)
+def test_a_step_that_cannot_be_taken_is_named(step, reader, field, message):
+    found = [p for p in _found(step, reader) if p.path.endswith(field) and message in p.message]
+    assert found and found[0].path.startswith("train_config.data_augmentation_options[1]")
+
+
+def test_steps_that_go_with_keypoints_and_scores_are_accepted():
+    reader = "train_input_reader { num_keypoints: 3 load_multiclass_scores: true }"
+    for step in (
+        "random_horizontal_flip { keypoint_flip_permutation: [1, 0, 2] }",
+        "random_rotation90 {}",
+        "ssd_random_crop {}",
+        'autoaugment_image { policy_name: "v2" }',
+        "convert_class_logits_to_softmax {}",
+    ):
+        assert _found(step, reader) == []
+    assert _found("random_horizontal_flip {}") == []
+
+
+def test_the_check_of_a_config_looks_at_its_steps():
+    config = TrainEvalPipelineConfig()
+    config.train_config.data_augmentation_options.add().rgb_to_gray.SetInParent()
+    assert "train_config.data_augmentation_options[0].rgb_to_gray" in {p.path for p in find_problems(config)}

@@ -1,0 +1,27 @@
+from google.protobuf import text_format
+
+from detection_core.config.messages.image_resizers import network_size
+from detection_core.protos.image_resizer_pb2 import ImageResizer
+from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_problems
+
+RESIZER = "model.ssd.image_resizer"
+
+
+def test_the_size_of_a_network_follows_the_resizer():
+    for text, size in (
+        ("fixed_shape_resizer { height: 3 width: 5 }", (3, 5)),
+        ("keep_aspect_ratio_resizer { max_dimension: 7 pad_to_max_dimension: true }", (7, 7)),
+        ("keep_aspect_ratio_resizer { max_dimension: 7 }", None),
+        ("identity_resizer {}", None),
+        ("", None),
+    ):
+        assert network_size(text_format.Parse(text, ImageResizer())) == size
+
+
+def test_a_one_stage_detector_wants_one_size():
+    assert_problems(PYRAMID, {RESIZER: {"identity_resizer": {}}}, {RESIZER})
+    assert_problems(
+        LAYERS,
+        {f"{RESIZER}.keep_aspect_ratio_resizer.per_channel_pad_value": [1, 2]},
+        {f"{RESIZER}.keep_aspect_ratio_resizer.per_channel_pad_value"},
+    )
