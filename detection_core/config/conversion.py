@@ -8,7 +8,7 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor
 
 from detection_core.config.check import find_problems
-from detection_core.config.positions import nearest_line
+from detection_core.config.positions import field_lines, nearest_line
 from detection_core.config.support.fields import find_refused, find_without_effect
 from detection_core.config.tensorflow_1 import (
     BATCH_NORM_TRAINABLE,
@@ -22,6 +22,7 @@ from detection_core.config.text_edits import (
     Written,
     blanked,
     edited,
+    insertion,
     removal,
     replacement,
     written_values,
@@ -40,11 +41,14 @@ class Conversion:
         text: of the new config; comments and layout of the old one are kept.
         changes: what was changed, one line each.
         notes: what was left as it is although it belongs to TensorFlow 1, and what to do about it.
+        never: why nothing here can ever use the config, such as another family of detectors; "" where it can
+            be used as it is, or after what the notes say.
     """
 
     text: str
     changes: tuple[str, ...]
     notes: tuple[str, ...]
+    never: str = ""
 
 
 def convert_config(text: str, where: str = "") -> Conversion:
@@ -63,15 +67,76 @@ def convert_config(text: str, where: str = "") -> Conversion:
     config = parse_message(blanked(text, removals), TrainEvalPipelineConfig, where=where)
     names = _rename(config, values, where)
     renamed = [(value, names[value.path]) for value in values if value.path in names]
+    old = bool(gone) or any(path.endswith("feature_extractor.type") for path in names)
+    discount = _discount(config, text, values) if old else None
+    edits = [*removals, *(replacement(v, new) for v, (_, new) in renamed)]
     changes = [(value.line, f"{value.path}: {old} -> {new}") for value, (old, new) in renamed]
     changes += [
         (value.line, f"{value.path}: {value.text} removed, as it is no field any more") for value in gone
     ]
+    if discount is not None:
+        changes.append((discount.line, discount.change))
+        edits += discount.edits
     return Conversion(
-        text=_written_as(config, text, [*removals, *(replacement(v, new) for v, (_, new) in renamed)]),
+        text=_written_as(config, text, edits),
         changes=tuple(f"line {line}: {change}" for line, change in sorted(changes)),
-        notes=(*_frozen_note(gone), *_notes(config)),
+        notes=(*_frozen_note(gone), *(discount.notes if discount else ()), *_notes(config)),
+        never=_never(config),
     )
+
+
+_RMS_PROP = "train_config.optimizer.rms_prop_optimizer"
+_TF1_DISCOUNT = 0.9
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Discount:
+    line: int
+    change: str
+    edits: list[Edit]
+    notes: tuple[str, ...]
+
+
+def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written]) -> _Discount | None:
+    """Give RMSProp's `decay` the meaning that it had, the discount of squared gradients, by setting it to 0.
+
+    TensorFlow 2 hands the field to another argument, which makes the learning rate fall; its discount is 0.9.
+    """
+    if not config.train_config.optimizer.HasField("rms_prop_optimizer"):
+        return None
+    optimizer = config.train_config.optimizer.rms_prop_optimizer
+    found = optimizer.decay
+    if not found:
+        return None
+    optimizer.decay = 0.0
+    root = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
+    written = next((value for value in values if value.path == f"{_RMS_PROP}.decay"), None)
+    if written:
+        edits = [Edit(start=written.start, end=written.end, text="0")]
+    else:
+        inserted = insertion(text, root, _RMS_PROP, "decay: 0")
+        edits = [inserted] if inserted else []
+    line = written.line if written else nearest_line(_RMS_PROP, field_lines(text, root))
+    was = f"{found:g}" if written else f"not set, which meant {found:g},"
+    note = (
+        f"{_RMS_PROP}.decay: TensorFlow 1 discounted squared gradients by {found:g}; here the discount is"
+        f" {_TF1_DISCOUNT:g} whatever the config says, so training goes a little differently"
+    )
+    differs = abs(found - _TF1_DISCOUNT) > 1e-6
+    return _Discount(
+        line=line,
+        change=f"{_RMS_PROP}.decay: {was} -> 0, as TensorFlow 2 discounts by {_TF1_DISCOUNT:g} without it,"
+        f" and with {found:g} divides the learning rate by 1 + {found:g} x updates",
+        edits=edits,
+        notes=(note,) if differs else (),
+    )
+
+
+def _never(config: TrainEvalPipelineConfig) -> str:
+    """Say why the model is of a family that is not built here."""
+    arm = config.model.WhichOneof("model")
+    problems = (f"{p.path}: {p.message}" for p in find_refused(config) if p.path == f"model.{arm}")
+    return next(problems, "")
 
 
 def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) -> dict[str, tuple[str, str]]:

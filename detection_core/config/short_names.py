@@ -157,6 +157,19 @@ def _loss_ratio(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
     return [(localization, 1.0), (classification, value)]
 
 
+def _load_pretrained(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
+    """Take away the checkpoint to start from, or leave what the config says, as `model_main.py` did."""
+    text = str(value).strip().lower()
+    if text in ("true", "1", "yes"):
+        return []
+    if text in ("false", "0", "no"):
+        return [("train_config.fine_tune_checkpoint", None)]
+    raise ConfigError(
+        f"expected true or false, found {value!r}; false trains without fine_tune_checkpoint",
+        where="override load_pretrained",
+    )
+
+
 def _focal(field: str) -> Callable[[TrainEvalPipelineConfig, Any], Overrides]:
     def expand(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
         name = f"focal_loss_{field}"
@@ -191,6 +204,7 @@ _BY_CONFIG: dict[str, Callable[[TrainEvalPipelineConfig, Any], Overrides]] = {
     "classification_localization_weight_ratio": _loss_ratio,
     "focal_loss_gamma": _focal("gamma"),
     "focal_loss_alpha": _focal("alpha"),
+    "load_pretrained": _load_pretrained,
 }
 
 SHORT_NAMES = (*_FIXED, *_BY_CONFIG)

@@ -78,6 +78,25 @@ def replacement(value: Written, new: str) -> Edit:
     return Edit(start=value.start, end=value.end, text=f"{quote}{new}{quote}")
 
 
+def insertion(text: str, root: Descriptor, path: str, field: str) -> Edit | None:
+    """Put a field at the beginning of a message; None where the message is not written with braces.
+
+    Args:
+        text: the whole message, which need not be valid.
+        root: its type.
+        path: field path of the message that gets the field.
+        field: name and value, as in "decay: 0".
+    """
+    line_starts = [0, *accumulate(len(row) + 1 for row in text.split("\n"))]
+    named = False
+    for token in scan(text, root):
+        if named and token.text in ("{", "<"):
+            place = line_starts[token.line - 1] + token.column - 1 + len(token.text)
+            return Edit(start=place, end=place, text=f" {field}")
+        named = (token.is_name and token.path == path) or (named and token.text == ":")
+    return None
+
+
 def removal(text: str, value: Written) -> Edit:
     """Take out a field with its value, and its whole line where nothing else stands there."""
     behind = re.compile(r"[ \t]*[,;]?").match(text, value.end)

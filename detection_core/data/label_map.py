@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -90,10 +91,21 @@ class LabelMap:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """Name for people of every class: index c has id c + 1. A gap is named by its id."""
+        """Name for people of every class: index c has id c + 1. A gap is named by its id.
+
+        No two are equal: metrics, cards and reports are keyed by them. Where classes share a display name,
+        as some of Open Images do, each has its own name or its id behind it.
+        """
         names = [str(id_) for id_ in range(1, self.num_classes + 1)]
+        own = [""] * self.num_classes
         for item in reversed(self.items):  # of several names of a class the first one counts
             names[item.id - 1] = item.display_name or item.name
+            own[item.id - 1] = item.name if item.display_name else ""
+        shared = {name for name, count in collections.Counter(names).items() if count > 1}
+        names = [f"{n} ({own[c]})" if n in shared and own[c] else n for c, n in enumerate(names)]
+        while len(set(names)) < len(names):
+            counts = collections.Counter(names)
+            names = [n if counts[n] == 1 else f"{n} (id {c + 1})" for c, n in enumerate(names)]
         return names
 
     @functools.cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +24,17 @@ def _convert(arguments: argparse.Namespace) -> Result:
     path = _file(arguments)
     converted = convert_config(read_message_text(path, what="pipeline.config"), where=path)
     lines = [*(converted.changes or ("nothing to change",)), *(f"note: {note}" for note in converted.notes)]
-    data: dict[str, Any] = {"file": path, "changes": list(converted.changes), "notes": list(converted.notes)}
-    return _written(arguments, converted.text, lines, data)
+    data: dict[str, Any] = {
+        "file": path,
+        "changes": list(converted.changes),
+        "notes": list(converted.notes),
+        "usable": not converted.never,
+    }
+    result = _written(arguments, converted.text, lines, data)
+    if not converted.never:
+        return result
+    refused = f"the config cannot be used here: {converted.never}"
+    return dataclasses.replace(result, text=f"# {refused}\n{result.text}", exit_code=1)
 
 
 def _show(arguments: argparse.Namespace) -> Result:

@@ -19,6 +19,9 @@ def target_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
         ssd: the model.
         path: its field path.
     """
+    if ssd.box_coder.HasField("keypoint_box_coder") and ssd.box_coder.keypoint_box_coder.num_keypoints < 1:
+        text = "expected 1 or more keypoints, found 0; set it, or use faster_rcnn_box_coder"
+        yield Problem(path=f"{path}.box_coder.keypoint_box_coder.num_keypoints", message=text)
     if ssd.explicit_background_class and ssd.num_classes == 1:
         text = "expected at least one class beside the background, which num_classes counts, found 1"
         yield Problem(path=f"{path}.num_classes", message=f"{text}; set num_classes: 2")

@@ -26,9 +26,12 @@ def _old(path: str, name: str) -> str:
 def test_the_name_alone_changes_and_comments_stay(path, name):
     old = _old(path, name)
     converted = convert_config(old, where="old.config")
-    assert converted.text == old.replace(name, COUNTERPARTS[name])
+    optimizer = "rms_prop_optimizer {"  # of LAYERS alone
+    expected = old.replace(name, COUNTERPARTS[name]).replace(optimizer, f"{optimizer} decay: 0")
+    assert converted.text == expected and not converted.never
     line = line_with(path, "type: ")
-    assert converted.changes == (f"line {line}: {NAME}: {name} -> {COUNTERPARTS[name]}",)
+    assert converted.changes[0] == f"line {line}: {NAME}: {name} -> {COUNTERPARTS[name]}"
+    assert len(converted.changes) == 1 + (optimizer in old)
     assert not any(note.startswith(NAME) for note in converted.notes)
 
 
@@ -74,6 +77,33 @@ def test_another_meaning_of_decay_is_noted(field, noted):
     text = f"train_config {{ num_steps: 1 optimizer {{ rms_prop_optimizer {{ {rate} {field} }} }} }}"
     name = "train_config.optimizer.rms_prop_optimizer.decay: set it to 0"
     assert any(note.startswith(name) for note in convert_config(text).notes) == noted
+
+
+RATE = "learning_rate { constant_learning_rate {} }"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        (f"rms_prop_optimizer {{ decay: 0.9 {RATE} }}", f"rms_prop_optimizer {{ decay: 0 {RATE} }}"),
+        (f"rms_prop_optimizer {{ {RATE} decay: 0.95 }}", f"rms_prop_optimizer {{ {RATE} decay: 0 }}"),
+        (f"rms_prop_optimizer: < {RATE} >", f"rms_prop_optimizer: < decay: 0 {RATE} >"),
+    ],
+)
+def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(optimizer, expected):
+    model = "model { ssd { feature_extractor { type: 'ssd_mobilenet_v2' } } }"
+    text = f"# mine\n{model}\ntrain_config {{ optimizer {{\n  {optimizer}\n}} }}"
+    converted = convert_config(text)
+    assert converted.text == text.replace(optimizer, expected).replace("_v2'", "_v2_keras'")
+    assert any("line 4: train_config.optimizer.rms_prop_optimizer.decay" in c for c in converted.changes)
+    discount = "TensorFlow 1 discounted squared gradients by 0.95"
+    assert any(discount in note for note in converted.notes) == ("0.95" in optimizer)
+    assert convert_config(converted.text).changes == ()
+
+
+def test_a_config_of_a_family_that_is_not_built_can_never_be_used():
+    assert convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).never.startswith("model.faster_rcnn: ")
+    assert not convert_config(Path(PYRAMID).read_text(encoding="utf-8")).never
 
 
 def test_a_text_that_is_no_config_is_one_error():

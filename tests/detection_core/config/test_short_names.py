@@ -52,6 +52,15 @@ def test_a_short_name_sets_its_fields(name, value, expected):
     assert {path: read(config, path) for path in expected} == expected
 
 
+@pytest.mark.parametrize(("value", "kept"), [("false", False), (False, False), ("true", True), (True, True)])
+def test_load_pretrained_keeps_or_drops_the_checkpoint_to_start_from(value, kept):
+    checkpoint = {"fine_tune_checkpoint": "a/ckpt-0"}
+    config = apply_overrides(load_pipeline_config(PYRAMID), [*checkpoint.items(), ("load_pretrained", value)])
+    assert config.train_config.HasField("fine_tune_checkpoint") == kept
+    with pytest.raises(ConfigError, match="override load_pretrained: expected true or false, found 'maybe'"):
+        apply_overrides(config, {"load_pretrained": "maybe"})
+
+
 def test_a_value_that_is_not_given_changes_nothing():
     config = load_pipeline_config(PYRAMID)
     assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config

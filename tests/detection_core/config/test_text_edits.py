@@ -5,7 +5,7 @@ from google.protobuf.descriptor import Descriptor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.text_edits import blanked, edited, removal, replacement, written_values
+from detection_core.config.text_edits import blanked, edited, insertion, removal, replacement, written_values
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
@@ -66,3 +66,10 @@ def test_a_field_goes_with_its_line_where_nothing_else_stands_there(before, afte
 def test_what_is_found_in_any_text_stands_there(text):
     for value in written_values(text, ROOT):
         assert text[value.start : value.end] == value.text
+
+
+def test_a_field_is_put_at_the_beginning_of_a_message():
+    text = "a: 1\ntrain_config: <\n  batch_size: 3 >"
+    edit = insertion(text, TrainEvalPipelineConfig.DESCRIPTOR, "train_config", "num_steps: 2")
+    assert edited(text, [edit]) == "a: 1\ntrain_config: < num_steps: 2\n  batch_size: 3 >"
+    assert insertion(text, TrainEvalPipelineConfig.DESCRIPTOR, "eval_config", "x: 1") is None

@@ -65,3 +65,17 @@ def test_contradictions_are_refused(items, message):
 def test_the_text_is_plain():
     text = format_label_map(LabelMap(items=(LabelMapItem(id=2, name="a b", display_name="A"),)))
     assert text == 'item {\n  name: "a b"\n  id: 2\n  display_name: "A"\n}\n'
+
+
+def test_classes_that_share_a_display_name_are_told_apart():
+    items = [
+        LabelMapItem(id=1, name="/m/01", display_name="Hat"),
+        LabelMapItem(id=2, name="/m/02", display_name="Hat"),
+        LabelMapItem(id=3, name="", display_name="Hat"),
+        LabelMapItem(id=4, name="", display_name="Hat"),
+        LabelMapItem(id=5, name="cat"),
+        LabelMapItem(id=7, name="6"),
+    ]
+    names = LabelMap(items=tuple(items)).names
+    assert names == ["Hat (/m/01)", "Hat (/m/02)", "Hat (id 3)", "Hat (id 4)", "cat", "6 (id 6)", "6 (id 7)"]
+    assert len(set(names)) == len(names)

@@ -45,6 +45,32 @@ def test_changes_and_notes_for_scripts(old, capsys):
     assert json.loads(capsys.readouterr().out)["changes"] == []
 
 
+def test_a_config_that_can_never_be_used_is_not_converted_with_success(tmp_path, capsys):
+    path, new = tmp_path / "old.config", tmp_path / "new.config"
+    path.write_text("model { faster_rcnn { feature_extractor { type: 'faster_rcnn_resnet101' } } }")
+    assert cli.main(["config", "convert", str(path), "-o", str(new)]) == 1
+    assert "cannot be used here: model.faster_rcnn: expected none" in capsys.readouterr().out
+    assert "faster_rcnn_resnet101_keras" in new.read_text()
+    assert cli.main(["config", "convert", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["usable"] is False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.ssd.feature_extractor.type=ssd_mobilenet_v9_keras",
+        "model.ssd.anchor_generator.multiscale_anchor_generator.max_level=6",
+        "num_classes=2000000000",
+        "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.box_code_size=5",
+    ],
+)
+def test_show_refuses_what_validate_refuses(change, capsys):
+    assert cli.main(["config", "show", DIGITS, "--set", change]) == 2
+    shown = capsys.readouterr().err
+    assert cli.main(["validate", DIGITS, "--set", change]) == 2
+    assert capsys.readouterr().err == shown and "model.ssd" in shown
+
+
 def test_a_config_is_shown_as_it_would_be_run(tmp_path, capsys):
     overrides = tmp_path / "mine.config"
     overrides.write_text("train_config { num_steps: 7 batch_size: 2 }")
