@@ -16,6 +16,7 @@ from detection_core.config.load import load_checked_config, load_config, with_li
 from detection_core.config.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from pipeline.config_checks import check_classes
 from pipeline.settings import DEPLOYED, PipelineSettings
 
 Scalar = str | int | float | bool
@@ -82,6 +83,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
     config = training_config(settings, quantize=False)
     for problem in check_export(config):
         raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
+    check_classes(settings, config)
     quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
     steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
     steps += [_trainer(settings), _evaluator(settings)]

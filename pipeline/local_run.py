@@ -11,8 +11,9 @@ from typing import Any
 
 from detection_core import files
 from pipeline.checks import check_step, refuse_placeholders, run_checks
+from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
-from pipeline.dag import Dag, build_dag
+from pipeline.dag import Dag, build_dag, training_config
 from pipeline.extras import require
 from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.run_record import RunRecord, StepRecord
@@ -54,6 +55,8 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     """
     options = options or RunOptions()
     dag = build_dag(settings)
+    if not options.parameters.get("train_steps"):
+        check_steps(settings, training_config(settings, quantize=False))
     steps = set_parameters([check_step(settings), *dag.steps], options.parameters)
     refuse_placeholders(steps)
     dag = dataclasses.replace(dag, steps=tuple(s for s in steps if s.id != CHECKER))

@@ -14,7 +14,7 @@ def load_label_map(path: str) -> LabelMap:
     Raises:
         ConfigError: when the file cannot be read or is no label map, with line and field.
     """
-    return parse_label_map(read_message_text(path, what="label map"), where=path)
+    return parse_label_map(read_message_text(path, what="label map", longest=64 * 2**20), where=path)
 
 
 def parse_label_map(text: str, where: str = "") -> LabelMap:

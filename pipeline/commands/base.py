@@ -93,6 +93,28 @@ def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
     return [(key.strip(), value) for key, _, value in (text.partition("=") for text in texts)]
 
 
+def valid_config(arguments: argparse.Namespace) -> Any:
+    """Return the pipeline.config that the arguments name, overrides applied, where nothing is wrong with it.
+
+    Args:
+        arguments: with `file`, `overrides` and `override_files`.
+
+    Raises:
+        ConfigError: naming line and field of what training or a TensorFlow Lite file would refuse.
+    """
+    from detection_core.config.check_export import check_clip_range
+    from detection_core.config.load import load_checked_config, with_line
+
+    path = arguments.file
+    config = load_checked_config(
+        path, config_overrides(arguments.overrides), override_files=arguments.override_files
+    )
+    for problem in check_clip_range(config):
+        where, rest = problem.path, "; or train with it, and do without TensorFlow Lite files"
+        raise with_line(ConfigError(problem.message + rest, where=where), path)
+    return config
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Return rows as left-aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.errors import ConfigError
-from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
+from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides, valid_config
 
 
 def config(arguments: argparse.Namespace) -> Result:
@@ -39,12 +39,11 @@ def _convert(arguments: argparse.Namespace) -> Result:
 
 def _show(arguments: argparse.Namespace) -> Result:
     """Print a config as it would be run, overrides applied."""
-    from detection_core.config.load import format_pipeline_config, load_checked_config
+    from detection_core.config.load import format_pipeline_config
 
-    loaded = load_checked_config(
-        _file(arguments), config_overrides(arguments.overrides), override_files=arguments.override_files
-    )
-    return _written(arguments, format_pipeline_config(loaded), [], {"file": arguments.file})
+    _file(arguments)
+    text = format_pipeline_config(valid_config(arguments))
+    return _written(arguments, text, [], {"file": arguments.file})
 
 
 def _join(arguments: argparse.Namespace) -> Result:

@@ -15,8 +15,8 @@ from pipeline.commands.base import (
     Result,
     Verb,
     argument,
-    config_overrides,
     table,
+    valid_config,
 )
 from pipeline.commands.server import PARAM
 from pipeline.console import native_output_to, quick_tensorflow
@@ -79,11 +79,13 @@ def validate(arguments: argparse.Namespace) -> Result:
     if not path.endswith(_SETTINGS_SUFFIXES):
         return _validate_config(arguments)
 
-    from pipeline.dag import build_dag
+    from pipeline.config_checks import check_steps
+    from pipeline.dag import build_dag, training_config
     from pipeline.settings_file import load_settings
 
     settings = load_settings(path, arguments.overrides, override_files=arguments.override_files)
     dag = build_dag(settings)
+    check_steps(settings, training_config(settings, quantize=False))
     rows = [("step", "reads")]
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
     data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}
@@ -92,16 +94,10 @@ def validate(arguments: argparse.Namespace) -> Result:
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
     """Check a pipeline.config and say what it would build."""
-    from detection_core.config.check_export import check_clip_range
-    from detection_core.config.load import load_checked_config, with_line
+    from detection_core.config.load import with_line
 
     path = arguments.file
-    config = load_checked_config(
-        path, config_overrides(arguments.overrides), override_files=arguments.override_files
-    )
-    for problem in check_clip_range(config):
-        where, rest = problem.path, "; or train with it, and do without TensorFlow Lite files"
-        raise with_line(ConfigError(problem.message + rest, where=where), path)
+    config = valid_config(arguments)
     with native_output_to(os.devnull), quick_tensorflow():
         from detection_core.tasks.describe import describe
 

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,3 +131,18 @@ def test_broken_text_gives_a_message_or_one_error_with_its_line(text):
         line = int(error.where.removeprefix("my.config:"))
         assert 1 <= line <= text.count("\n") + 1
         assert error.message
+
+
+def test_what_would_be_read_without_end_is_refused_first(tmp_path):
+    large = tmp_path / "large.config"
+    with open(large, "wb") as f:
+        f.truncate(4 * 2**20 + 1)
+    with pytest.raises(ConfigError, match=r"pipeline.config of at most 4,194,304 bytes, found 4,194,305"):
+        read_message_text(str(large), what="pipeline.config")
+    assert read_message_text(str(large), what="label map", longest=2**23).startswith("\0")
+    os.mkfifo(tmp_path / "pipe.config")
+    for path in (str(tmp_path / "pipe.config"), "/dev/zero"):
+        with pytest.raises(ConfigError, match="found no regular file"):
+            read_message_text(path, what="pipeline.config")
+    with pytest.raises(ConfigError, match="cannot read the pipeline"):
+        read_message_text("a\0b", what="pipeline.config")

@@ -1,0 +1,50 @@
+"""What a workflow's settings and its pipeline.config must agree on, found before any data are read."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from detection_core.config.load import with_line
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from pipeline.settings import PipelineSettings
+
+
+def check_classes(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:
+    """Refuse a label map that has another number of classes than the model, where the file is at hand.
+
+    Without `data.label_map` the annotations decide, and Trainer compares.
+
+    Raises:
+        ConfigError: naming both numbers, or what is wrong with the label map.
+    """
+    path = settings.data.label_map
+    if not path or not os.path.exists(path):  # On a cluster it may be the pods' path.
+        return
+    from detection_core.config.label_map import load_label_map
+
+    found = load_label_map(path).num_classes
+    arm = str(config.model.WhichOneof("model"))
+    model: Any = getattr(config.model, arm)
+    classes = model.num_classes - int(getattr(model, "explicit_background_class", False))
+    if classes != found:
+        error = ConfigError(
+            f"expected the {found:,} classes of data.label_map, {path}, found {classes:,}; correct one",
+            where=f"model.{arm}.num_classes",
+        )
+        raise with_line(error, settings.model.config)
+
+
+def check_steps(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:
+    """Refuse a training without an end, where no run parameter gives it one.
+
+    Raises:
+        ConfigError: when `num_steps` is missing.
+    """
+    if config.train_config.num_steps < 1:
+        error = ConfigError(
+            "expected the number of updates, found 0, which would train without end. Set num_steps.",
+            where="train_config.num_steps",
+        )
+        raise with_line(error, settings.model.config)

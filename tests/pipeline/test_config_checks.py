@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline import cli
+from pipeline.dag import build_dag
+from pipeline.local_run import run_locally
+from pipeline.settings_file import load_settings
+
+
+@pytest.fixture
+def label_map(tmp_path):
+    """A function that writes a label map of so many classes, and returns its path."""
+
+    def write(classes):
+        path = tmp_path / "label_map.pbtxt"
+        path.write_text("".join(f'item {{ id: {i + 1} name: "n{i}" }}\n' for i in range(classes)))
+        return str(path)
+
+    return write
+
+
+def test_a_label_map_has_as_many_classes_as_the_model(digits_settings, label_map):
+    assert build_dag(load_settings(digits_settings, [f"data.label_map={label_map(10)}"]))
+    settings = load_settings(digits_settings, [f"data.label_map={label_map(9)}"])
+    with pytest.raises(ConfigError, match=r"config:\d+: model.ssd.num_classes: expected the 9 classes"):
+        build_dag(settings)
+    Path(label_map(1)).write_text("item {", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"label_map.pbtxt:"):
+        build_dag(settings)
+
+
+def test_a_label_map_of_the_pods_is_not_looked_for(digits_settings):
+    assert build_dag(load_settings(digits_settings, ["data.label_map=/data/label_map.pbtxt"]))
+
+
+def test_a_training_without_end_is_refused_before_data_are_read(digits_settings, tmp_path, capsys):
+    argument = ["--set", "train_config.num_steps=0"]
+    assert cli.main(["validate", digits_settings, *argument]) == 2
+    assert "train_config.num_steps: expected the number of updates" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="Set num_steps"):
+        run_locally(load_settings(digits_settings, argument[1:]))
+    assert not (tmp_path / "build" / "digits" / "workspace").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.ssd.feature_extractor.type=ssd_mobilenet_v9_keras",
+        "model.ssd.anchor_generator.multiscale_anchor_generator.max_level=6",
+        "train_input_reader.shuffle_buffer_size=4000000000",
+    ],
+)
+def test_what_trainer_would_refuse_stops_a_run_before_it_begins(digits_settings, tmp_path, change, capsys):
+    assert cli.main(["validate", digits_settings, "--set", change]) == 2
+    assert "pipeline.config:" in capsys.readouterr().err
+    assert cli.main(["run", digits_settings, "--set", change]) == 2
+    assert not (tmp_path / "build" / "digits" / "workspace").exists()
