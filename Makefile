@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-containers test-install test-cluster image wheelhouse lint protos specs lock image-lock clean
+.PHONY: help setup demo test test-zoo test-browser test-containers test-install test-cluster image wheelhouse lint protos specs lock image-lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -20,6 +20,9 @@ test: setup ## the test suite
 
 test-zoo: setup ## every configuration of the model zoo at full size (10 GB of memory)
 	@.venv/bin/python -m pytest -m zoo $(PYTEST_ARGS)
+
+test-browser: setup ## the HTML pages in Chromium, with hostile names; installs it where root can
+	@.ci/test-browser $(PYTEST_ARGS)
 
 test-containers: setup ## the steps and the compiled pipeline in containers; makes Docker available where root can
 	@.ci/test-containers $(PYTEST_ARGS)

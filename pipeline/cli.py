@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detection_core.errors import DetectionError, as_user_error
+from detection_core.redaction import clean
 from pipeline import commands
 from pipeline.commands.base import Verb
 from pipeline.commands.group import Group
@@ -68,6 +69,10 @@ class _Parser(argparse.ArgumentParser):
     """A parser that may put a default word first: `detflow runs DIR` means `detflow runs list DIR`."""
 
     group: Group | None = None
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if message:
+            (file or sys.stderr).write(clean(message))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if self.group and self.group.default and args is not None:

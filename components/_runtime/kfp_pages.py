@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from detection_core.html_page import Markup, fill, join, page, shown
 
 # Classes whose curves are drawn; the table has all of them.
 CURVES = 40
@@ -29,7 +31,7 @@ def evaluation_page(
         curves: content of curves.json.
         pictures: (caption, data URI) each.
     """
-    verdict = '<b class="yes">blessed</b>' if metrics["blessed"] else '<b class="no">not blessed</b>'
+    verdict = Markup('<b class="yes">blessed</b>' if metrics["blessed"] else '<b class="no">not blessed</b>')
     baseline = metrics["baseline"] or {}
     rows = [
         (name, _number(value), *([_number(baseline.get(name))] if baseline else []))
@@ -40,19 +42,20 @@ def evaluation_page(
         for c in curves["classes"]
     ]
     drawn = sorted((c for c in curves["classes"] if c["recall"]), key=lambda c: -c["objects"])[:CURVES]
-    return _page(
+    return page(
         "Evaluation",
-        f"<p>{verdict} on {metrics['images']} images of the split {_text(metrics['split'])}</p>",
+        _STYLE,
+        fill("<p>{} on {} images of the split {}</p>", verdict, metrics["images"], metrics["split"]),
         _list(metrics["reasons"]),
-        "<h2>Metrics</h2>",
+        Markup("<h2>Metrics</h2>"),
         _table(("metric", "model", *(["baseline"] if baseline else [])), rows),
-        f"<h2>Classes at score {_number(curves['score_threshold'])} and above</h2>",
+        fill("<h2>Classes at score {} and above</h2>", _number(curves["score_threshold"])),
         _table(("class", "objects", "found", "missed", "false", "AP@.50"), classes),
-        "<h2>Precision over recall at IoU 0.5</h2>",
-        "".join(_curve(c) for c in drawn),
-        "<h2>Pictures</h2>" if pictures else "",
+        Markup("<h2>Precision over recall at IoU 0.5</h2>"),
+        join(_curve(c) for c in drawn),
+        Markup("<h2>Pictures</h2>") if pictures else "",
         *(
-            f'<figure><img src="{_text(uri)}"><figcaption>{_text(caption)}</figcaption></figure>'
+            fill('<figure><img src="{}"><figcaption>{}</figcaption></figure>', uri, caption)
             for caption, uri in pictures
         ),
     )
@@ -72,16 +75,18 @@ def dataset_page(card: Mapping[str, Any]) -> str:
     ]
     spans = [f"{name}: spans {', '.join(found)}" for name, found in card.get("spans", {}).items()]
     shared = card["images_in_two_splits"]
-    return _page(
+    total = card["total"]
+    return page(
         "Data set",
-        f"<p>{card['total']['images']} images, {card['total']['objects']} objects, {card['format']}</p>",
+        _STYLE,
+        fill("<p>{} images, {} objects, {}</p>", total["images"], total["objects"], card["format"]),
         _list(spans),
-        f'<p class="no">{shared} images are in more than one split</p>' if shared else "",
+        fill('<p class="no">{} images are in more than one split</p>', shared) if shared else "",
         _table(("split", "images", "empty", "objects", "shards", "quarantined"), splits),
-        "<h2>Objects of each class</h2>",
+        Markup("<h2>Objects of each class</h2>"),
         _table(("class", "all", *names), classes),
-        "<h2>Quarantine</h2>",
-        f"<p>{kept_out['records']} records, {_number(kept_out['fraction'])} of all</p>",
+        Markup("<h2>Quarantine</h2>"),
+        fill("<p>{} records, {} of all</p>", kept_out["records"], _number(kept_out["fraction"])),
         _list(f"{reason}: {count}" for reason, count in kept_out["reasons"].items()),
     )
 
@@ -91,49 +96,56 @@ def decision_text(pushed: Mapping[str, Any]) -> str:
     heading = f"Published as version {pushed['version']}" if pushed["pushed"] else "Not published"
     # Reasons name metrics and classes; underscores and asterisks in them are meant as they are.
     reasons = "".join(f"- {_plain_markdown(reason)}\n" for reason in pushed["reasons"])
-    place = f"\nAt `{pushed['path']}`\n" if "path" in pushed else ""
-    return f"# {heading}\n\n{reasons}{place}"
+    place = f"\nAt {_code(pushed['path'])}\n" if "path" in pushed else ""
+    return f"# {_plain_markdown(heading)}\n\n{reasons}{place}"
 
 
 def _plain_markdown(text: str) -> str:
-    return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in text)
+    """Return one line in which nothing is markup."""
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in _line(text))
 
 
-def _page(title: str, *parts: str) -> str:
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{''.join(parts)}</body></html>\n"
+def _code(text: str) -> str:
+    """Return one line as code, inside a fence that is longer than any in it."""
+    line = _line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def _line(text: str) -> str:
+    return shown(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _table(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> Markup:
+    def row(cell: str, values: Sequence[Any]) -> Markup:
+        return fill("<tr>{}</tr>", join(fill(cell, value) for value in values))
+
+    return fill(
+        "<table>{}{}</table>", row("<th>{}</th>", head), join(row("<td>{}</td>", cells) for cells in rows)
     )
 
 
-def _table(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
-    def row(tag: str, cells: Sequence[Any]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{_text(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    return f"<table>{row('th', head)}{''.join(row('td', cells) for cells in rows)}</table>"
+def _list(texts: Iterable[Any]) -> Markup:
+    return fill("<ul>{}</ul>", join(fill("<li>{}</li>", text) for text in texts))
 
 
-def _list(texts: Any) -> str:
-    return "<ul>" + "".join(f"<li>{_text(text)}</li>" for text in texts) + "</ul>"
-
-
-def _curve(entry: Mapping[str, Any]) -> str:
+def _curve(entry: Mapping[str, Any]) -> Markup:
     """Draw a class's curve in a square of 120 units."""
     points = " ".join(
         f"{10 + 100 * recall:.1f},{110 - 100 * precision:.1f}"
         for recall, precision in zip(entry["recall"], entry["precision"], strict=True)
     )
-    return (
+    return fill(
         '<figure><svg viewBox="0 0 120 120" width="170" height="170">'
         '<rect x="10" y="10" width="100" height="100" fill="none" stroke="#ccc"/>'
-        f'<polyline points="{points}" fill="none" stroke="#1a5fb4" stroke-width="1.5"/></svg>'
-        f"<figcaption>{_text(entry['name'])}, AP@.50 {_number(entry['ap50'])}</figcaption></figure>"
+        '<polyline points="{}" fill="none" stroke="#1a5fb4" stroke-width="1.5"/></svg>'
+        "<figcaption>{}, AP@.50 {}</figcaption></figure>",
+        points,
+        entry["name"],
+        _number(entry["ap50"]),
     )
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None or value == -1 else f"{value:.4g}"
-
-
-def _text(value: Any) -> str:
-    return html.escape(str(value))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -32,20 +34,28 @@ def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
     Raises:
         ImageFault: for a file in another format, one that cannot be decoded, or one that is too large.
     """
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
+
+    with _opened(stream) as picture:
+        return _rgb(ImageOps.exif_transpose(picture) if upright else picture)
+
+
+@contextlib.contextmanager
+def _opened(stream: IO[bytes]) -> Iterator[Any]:
+    """Open an image for what the block does with it; whatever Pillow raises there is one ImageFault."""
+    from PIL import Image
 
     try:
         with Image.open(stream, formats=list(FORMATS)) as picture:
             check_size(picture.height, picture.width)
-            return _rgb(ImageOps.exif_transpose(picture) if upright else picture)
+            yield picture
     except (ImageFault, MemoryError):
         raise
     except Image.DecompressionBombError as e:
         raise ImageFault("decompression_bomb", str(e)) from e
     except Exception as e:  # Pillow's decoders raise almost anything when the bytes are damaged
-        raise ImageFault(
-            "undecodable_image", f"expected an image, found a file that Pillow cannot decode ({e})"
-        ) from e
+        message = f"expected an image, found a file that Pillow cannot decode ({e})"
+        raise ImageFault("undecodable_image", message) from e
 
 
 def _rgb(picture: Any) -> np.ndarray:
@@ -57,7 +67,7 @@ def _rgb(picture: Any) -> np.ndarray:
             "unsupported_image",
             f"expected at most 16 bits a channel, found mode {picture.mode}; save it as PNG",
         )
-    return np.asarray(picture.convert("RGB"))
+    return np.asarray(picture if picture.mode == "RGB" else picture.convert("RGB"))
 
 
 def check_with_pillow(data: bytes) -> None:
@@ -66,7 +76,8 @@ def check_with_pillow(data: bytes) -> None:
     Raises:
         ImageFault: as `read_pixels`.
     """
-    read_pixels(io.BytesIO(data))
+    with _opened(io.BytesIO(data)) as picture:
+        picture.load()  # and no array of it: of a large image a copy takes as much again
 
 
 def check_with_both(data: bytes) -> None:

@@ -160,8 +160,9 @@ def check_readable(path: str, decode: Callable[[tf.Tensor], object]) -> None:
     for index, record in enumerate(read_records(path)):
         try:
             decode(record)
-        except tf.errors.OpError as error:
-            reason = column_fault(record.numpy()) or first_line(error)
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            said = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
+            reason = column_fault(record.numpy()) or said
             raise undecodable_record(path, index, record.numpy(), reason) from error
 
 
@@ -192,6 +193,7 @@ READING_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.InvalidArgumentError,
     tf.errors.UnknownError,
+    UnicodeDecodeError,  # in place of the others, where their text quotes the record
     *_NOT_READABLE,
 )
 """What a tf.data pipeline fails with when a file or record is bad; a mistake in a model may look the same."""

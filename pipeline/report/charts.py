@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from detection_core.html_page import escape, shown
+
 # Matplotlib draws in these stand-in colours; the page's style sheet gives the real ones.
 _TEXT, _GRID = "#010101", "#020202"
 _SERIES = tuple(f"#0300{i:02x}" for i in range(12))
@@ -111,7 +113,7 @@ def _render(draw: Callable[[Any], None], options: ChartOptions) -> str:
 
 def _plain(text: str) -> str:
     """Keep Matplotlib from reading a name as mathematics, or from hiding it in the legend."""
-    text = text.replace("$", r"\$")
+    text = shown(text).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
@@ -124,7 +126,7 @@ def _inline(svg: str, title: str) -> str:
     for stand_in, colour in _THEME.items():
         svg = svg.replace(stand_in, colour)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    label = escape(title)
     svg = re.sub(r'<svg ([^>]*?)width="[^"]*"', r"<svg \1", svg, count=1)
     svg = re.sub(r'<svg ([^>]*?)height="[^"]*"', r"<svg \1", svg, count=1)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

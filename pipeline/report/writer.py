@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core import files
+from detection_core.html_page import CONTENT_SECURITY_POLICY, shown
 from detection_core.redaction import redact
 from pipeline.report import facts, formats, quality
 from pipeline.report.artifacts import RunArtifacts, unless_damaged
@@ -40,6 +41,7 @@ def render_report(run: RunRecord) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
+        finalize=_text_of_others,
     )
     environment.filters |= {
         name: getattr(formats, name) for name in ("duration", "metric", "signed", "size", "whole", "moment")
@@ -47,6 +49,11 @@ def render_report(run: RunRecord) -> str:
     template, place = environment.get_template("report.html"), f"the outputs of the run {run.run_id}"
     page = unless_damaged(lambda: template.render(**_context(run)), place, "")
     return page or template.render(**_context(_without_outputs(run)))
+
+
+def _text_of_others(value: Any) -> Any:
+    """Return what a text becomes before it is escaped; what is markup already stays as it is."""
+    return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _without_outputs(run: RunRecord) -> RunRecord:
@@ -64,6 +71,7 @@ def _context(run: RunRecord) -> dict[str, Any]:
     pushed = read(facts.push, "pusher")
     return {
         "run": dataclasses.asdict(run),
+        "policy": CONTENT_SECURITY_POLICY,
         "style": files.read_text(os.path.join(_HERE, "style.css")),
         "steps": facts.steps(run),
         "headline": _headline(run, pushed),

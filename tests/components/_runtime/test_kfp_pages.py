@@ -32,7 +32,7 @@ def test_a_card_warns_and_names_spans():
 
 def test_a_page_loads_nothing():
     page = dataset_page(_card())
-    assert "http" not in page and "src=" not in page
+    assert "://" not in page and "src=" not in page
 
 
 def test_a_decision_is_plain_markdown():
@@ -40,3 +40,29 @@ def test_a_decision_is_plain_markdown():
     assert decision_text(pushed) == "# Published as version 7\n\n- every gate blessed it\n\nAt `/p`\n"
     refused = decision_text({"pushed": False, "version": None, "reasons": ["my_class *bad*"]})
     assert refused == "# Not published\n\n- my\\_class \\*bad\\*\n"
+
+
+def test_nothing_of_a_card_is_markup():
+    evil = '"><script>alert(1)</script>'
+    split = {**_SPLIT, "images": evil, "classes": {evil: evil}, "quarantined": {evil: 2}}
+    card = _card(
+        format=evil,
+        total={"images": evil, "objects": evil},
+        images_in_two_splits=evil,
+        splits={evil: split},
+        classes=[{"name": evil, "objects": evil}],
+        spans={evil: [evil]},
+        quarantine={"records": evil, "fraction": 0.5, "reasons": {evil: evil}},
+    )
+    page = dataset_page(card)
+    assert "<script" not in page and page.count("&lt;script&gt;") >= 12
+    assert "Content-Security-Policy" in page
+
+
+def test_a_decision_has_no_line_or_code_of_others():
+    reason, path = "bad\n\n# Published\n[x](javascript:alert(1))\x1b[31m", "/a`b``c\n# x"
+    text = decision_text({"pushed": False, "version": None, "reasons": [reason], "path": path})
+    assert text == (
+        "# Not published\n\n- bad\\\\n\\\\n\\# Published\\\\n\\[x\\](javascript:alert(1))\\\\x1b\\[31m\n"
+        "\nAt ```/a`b``c\\n# x```\n"
+    )

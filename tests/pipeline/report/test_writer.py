@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 
+import markupsafe
 import pytest
 
 from detection_core import files
+from detection_core.html_page import CONTENT_SECURITY_POLICY
 from pipeline.report import write_report
 from pipeline.report.pictures import PictureBudget
 from pipeline.report.writer import render_report
@@ -67,6 +69,8 @@ def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
     assert len(text) < 3_000_000
     page = Page(text)
     assert "script" not in page.tags
+    policy = markupsafe.escape(CONTENT_SECURITY_POLICY)
+    assert text.index(f'http-equiv="Content-Security-Policy" content="{policy}"') < text.index("<style>")
     assert all(link.startswith(("#", "data:image/jpeg;base64,")) for link in page.links)
     assert not re.search(r"url\((?!#)|@import|<link", text)
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
@@ -207,7 +211,7 @@ def test_names_from_data_cannot_become_markup(run, tmp_path):
     copy = tmp_path / "evaluation"
     evaluation = next(s for s in run.steps if s.id == "evaluator").outputs["evaluation"]
     shutil.copytree(evaluation, copy)
-    evil = '<script>alert("$x^2$")</script> & _b'
+    evil = '<script>alert("$x^2$")</script> & _b\x1b[31m'
     curves = json.loads((copy / "curves.json").read_text())
     curves["classes"][0]["name"] = curves["confusion"]["labels"][0] = evil
     (copy / "curves.json").write_text(json.dumps(curves))
@@ -218,7 +222,8 @@ def test_names_from_data_cannot_become_markup(run, tmp_path):
     text = render_report(dataclasses.replace(run, steps=steps, pipeline_name=evil))
     page = Page(text)
     assert "script" not in page.tags
-    assert page.text.count(evil) >= 4  # title, heading, table, chart
+    assert page.text.count(evil.replace("\x1b", "\\x1b")) >= 4  # title, heading, table, chart
+    assert "\x1b" not in text
 
 
 def test_the_same_run_gives_the_same_page(run):

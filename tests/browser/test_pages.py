@@ -1,0 +1,162 @@
+"""Our HTML pages in a real browser, with hostile text wherever text of others comes in.
+
+`make test-browser` installs Chromium where it can; elsewhere these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from components._runtime.kfp_pages import dataset_page, evaluation_page
+from pipeline.report.writer import render_report
+from tests.pipeline.report.fixture_run import write_run
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="needs Chromium on the path; make test-browser installs it where it can"
+)
+
+RUN = "document.documentElement.setAttribute('data-ran','1')"
+HOSTILE = "".join(
+    (
+        f"<script>{RUN}</script>",
+        f'"><img src=x onerror={RUN}>',
+        f"'><svg/onload={RUN}>",
+        f"</style><script>{RUN}</script>",
+        f"--></title></textarea><iframe srcdoc='<script>parent.{RUN}</script>'>",
+        "<link rel=stylesheet href=http://127.0.0.1:9/x.css><base href=http://127.0.0.1:9/>",
+        "<meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>",
+        "{{7*7}}{% raw %}$\\frac{<b>}{x}$&lt;script&gt;\0\x1b[31m\u202e]]>",
+    )
+)
+# What a reader looks for, and so must stay what it is.
+_KEYS = {"file", "kind", "quantization"}
+
+
+def dump(page: str, folder: Path) -> str:
+    """Return what a browser makes of a page after its scripts had time to run."""
+    path = folder / "page.html"
+    path.write_text(page, encoding="utf-8")
+    options = (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-extensions",
+    )
+    profile = f"--user-data-dir={folder / 'profile'}"
+    done = subprocess.run(
+        [BROWSER, *options, profile, "--virtual-time-budget=2000", "--dump-dom", path.as_uri()],
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout.decode("utf-8", "replace")
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags, handlers and addresses of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.handlers: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.add(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+        places = ("src", "href", "xlink:href", "srcset", "data", "action")
+        self.addresses += [value for name, value in attrs if name in places and value]
+
+
+def poison(value: object, key: str = "") -> object:
+    """Return a structure of JSON with hostile text behind every text in it."""
+    if isinstance(value, str):
+        return value if key in _KEYS else value + HOSTILE
+    if isinstance(value, list):
+        return [poison(item, key) for item in value]
+    if isinstance(value, dict):
+        return {name: poison(item, name) for name, item in value.items()}
+    return value
+
+
+def poison_files(root: Path) -> None:
+    for path in root.rglob("*"):
+        if path.suffix == ".json":
+            path.write_text(json.dumps(poison(json.loads(path.read_text()))))
+        elif path.suffix == ".jsonl":
+            lines = path.read_text().splitlines()
+            path.write_text("".join(json.dumps(poison(json.loads(line))) + "\n" for line in lines))
+        elif path.suffix == ".config":
+            path.write_text(path.read_text() + HOSTILE.replace("\0", ""))
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = tmp_path_factory.mktemp("hostile")
+    run = write_run(root, images=8)
+    poison_files(root)
+    card_path = next(root.rglob("dataset_card.json"))
+    card = json.loads(card_path.read_text())
+    card["splits"] = {name + HOSTILE: split for name, split in card["splits"].items()}
+    card |= {"spans": {name: [HOSTILE] for name in card["splits"]}, "format": HOSTILE}
+    card["total"] = {"images": HOSTILE, "objects": HOSTILE}
+    card.setdefault("images_in_two_splits", 1)
+    for split in card["splits"].values():
+        split |= {"shards": 1, "quarantined": {HOSTILE: 1}, "classes": {HOSTILE: 1}}
+    card["quarantine"]["reasons"] = {HOSTILE: 2}
+    card_path.write_text(json.dumps(card))
+    steps = tuple(dataclasses.replace(step, error=HOSTILE) for step in run.steps)
+    failed = tuple(
+        dataclasses.replace(step, id=step.id + HOSTILE, state="failed", error=HOSTILE) for step in run.steps
+    )
+    told = {"pipeline_name": HOSTILE, "run_id": HOSTILE, "started": HOSTILE, "settings_text": HOSTILE}
+    evaluation = Path(next(step for step in run.steps if step.component == "evaluator").outputs["evaluation"])
+    metrics, curves = (
+        json.loads((evaluation / f"{name}.json").read_text()) for name in ("metrics", "curves")
+    )
+    metrics["metrics"] = {name + HOSTILE: value for name, value in metrics["metrics"].items()}
+    metrics |= {"images": HOSTILE, "split": HOSTILE}
+    return {
+        "report": render_report(dataclasses.replace(run, steps=steps, workspace=HOSTILE, **told)),
+        "failed": render_report(dataclasses.replace(run, steps=failed, **told)),
+        "evaluation": evaluation_page(metrics, curves, [(HOSTILE, "data:image/jpeg;base64,AAAA" + HOSTILE)]),
+        "dataset": dataset_page(card),
+    }
+
+
+@pytest.mark.parametrize("name", ["report", "failed", "evaluation", "dataset"])
+def test_hostile_text_neither_runs_nor_loads(pages: dict[str, str], name: str, tmp_path: Path) -> None:
+    page = pages[name]
+    assert "onerror" in page  # the text is in it
+    dom = dump(page, tmp_path)
+    assert "data-ran" not in re.search(r"<html[^>]*>", dom)[0]
+    for found in (Tags(page), Tags(dom)):
+        assert not found.tags & {"script", "iframe", "object", "embed", "link", "base", "form"}
+        assert found.handlers == []
+        assert all(address.startswith(("#", "data:image/")) for address in found.addresses)
+    assert "\x1b" not in page and "\0" not in page and "\u202e" not in page
+
+
+@pytest.mark.parametrize("name", ["report", "dataset"])
+def test_the_policy_stops_a_script_that_got_into_the_page(
+    pages: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    for number, attack in enumerate((f"<script>{RUN}</script>", f"<img src=x onerror={RUN}>")):
+        attacked = pages[name].replace("</body>", f"{attack}</body>")
+        undefended = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", attacked)
+        assert undefended != attacked
+        for page, runs in ((attacked, False), (undefended, True)):
+            folder = tmp_path / f"{number}-{runs}"
+            folder.mkdir()
+            assert ("data-ran" in re.search(r"<html[^>]*>", dump(page, folder))[0]) is runs
