@@ -75,8 +75,9 @@ _STACK = re.compile(
 def _refused(status: int, said: str, doing: str, credentials: str) -> str:
     if re.search(r"schema ?version|unknown field|unmarshal|unknown template format", said, re.IGNORECASE):
         found = (
-            f"the server does not understand the pipeline ({said}); it must be {OLDEST_SERVER} or newer and "
-            "not older than the kfp that compiled the file: upgrade the server, or compile with its kfp"
+            f"the server does not understand the pipeline ({said}): the kfp that compiled it is newer than "
+            f"the server, or the server older than {OLDEST_SERVER}; upgrade the server, or compile with its "
+            "kfp"
         )
     elif status == 401 and credentials:
         found = f"the credentials from {credentials} were not accepted (401); get fresh ones"

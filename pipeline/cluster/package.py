@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import graphlib
 import hashlib
 import json
 import math
@@ -81,7 +82,11 @@ def step_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of a pipeline's tasks, each with those inside it; `spec` as in `step_names`."""
+    """Return the names of a pipeline's tasks in their order, each with those inside it.
+
+    Args:
+        spec: as in `step_names`.
+    """
     components = spec.get("pipeline_spec", spec).get("components", {})
 
     @functools.cache
@@ -91,11 +96,21 @@ def step_tree(spec: Mapping[str, Any]) -> dict[str, Any]:
     def tasks_of(component: Mapping[str, Any], depth: int) -> dict[str, Any]:
         tasks = component.get("dag", {}).get("tasks", {}) if depth else {}
         return {
-            name: inside(str(task.get("componentRef", {}).get("name")), depth - 1)
-            for name, task in tasks.items()
+            name: inside(str(tasks[name].get("componentRef", {}).get("name")), depth - 1)
+            for name in _in_order(tasks)
         }
 
     return tasks_of(_root(spec), _DEEPEST)
+
+
+def _in_order(tasks: Mapping[str, Any]) -> list[str]:
+    """Return the names of tasks, each after those that it depends on."""
+    needs = {name: task.get("dependentTasks", []) for name, task in tasks.items()}
+    try:
+        ordered = graphlib.TopologicalSorter(needs).static_order()
+        return [name for name in ordered if name in tasks]
+    except (graphlib.CycleError, TypeError):  # which no compiler writes
+        return list(tasks)
 
 
 def artifact_root(spec: Mapping[str, Any]) -> str:

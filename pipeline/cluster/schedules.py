@@ -148,19 +148,26 @@ def resume(connection: Connection, schedule: Schedule) -> Schedule:
 
 
 def delete(connection: Connection, schedule: Schedule) -> None:
-    """Delete a schedule; its runs stay, and those under way go on.
+    """Delete a schedule, and what it replaced and is still there; runs stay, and those under way go on.
 
     Raises:
         ClusterError: from the server; and where it would stop runs under way, the schedule being paused then.
     """
-    kept_by = remove(connection, schedule)
-    if kept_by:
-        raise ClusterError(
-            f"{' and '.join(kept_by)} of this schedule is under way, and this server, which does not tell "
-            "its version, may stop it with the schedule; the schedule is paused: delete it when the run has "
-            "ended, or upgrade the server",
-            where=schedule.name,
-        )
+    replaced = _replaced_by(schedule)
+    left = (
+        [s for s in list_schedules(connection, schedule.name) if s.schedule_id == replaced]
+        if replaced
+        else []
+    )
+    for one in (schedule, *left):
+        kept_by = remove(connection, one)
+        if kept_by:
+            raise ClusterError(
+                f"{' and '.join(kept_by)} of this schedule is under way, and this server, which does not "
+                f"tell its version, may stop it with the schedule; {one.schedule_id} is paused: delete it "
+                "when the run has ended, or upgrade the server",
+                where=one.name,
+            )
 
 
 def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str:

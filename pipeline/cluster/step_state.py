@@ -17,6 +17,7 @@ from pipeline.cluster.argo_nodes import NodeTree, node_id
 Tasks = Mapping[str, Any]  # a task to the tasks inside it
 
 _DRIVER = "-driver"
+_NEVER_BEGUN = ("pending", "cached", "skipped", "not run")
 _STARTED = ("running", "failed", "cancelling")
 _NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 _WORDS = {
@@ -41,7 +42,7 @@ class StepState:
         state: `pending`, `running`, `succeeded`, `cached`, `skipped`, `failed`, `cancelled`; once the run has
             ended also `not run`, and `unknown` where the server did not tell its end.
         seconds: how long it took; None where it has not ended, or was never begun.
-        attempts: how often it was begun.
+        attempts: how often it was begun; 0: never.
         error: what the server says about a failure.
         pods: names under which its log may be found, the likeliest first.
     """
@@ -52,7 +53,7 @@ class StepState:
     error: str = ""
     pods: tuple[str, ...] = ()
     depth: int = 0
-    attempts: int = 1
+    attempts: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,12 +115,12 @@ class _Steps:
             names = dict.fromkeys(n for n in labels if n.startswith("iteration-iterations("))
         else:
             own = (n if n in tasks else n.removesuffix(_DRIVER) for n in labels)
-            names = dict.fromkeys([*own, *tasks])
+            names = dict.fromkeys([*tasks, *own])
         for label in sorted(names, key=lambda n: self._begin(f"{graph}.{n}")):
             step = self._step(f"{graph}.{label}", prefix, depth)
             yield step
             body = self._body(f"{graph}.{label}")
-            if step.state not in ("pending", "skipped", "not run") and not self._is_container(body):
+            if step.state not in _NEVER_BEGUN and not self._is_container(body):
                 below = tasks if loop else tasks.get(label) or {}
                 yield from self._inside(body, below, f"{step.name}/", depth + 1)
 
@@ -161,7 +162,7 @@ class _Steps:
             seconds=_seconds(detail) if state in ("succeeded", "failed", "cancelled") else None,
             error=error_of(detail) if detail is not None else "",
             pods=tuple(self._pods(executor, _EXECUTOR_PODS)) if detail is not None else (),
-            attempts=len(tree.attempts(executor)) or 1,
+            attempts=0 if state in _NEVER_BEGUN else len(tree.attempts(executor)) or 1,
         )
 
     def _is_cached(self, name: str, executor: str) -> bool:
@@ -223,6 +224,7 @@ def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[Step
             seconds=_seconds(detail) if state in ("succeeded", "failed", "cancelled") else None,
             error=error_of(detail),
             pods=tuple(dict.fromkeys(p for p in pods if p)),
+            attempts=int(state not in _NEVER_BEGUN),
         )
     if ending.ended and details:
         yield from (StepState(name=name, state="not run") for name in tasks if name not in last)

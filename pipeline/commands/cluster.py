@@ -173,7 +173,9 @@ def _describe(state: RunState) -> Result:
         rows = [("step", "state", "seconds", "attempts")]
         for s in state.steps:
             name = "  " * s.depth + s.name.rpartition("/")[2]
-            rows.append((name, s.state, "-" if s.seconds is None else f"{s.seconds:.0f}", str(s.attempts)))
+            rows.append(
+                (name, s.state, "-" if s.seconds is None else f"{s.seconds:.0f}", str(s.attempts or "-"))
+            )
         lines += ["", table(rows if any(s.attempts > 1 for s in state.steps) else [r[:3] for r in rows])]
     return Result(text="\n".join(lines), data=_data(state))
 

@@ -282,7 +282,8 @@ def _log_through_ui(server: KfpServer, query: dict[str, str]) -> str:
 
 def _error(status: int, message: str, upload: bool = False) -> str:
     if upload:
-        return json.dumps({"error_message": message, "error_details": message})
+        stack = "github.com/kubeflow/pipelines/backend/src/common/util.New\n\t/go/src/util/error.go:142"
+        return json.dumps({"error_message": message, "error_details": f"{message}\n{stack}\nmain.main"})
     return json.dumps({"error": message, "code": status, "message": message, "details": []})
 
 

@@ -376,7 +376,8 @@ def check_package(file: bytes) -> dict:
         for platform in platforms:
             json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
     except json_format.ParseError as e:
-        raise RefusalError(400, f"Invalid pipeline spec: cannot unmarshal: {e}") from e
+        # As seen on 2.17.0, which then takes the file for none of the formats that it knows.
+        raise RefusalError(400, "unknown template format: pipeline spec is invalid") from e
     if spec.get("schemaVersion") != "2.1.0":
         found = spec.get("schemaVersion")
         raise RefusalError(400, f"KFP only supports schema version 2.1.0, but the pipeline has {found}")

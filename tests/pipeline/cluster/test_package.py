@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.package import check_parameters, parse_parameters, read_package, step_names
+from pipeline.cluster.package import check_parameters, parse_parameters, read_package, step_names, step_tree
 from tests.pipeline.cluster.conftest import write_package
 
 
@@ -93,3 +93,16 @@ def test_values_of_a_settings_file_are_checked_too(declared):
         check_parameters(declared, {}, "s.yaml")
     with pytest.raises(ConfigError, match="no parameter x; the pipeline has none"):
         check_parameters({}, {"x": 1}, "s.yaml")
+
+
+def test_tasks_come_in_the_order_of_what_they_need():
+    tasks = {
+        "a": {"dependentTasks": ["c"]},
+        "b": {"dependentTasks": ["a"]},
+        "c": {"componentRef": {"name": "inner"}},
+    }
+    inner = {"dag": {"tasks": {"x": {"dependentTasks": ["y"]}, "y": {}}}}
+    tree = step_tree({"root": {"dag": {"tasks": tasks}}, "components": {"inner": inner}})
+    assert list(tree) == ["c", "a", "b"] and list(tree["c"]) == ["y", "x"]
+    circle = {"a": {"dependentTasks": ["b"]}, "b": {"dependentTasks": ["a"]}}
+    assert list(step_tree({"root": {"dag": {"tasks": circle}}})) == ["a", "b"]

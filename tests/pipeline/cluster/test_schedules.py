@@ -219,6 +219,20 @@ def test_a_replaced_schedule_whose_run_would_be_stopped_is_deleted_later(server,
     assert server.state.recurring[old.schedule_id]["status"] == "DISABLED"
     assert find_schedule(unnamed, "nightly").schedule_id == applied.schedule.schedule_id
     assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 2
+    with pytest.raises(ClusterError, match=f"{run_id} of this schedule.*; {old.schedule_id} is paused"):
+        schedules.delete(unnamed, applied.schedule)
+    assert list(server.state.recurring) == [old.schedule_id], "what was to be deleted could be"
+    apply(unnamed, spec)
+    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    schedules.delete(unnamed, find_schedule(unnamed, "nightly"))
+    assert not server.state.recurring
+
+
+def test_a_replaced_schedule_is_deleted_when_its_run_has_ended(server, unnamed, spec):
+    run_id = server.state.fire(apply(unnamed, spec).schedule.schedule_id)
+    changed = _change(spec, max_concurrency=2)
+    apply(unnamed, changed)
+    assert len(server.state.recurring) == 2
     assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
     assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 1
 

@@ -186,9 +186,9 @@ def test_steps_inside_others_are_shown_under_them(server, call, package_path):
     assert out.split("\n\n")[1].splitlines() == [
         "step         state      seconds  attempts",
         "example-gen  succeeded  30       1",
-        "  probe      cached     -        1",
+        "  probe      cached     -        -",
         "  probe-2    succeeded  30       2",
-        "pusher       cached     -        1",
+        "pusher       cached     -        -",
         "trainer      succeeded  30       1",
     ]
 
