@@ -20,6 +20,7 @@ class EvaluatorJob:
         thresholds: JSON object, metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is
             against the baseline and holds where there is one.
         pictures: how many side-by-side pictures to draw; -1: as many as eval_config.num_visualizations says.
+        trust: run detectors even if their graphs do more than compute, such as reading files.
         code_version: fingerprint of the code; only there to key the cache.
         evaluation: folder to fill: metrics.json, curves.json, pictures/.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
@@ -33,4 +34,5 @@ class EvaluatorJob:
     split: str = "eval"
     thresholds: str = "{}"
     pictures: int = -1
+    trust: bool = False
     code_version: str = ""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from detection_core import local_files, s3, s3_lock
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, DataError
 from detection_core.local_files import temporary_name
 
 
@@ -29,11 +29,20 @@ def is_remote(path: str) -> bool:
 
 
 def _gfile(path: str) -> Any:
-    """Return what serves a remote path: tf.io.gfile, or a module with the same functions."""
+    """Return what serves a remote path: tf.io.gfile, or a module with the same functions.
+
+    Raises:
+        DataError: for a scheme that nothing serves.
+    """
     if s3.is_s3(path):
         return s3
     import tensorflow as tf
 
+    scheme = path.partition("://")[0]
+    if scheme not in tf.io.gfile.get_registered_schemes():
+        raise DataError(
+            f"expected a local path, s3:// or gs://, found {scheme}://; copy it to one of these", where=path
+        )
     return tf.io.gfile
 
 

@@ -24,7 +24,10 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         evaluation_dir=job.evaluation,
         baseline_path=job.baseline,
         options=EvaluateOptions(
-            split=job.split, thresholds=_thresholds(job.thresholds), pictures=job.pictures
+            split=job.split,
+            thresholds=_thresholds(job.thresholds),
+            pictures=job.pictures,
+            trust=job.trust,
         ),
     )
     write_blessing(job.blessing, report.blessed, report.reasons)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -10,13 +11,26 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core import files
-from detection_core.detector_layout import serving_dir
+from detection_core.detector_layout import EXTRA, MODEL_INFO, serving_dir
 from detection_core.errors import ModelError
 from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.graph_operations import check_graph
 from detection_core.structures import ImageDetections
 
+_LOG = logging.getLogger(__name__)
+
 SIGNATURE = "serving_default"
+MOST_CLASS = 2**24
+"""Beyond it float32, in which models give classes, has not every whole number."""
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
+OUTPUT_SHAPES: dict[str, list[int | None]] = {
+    "detection_boxes": [1, None, 4],
+    "detection_scores": [1, None],
+    "detection_classes": [1, None],
+    "num_detections": [1],
+}
+# What TensorFlow raises for damaged files of a SavedModel, beside its own errors.
+_UNLOADABLE = (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, tf.errors.OpError)
 # Classes of a SavedModel are numbered as in the label map; classes of a TensorFlow Lite file from 0.
 FIRST_CLASS = 1
 
@@ -45,14 +59,28 @@ class Runner(Protocol):
 class SavedModelRunner:
     """A SavedModel with the Object Detection API's `image_tensor` signature."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, trust: bool = False) -> None:
+        """Load the model.
+
+        Args:
+            path: its folder, or a detector's.
+            trust: run it even if its graph does more than compute.
+
+        Raises:
+            ModelError: when it is none, is damaged, does more than compute, or is no detector.
+            ContractError: when there is no SavedModel in the folder.
+        """
         self.path = path
+        directory = serving_dir(path)
+        check_graph(directory, trust=trust)
+        if not files.exists(files.join(directory, EXTRA, MODEL_INFO)):
+            _LOG.warning("%s was not written by detflow; it is run as it is", directory)
         try:
             # The loaded object must live as long as its signature.
-            self._model = tf.saved_model.load(serving_dir(path))
-        except (OSError, ValueError, tf.errors.OpError) as error:
+            self._model = tf.saved_model.load(directory)
+        except _UNLOADABLE as error:
             raise ModelError(
-                f"expected a SavedModel, found files that cannot be loaded ({str(error).splitlines()[0]});"
+                f"expected a SavedModel, found files that cannot be loaded ({_first_line(error)});"
                 " export the model again",
                 where=path,
             ) from error
@@ -61,24 +89,50 @@ class SavedModelRunner:
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
         """Detect objects; see `Runner`."""
-        outputs = self._signature(**{self._input: tf.constant(image[np.newaxis])})
-        boxes, scores, classes, count = (np.asarray(outputs[name])[0] for name in OUTPUTS)
+        try:
+            outputs = self._signature(**{self._input: tf.constant(image[np.newaxis])})
+            boxes, scores, classes, count = (np.asarray(outputs[name])[0] for name in OUTPUTS)
+        except (tf.errors.OpError, ValueError, IndexError) as error:
+            raise ModelError(
+                f"expected a detector of one image, found one that fails on image {source_id!r}"
+                f" ({_first_line(error)}); export the model again",
+                where=self.path,
+            ) from error
+        if not np.isfinite(count) or not 0 <= count <= len(scores):
+            raise ModelError(
+                f"expected 0 to {len(scores)} detections in num_detections for image {source_id!r}, found"
+                f" {count}; export the model again",
+                where=self.path,
+            )
         return checked_detections(
             boxes, scores, classes - FIRST_CLASS, int(count), source_id=source_id, where=self.path
         )
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def _serving_signature(model: tf.Module, path: str) -> Any:
     signature = model.signatures.get(SIGNATURE) if hasattr(model, "signatures") else None
-    found = sorted(signature.structured_outputs) if signature else []
+    outputs = signature.structured_outputs if signature else {}
     inputs = signature.structured_input_signature[1] if signature else {}
-    if [s.dtype for s in inputs.values()] != [tf.uint8] or not set(OUTPUTS) <= set(found):
+    if [s.dtype for s in inputs.values()] != [tf.uint8] or not set(OUTPUTS) <= set(outputs):
         raise ModelError(
             f"expected a signature {SIGNATURE!r} with one uint8 image as input and the outputs"
-            f" {', '.join(OUTPUTS)}, found inputs {list(inputs.values())} and outputs {found};"
+            f" {', '.join(OUTPUTS)}, found inputs {list(inputs.values())} and outputs {sorted(outputs)};"
             " export the model as image_tensor",
             where=path,
         )
+    for name, shape in OUTPUT_SHAPES.items():
+        found = outputs[name]
+        number = found.dtype.is_floating or found.dtype.is_integer
+        if not number or not tf.TensorShape(shape).is_compatible_with(found.shape):
+            raise ModelError(
+                f"expected numbers of the shape {shape} as {name}, found {found.dtype.name} of"
+                f" {found.shape}; export the model as image_tensor",
+                where=path,
+            )
     return signature
 
 
@@ -102,8 +156,16 @@ def checked_detections(
         where: the model, for errors.
 
     Raises:
-        ModelError: for NaN or infinity among the detections.
+        ModelError: for NaN or infinity among the detections, for classes that are none, and where there are
+            not as many boxes and classes as scores.
     """
+    if boxes.shape != (len(scores), 4) or scores.shape != classes.shape or scores.ndim != 1 or count < 0:
+        raise ModelError(
+            f"expected boxes [D, 4], scores [D], classes [D] and a count for image {source_id!r}, found"
+            f" {list(boxes.shape)}, {list(scores.shape)}, {list(classes.shape)} and {count}; export the model"
+            " again",
+            where=where,
+        )
     boxes, scores, classes = boxes[:count], scores[:count], classes[:count]
     for name, values in (("boxes", boxes), ("scores", scores), ("classes", classes)):
         if not np.isfinite(values).all():
@@ -113,6 +175,12 @@ def checked_detections(
                 " learning rate or clip gradients",
                 where=where,
             )
+    if classes.size and not 0 <= classes.min() <= classes.max() <= MOST_CLASS:
+        raise ModelError(
+            f"expected classes of a label map for image {source_id!r}, found numbers from {classes.min()} to"
+            f" {classes.max()}; export the model again",
+            where=where,
+        )
     order = np.argsort(-scores, kind="stable")
     return ImageDetections(
         source_id=source_id,
@@ -122,25 +190,27 @@ def checked_detections(
     )
 
 
-def _load_tflite(path: str, threads: int) -> Runner:
+def _load_tflite(path: str, threads: int, _: bool) -> Runner:
     return TFLiteRunner(path, check=checked_detections, threads=threads)
 
 
-_LOADERS: dict[str, Callable[[str, int], Runner]] = {
+_LOADERS: dict[str, Callable[[str, int, bool], Runner]] = {
     ".tflite": _load_tflite,
-    "": lambda path, _: SavedModelRunner(path),
+    "": lambda path, _, trust: SavedModelRunner(path, trust=trust),
 }
 
 
-def load_runner(path: str, *, threads: int = 0) -> Runner:
+def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
     """Load a detector for evaluation or prediction.
 
     Args:
         path: a detector folder, a SavedModel's folder, a published version, or a .tflite file.
         threads: of the TensorFlow Lite interpreter; 0: one a core. TensorFlow chooses its own.
+        trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
     Raises:
-        ModelError: when the model cannot be loaded or has other inputs and outputs than a detector's.
+        ModelError: when the model cannot be loaded, does more than compute, or has other inputs and outputs
+            than a detector's.
         ContractError: when there is no SavedModel in the folder.
     """
     if not files.exists(path):
@@ -149,4 +219,4 @@ def load_runner(path: str, *, threads: int = 0) -> Runner:
         )
     kind = os.path.splitext(path)[1].lower()
     load = _LOADERS[kind if kind in _LOADERS else ""]
-    return load(path, threads or os.cpu_count() or 1)
+    return load(path, threads or os.cpu_count() or 1, trust)

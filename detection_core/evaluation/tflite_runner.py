@@ -13,6 +13,7 @@ from detection_core import files
 from detection_core.errors import ModelError
 from detection_core.ops.resampling import resize_pixels
 from detection_core.structures import ImageDetections
+from detection_core.tflite_file import verify_tflite
 from detection_core.tflite_metadata import read_description
 
 ROLES = ("boxes", "classes", "scores", "count")
@@ -83,6 +84,7 @@ class TFLiteRunner:
         self.path = path
         self._check = check
         content = files.read_bytes(path)
+        verify_tflite(content, where=path)
         if normalisation is None:
             described = read_description(content, where=path)
             normalisation = Normalisation(mean=described.mean, std=described.std)
@@ -101,10 +103,18 @@ class TFLiteRunner:
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
         """Detect objects; see `Runner`."""
-        self._interpreter.set_tensor(self._input["index"], self.prepare(image)[np.newaxis])
-        self._interpreter.invoke()
-        values = {role: self._interpreter.get_tensor(index)[0] for role, index in self._outputs.items()}
-        count = int(values["count"]) if np.isfinite(values["count"]) else len(values["scores"])
+        try:
+            self._interpreter.set_tensor(self._input["index"], self.prepare(image)[np.newaxis])
+            self._interpreter.invoke()
+            values = {role: self._interpreter.get_tensor(index)[0] for role, index in self._outputs.items()}
+        except (ValueError, RuntimeError, IndexError) as error:
+            raise ModelError(
+                f"expected a file that LiteRT runs, found one that fails on an image"
+                f" ({str(error).splitlines()[0]}); export it again",
+                where=self.path,
+            ) from error
+        rows = len(values["scores"])
+        count = min(int(values["count"]), rows) if np.isfinite(values["count"]) else rows
         # Rows past the count hold whatever was in memory.
         classes = values["classes"][:count]
         if np.isfinite(classes).all() and (classes != np.rint(classes)).any():

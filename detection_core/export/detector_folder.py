@@ -21,6 +21,7 @@ from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detector_layout import DetectorInfo, serving_dir
 from detection_core.errors import ContractError, ModelError
 from detection_core.export.saved_model import write_saved_model
+from detection_core.graph_operations import check_graph
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -108,10 +109,12 @@ def load_detector(directory: str, *, rewriters: Mapping[str, Rewriter] = NO_REWR
 
     Raises:
         ContractError: when it is no detector folder.
-        ModelError: when its weights do not fit its config, or its kind has no rewriter here.
+        ModelError: when its weights do not fit its config, its kind has no rewriter here, or its SavedModel,
+            which is not run here, has been altered to do more than compute.
         ConfigError: when its config cannot be used.
     """
     info = layout.read_info(directory)
+    check_graph(serving_dir(directory))
     if info.kind != "float" and info.kind not in rewriters:
         raise ModelError(
             f"expected a float detector, found kind {info.kind!r}; pass the float detector it was made from",

@@ -71,7 +71,7 @@ def evaluate(
     thresholds = parse_thresholds(options.thresholds, known_metrics(options.metrics, names), "thresholds")
     note = _why_not_comparable(baseline_path, label_map) if baseline_path else ""
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
-    runners = {name: load_runner(path) for name, path in paths.items()}
+    runners = {name: load_runner(path, trust=options.trust) for name, path in paths.items()}
     measured = measure(runners, truth(), label_map, total=options.images)
 
     counted = {name: m.images for name, m in measured.items()}

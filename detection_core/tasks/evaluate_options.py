@@ -28,6 +28,7 @@ class EvaluateOptions:
         drawing: how pictures look.
         metrics: what to report.
         images: how many images there are, for the progress lines; 0 where that is not known.
+        trust: run SavedModels even if their graphs do more than compute, such as reading files.
     """
 
     split: str = "eval"
@@ -37,6 +38,7 @@ class EvaluateOptions:
     drawing: PictureOptions = dataclasses.field(default_factory=PictureOptions)
     metrics: MetricOptions = dataclasses.field(default_factory=MetricOptions)
     images: int = 0
+    trust: bool = False
 
 
 def with_eval_config(options: EvaluateOptions, message: EvalConfig) -> EvaluateOptions:

@@ -31,7 +31,12 @@ LONGEST_PX, SMALLEST_PX = 1600, 320
 
 
 def predict(
-    model_path: str, image_paths: Sequence[str], output_dir: str, min_score: float = 0.5
+    model_path: str,
+    image_paths: Sequence[str],
+    output_dir: str,
+    min_score: float = 0.5,
+    *,
+    trust: bool = False,
 ) -> list[dict[str, Any]]:
     """Detect objects in images, write a picture and a JSON file of each.
 
@@ -42,6 +47,7 @@ def predict(
         image_paths: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`.
         output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing.
         min_score: detections below it are left out.
+        trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
     Returns:
         An entry an image, as in its JSON file: "image", "height", "width", "detections" (each with "class",
@@ -54,7 +60,7 @@ def predict(
     """
     if not math.isfinite(min_score):
         raise ConfigError(f"expected a number, found {min_score}", where="min_score")
-    runner = load_runner(model_path)
+    runner = load_runner(model_path, trust=trust)
     names = _names(model_path)
     files.make_dirs(output_dir)
     results: list[dict[str, Any]] = []

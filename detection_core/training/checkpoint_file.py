@@ -99,9 +99,11 @@ def find_prefix(path: str) -> str:
 def _latest(folder: str) -> str:
     """Prefix of the checkpoint that TensorFlow's note in a folder calls the latest, or ""."""
     note = files.join(folder, "checkpoint")
-    found = (
-        re.search(r'^model_checkpoint_path: "(.+)"', files.read_text(note)) if files.exists(note) else None
-    )
+    try:
+        text = files.read_text(note) if files.exists(note) else ""
+    except UnicodeDecodeError:
+        text = ""  # no note of TensorFlow's
+    found = re.search(r'^model_checkpoint_path: "(.+)"', text)
     # The folder may have been moved since the note was written with a whole path.
     return files.join(folder, found[1].rpartition("/")[2]) if found else ""
 

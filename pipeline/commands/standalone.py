@@ -19,6 +19,11 @@ _CONFIG = argument("--config", required=True, help="pipeline.config")
 _EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
 _MODEL = argument("--model", required=True, metavar="DIR", help="trained detector")
 _OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
+_TRUST = argument(
+    "--trust",
+    action="store_true",
+    help="run a model whose graph may read or write files or run code: you know who made it",
+)
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
 
@@ -102,6 +107,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         baseline=arguments.baseline,
         split=arguments.split,
         thresholds=arguments.thresholds,
+        trust=arguments.trust,
         **_folders(arguments, "evaluation", "blessing"),
     )
     _run("evaluator", job, arguments.output)
@@ -150,7 +156,9 @@ def predict(arguments: argparse.Namespace) -> Result:
     with native_output_to(os.devnull):
         from detection_core.tasks.predict import predict as predict_images
 
-        results = predict_images(arguments.model, arguments.images, arguments.output, arguments.min_score)
+        results = predict_images(
+            arguments.model, arguments.images, arguments.output, arguments.min_score, trust=arguments.trust
+        )
     return Result(text=f"{len(results)} pictures in {arguments.output}", data=results)
 
 
@@ -201,6 +209,7 @@ VERBS = (
             argument(
                 "--thresholds", default="{}", metavar="JSON", help="metric to lower_bound, min_change, ..."
             ),
+            _TRUST,
         ),
         command=evaluate,
     ),
@@ -247,6 +256,7 @@ VERBS = (
             argument(
                 "--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"
             ),
+            _TRUST,
         ),
         command=predict,
     ),

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from detection_core import files
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, DataError
 
 
 def test_a_file_is_replaced_in_whole(tmp_path):
@@ -126,3 +126,10 @@ def test_a_name_that_no_file_can_have_is_an_error_of_the_user(tmp_path, name):
     for use in (files.make_dirs, files.read_text, files.exists, files.list_dir):
         with pytest.raises(ConfigError, match="which no file can have"):
             use(str(tmp_path / name))
+
+
+def test_a_scheme_that_nothing_serves_is_refused_by_name():
+    with pytest.raises(
+        DataError, match=r"http://nowhere/x: expected a local path, s3:// or gs://, found http://"
+    ):
+        files.exists("http://nowhere/x")

@@ -11,7 +11,7 @@ from PIL import Image
 from component_specs import EvaluatorJob
 from components.evaluator.run import run
 from detection_core.data.label_map import format_label_map, label_map_from_names
-from detection_core.errors import ConfigError, DataError
+from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_metrics import MAP, MAP_50
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
 
@@ -171,3 +171,20 @@ def test_fewer_data_than_written_are_not_judged(folders, tmp_path):
     with pytest.raises(DataError, match="expected 2 shards, as their names say, found 1"):
         run(job(folders, tmp_path, examples=str(examples), split="test", model=model))
     assert not (tmp_path / "evaluation").exists() or not list((tmp_path / "evaluation").iterdir())
+
+
+def test_a_baseline_that_does_more_than_compute_is_not_run_unless_it_is_trusted(folders, tmp_path):
+    mark = tmp_path / "pwned"
+
+    class Writing(BlobDetector):
+        @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
+        def serve(self, input_tensor):
+            tf.io.write_file(str(mark), "pwned")
+            return BlobDetector.serve.python_function(self, input_tensor)
+
+    baseline = save_model(Writing(), tmp_path / "baseline")
+    with pytest.raises(ModelError, match="found WriteFile"):
+        run(job(folders, tmp_path, baseline=baseline))
+    assert not mark.exists()
+    run(job(folders, tmp_path, baseline=baseline, trust=True))
+    assert mark.exists()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.errors import ContractError, ModelError
+from detection_core.errors import ContractError, DataError, ModelError
 from detection_core.evaluation.runner import load_runner
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
 
@@ -50,5 +50,76 @@ def test_what_is_no_model(tmp_path):
     with pytest.raises(ContractError, match="found neither"):
         load_runner(str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"rubbish")
-    with pytest.raises(ModelError, match="cannot be loaded"):
+    with pytest.raises(ModelError, match="expected a SavedModel"):
         load_runner(str(tmp_path))
+    with pytest.raises(DataError, match=r"found http://"):
+        load_runner("http://127.0.0.1:9/m")
+
+
+class Giving(tf.Module):
+    """A detector of one box whose outputs are changed."""
+
+    def __init__(self, **outputs):
+        super().__init__()
+        good = {"boxes": [[[0.1, 0.1, 0.5, 0.5]]], "scores": [[0.9]], "classes": [[1.0]]}
+        made = {f"detection_{name}": tf.constant(value) for name, value in good.items()}
+        made |= {"num_detections": tf.constant([1.0])} | outputs
+        self.make = lambda: {name: v() if callable(v) else tf.identity(v) for name, v in made.items()}
+        self.scale = tf.Variable(1.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)], autograph=False)
+    def serve(self, input_tensor):
+        self.scale.read_value()
+        return self.make()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ({"detection_boxes": tf.zeros([1, 2, 3])}, "found float32 of"),
+        ({"detection_boxes": tf.zeros([8])}, "found float32 of"),
+        ({"detection_boxes": tf.constant([[["a"] * 4]])}, "found string of"),
+        ({"num_detections": tf.constant(1.0)}, "expected numbers of the shape"),
+        ({"num_detections": tf.constant([np.nan])}, "expected 0 to 1 detections .* found nan"),
+        ({"num_detections": tf.constant([1e30])}, "expected 0 to 1 detections"),
+        ({"num_detections": tf.constant([-5.0])}, "expected 0 to 1 detections"),
+        ({"detection_scores": tf.zeros([1, 9])}, "expected boxes"),
+        ({"detection_classes": tf.constant([[-5.0]])}, "expected classes of a label map"),
+        ({"detection_classes": tf.constant([[1e20]])}, "expected classes of a label map"),
+        (
+            {"detection_scores": lambda: tf.debugging.check_numerics(tf.constant([[np.nan]]), "boom")},
+            "found one that fails on image 's'",
+        ),
+    ],
+)
+def test_what_a_model_gives_that_is_no_detection_is_one_message(tmp_path, outputs, message):
+    path = save(Giving(**outputs), tmp_path / "m")
+    with pytest.raises(ModelError, match=message) as caught:
+        load_runner(path)(np.zeros([8, 8, 3], np.uint8), "s")
+    assert caught.value.where == path
+
+
+@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
+@pytest.mark.parametrize("content", [b"", b"x"])
+def test_damaged_variables_are_one_message(tmp_path, name, content):
+    path = save(Giving(), tmp_path / "m")
+    (tmp_path / "m" / "variables" / name).write_bytes(content)
+    with pytest.raises(ModelError, match="found files that cannot be loaded"):
+        load_runner(path)
+
+
+def test_a_graph_that_writes_files_is_not_loaded_unless_its_maker_is_trusted(tmp_path):
+    mark = tmp_path / "pwned"
+
+    class Writing(BlobDetector):
+        @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
+        def serve(self, input_tensor):
+            tf.io.write_file(str(mark), "pwned")
+            return BlobDetector.serve.python_function(self, input_tensor)
+
+    path = save(Writing(), tmp_path / "m")
+    with pytest.raises(ModelError, match="found WriteFile"):
+        load_runner(path)
+    assert not mark.exists()
+    load_runner(path, trust=True)(scenes()[0][0])
+    assert mark.read_text() == "pwned"

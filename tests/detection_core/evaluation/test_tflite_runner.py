@@ -90,8 +90,11 @@ def test_without_metadata_the_normalisation_is_not_guessed(tmp_path):
 def test_what_litert_refuses(tmp_path):
     with pytest.raises(ModelError, match="expected a TensorFlow Lite file"):
         load_runner(written(tmp_path / "m.tflite", b"rubbish, quite a bit of it"))
-    with pytest.raises(ModelError, match="expected a file that LiteRT runs"):
+    with pytest.raises(ModelError, match="found a damaged one, with no graph"):
         runner_of(written(tmp_path / "n.tflite", b"\x00\x00\x00\x00TFL3" + b"\x00" * 64), UNIT)
+    unknown = file_of(False).replace(b"TFLite_Detection_PostProcess", b"TFLite_Detection_PostProcesS")
+    with pytest.raises(ModelError, match="expected a file that LiteRT runs"):
+        load_runner(written(tmp_path / "o.tflite", unknown))
 
 
 def test_a_model_that_is_no_detector(tmp_path):
@@ -179,3 +182,9 @@ def test_orders_of_outputs_that_exist(outputs, roles):
 def test_other_outputs_are_refused(outputs):
     with pytest.raises(ModelError, match="expected the four outputs"):
         output_places(FakeInterpreter(outputs), "m")
+
+
+def test_a_file_that_refers_to_what_it_does_not_have_is_refused_before_it_is_run(tmp_path):
+    content = file_of(True)
+    with pytest.raises(ModelError, match="found a damaged one"):
+        load_runner(written(tmp_path / "m.tflite", content[: len(content) // 3]))

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core import detector_layout as layout
 from detection_core.builders.model import build_detection_model
@@ -105,3 +106,12 @@ def test_a_label_map_with_more_classes_is_refused_and_nothing_is_written(model, 
     with pytest.raises(ModelError, match="one with 3"):
         write_detector(model, CONFIG, label_map_from_names(["a", "b", "c"]), str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_whose_graph_was_altered_is_refused(copy):
+    path = copy / "Format-Serving" / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    saved.meta_graphs[0].graph_def.node.add(name="added", op="WriteFile")
+    path.write_bytes(saved.SerializeToString())
+    with pytest.raises(ModelError, match="found WriteFile"):
+        load_detector(str(copy))

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from detection_core.errors import ConfigError, DataError
+from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.tasks.predict import predict, read_image
 from tests.components.evaluator.test_run import save_model
 from tests.detection_core.evaluation.blobs import BlobDetector, scenes
@@ -121,3 +121,17 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 def test_a_score_that_is_no_number_is_refused(model, tmp_path):
     with pytest.raises(ConfigError, match="min_score: expected a number, found nan"):
         predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=float("nan"))
+
+
+def test_a_model_that_does_more_than_compute_is_run_for_those_who_trust_it(tmp_path):
+    class Printing(BlobDetector):
+        @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
+        def serve(self, input_tensor):
+            tf.print("seen", output_stream=f"file://{tmp_path}/seen")
+            return BlobDetector.serve.python_function(self, input_tensor)
+
+    model, images = save_model(Printing(), tmp_path / "m"), write_scenes(tmp_path, 1)
+    with pytest.raises(ModelError, match="found PrintV2"):
+        predict(model, images, str(tmp_path / "out"))
+    predict(model, images, str(tmp_path / "out"), trust=True)
+    assert (tmp_path / "seen").exists()

@@ -91,3 +91,9 @@ def test_a_file_of_something_else_is_an_error(tmp_path):
     (tmp_path / "weights.h5").write_bytes(b"something else" * 100)
     with pytest.raises(ModelError, match="damaged or truncated"):
         _read_all(str(tmp_path / "weights.h5"))
+
+
+def test_a_note_that_is_no_text_is_no_note(tmp_path):
+    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelError, match="expected a checkpoint"):
+        CheckpointFile(str(tmp_path))

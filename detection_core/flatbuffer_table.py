@@ -1,0 +1,104 @@
+"""Reading a flatbuffer that somebody else wrote: every offset and length is compared with the data's end."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+
+class FlatbufferError(ValueError):
+    """An offset, a length or a text of a flatbuffer that cannot be right."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A flatbuffer table, read by the places (slots) of its fields in the schema.
+
+    Attributes:
+        data: the whole flatbuffer.
+        position: of the table in it.
+    """
+
+    data: bytes
+    position: int
+
+    @classmethod
+    def root(cls, data: bytes) -> Table:
+        """Return the table that a flatbuffer begins with.
+
+        Raises:
+            FlatbufferError: as every method does, for what lies outside the data.
+        """
+        return cls(data, _unpack("<I", data, 0))
+
+    def has(self, slot: int) -> bool:
+        """Tell whether the table has a field."""
+        return bool(self._field(slot))
+
+    def number(self, slot: int, code: str, default: int = 0) -> int:
+        """Return a field of the `struct` format `code`."""
+        field = self._field(slot)
+        return _unpack("<" + code, self.data, field) if field else default
+
+    def raw(self, slot: int) -> bytes:
+        """Return a vector of bytes."""
+        count, start = self._vector(slot, 1)
+        return self.data[start : start + count]
+
+    def text(self, slot: int) -> str:
+        """Return a text."""
+        try:
+            return self.raw(slot).decode()
+        except UnicodeDecodeError as error:
+            raise FlatbufferError(f"a text that is no UTF-8 ({error.reason})") from error
+
+    def floats(self, slot: int) -> tuple[float, ...]:
+        """Return a vector of float32."""
+        count, start = self._vector(slot, 4)
+        return struct.unpack_from(f"<{count}f", self.data, start)
+
+    def integers(self, slot: int) -> tuple[int, ...]:
+        """Return a vector of int32."""
+        count, start = self._vector(slot, 4)
+        return struct.unpack_from(f"<{count}i", self.data, start)
+
+    def table(self, slot: int) -> Table:
+        """Return a field that is a table."""
+        field = self._field(slot)
+        if not field:
+            raise FlatbufferError("a table without one of its parts")
+        return Table(self.data, self._follow(field))
+
+    def tables(self, slot: int) -> list[Table]:
+        """Return a vector of tables."""
+        count, start = self._vector(slot, 4)
+        return [Table(self.data, self._follow(start + 4 * i)) for i in range(count)]
+
+    def _field(self, slot: int) -> int:
+        """Return a field's position, 0 where the table does not have it."""
+        layout = self.position - _unpack("<i", self.data, self.position)
+        entry = 4 + 2 * slot
+        if entry + 2 > _unpack("<H", self.data, layout):
+            return 0
+        offset = _unpack("<H", self.data, layout + entry)
+        return self.position + offset if offset else 0
+
+    def _follow(self, position: int) -> int:
+        return position + _unpack("<I", self.data, position)
+
+    def _vector(self, slot: int, size: int) -> tuple[int, int]:
+        """Return a vector's length and the position of its first item, which has `size` bytes."""
+        field = self._field(slot)
+        if not field:
+            return 0, 0
+        start = self._follow(field)
+        count = _unpack("<I", self.data, start)
+        if start + 4 + count * size > len(self.data):
+            raise FlatbufferError(f"a list of {count} items that ends behind the file's end")
+        return count, start + 4
+
+
+def _unpack(code: str, data: bytes, position: int) -> int:
+    if not 0 <= position <= len(data) - struct.calcsize(code):
+        raise FlatbufferError(f"an offset to byte {position} of {len(data)}")
+    return int(struct.unpack_from(code, data, position)[0])

@@ -1,0 +1,102 @@
+"""Looking a TensorFlow Lite file over before an interpreter is made of it.
+
+The interpreter is native code: an index out of range or a size of terabytes in a file is better found here.
+Slots and types are those of TensorFlow Lite's schema, version 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from detection_core.errors import ModelError
+from detection_core.flatbuffer_table import FlatbufferError, Table
+
+IDENTIFIER = b"TFL3"
+MAX_TENSOR_BYTES = 2**31
+# Slots of the schema's tables.
+_MODEL_CODES, _MODEL_SUBGRAPHS, _MODEL_BUFFERS = 1, 2, 4
+_GRAPH_TENSORS, _GRAPH_INPUTS, _GRAPH_OUTPUTS, _GRAPH_OPERATORS = 0, 1, 2, 3
+_TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_BUFFER, _TENSOR_NAME, _TENSOR_SPARSITY = 0, 1, 2, 3, 6
+_OPERATOR_CODE, _OPERATOR_INPUTS, _OPERATOR_OUTPUTS = 0, 1, 2
+_BUFFER_DATA, _BUFFER_OFFSET, _BUFFER_SIZE = 0, 1, 2
+# TensorType -> bytes of an item, of those types whose items have a size.
+_ITEM_BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 8: 8, 9: 1, 10: 8, 11: 16, 12: 8, 15: 4, 16: 2}
+_OPTIONAL = -1
+
+
+def verify_tflite(content: bytes, *, where: str = "") -> None:
+    """Refuse a file that is no TensorFlow Lite model, is cut, or refers to what it does not have.
+
+    Args:
+        content: the file.
+        where: its path, for errors.
+
+    Raises:
+        ModelError: saying what is wrong.
+    """
+    if content[4:8] != IDENTIFIER:
+        raise ModelError("expected a TensorFlow Lite file, found another kind; pass a .tflite", where=where)
+    try:
+        _verify_model(Table.root(content))
+    except FlatbufferError as error:
+        raise damaged(error, where) from error
+
+
+def damaged(error: Exception, where: str) -> ModelError:
+    """What to tell of a file that contradicts itself."""
+    return ModelError(
+        f"expected a whole TensorFlow Lite file, found a damaged one, with {error}; copy or export it again",
+        where=where,
+    )
+
+
+def _verify_model(model: Table) -> None:
+    codes = len(model.tables(_MODEL_CODES))
+    sizes = [_buffer_size(buffer) for buffer in model.tables(_MODEL_BUFFERS)]
+    graphs = model.tables(_MODEL_SUBGRAPHS)
+    if not graphs:
+        raise FlatbufferError("no graph")
+    for graph in graphs:
+        tensors = graph.tables(_GRAPH_TENSORS)
+        for tensor in tensors:
+            _verify_tensor(tensor, sizes)
+        for slot in (_GRAPH_INPUTS, _GRAPH_OUTPUTS):
+            _verify_indices(graph.integers(slot), len(tensors))
+        for operator in graph.tables(_GRAPH_OPERATORS):
+            if operator.number(_OPERATOR_CODE, "I") >= codes:
+                raise FlatbufferError("an operation of no kind")
+            _verify_indices(operator.integers(_OPERATOR_INPUTS), len(tensors), least=_OPTIONAL)
+            _verify_indices(operator.integers(_OPERATOR_OUTPUTS), len(tensors))
+
+
+def _buffer_size(buffer: Table) -> int:
+    """Return a buffer's bytes, which lie in the flatbuffer or behind it."""
+    offset, size = buffer.number(_BUFFER_OFFSET, "Q"), buffer.number(_BUFFER_SIZE, "Q")
+    if offset > 1:
+        if offset + size > len(buffer.data):
+            raise FlatbufferError("a buffer that ends behind the file's end")
+        return size
+    return len(buffer.raw(_BUFFER_DATA))
+
+
+def _verify_tensor(tensor: Table, sizes: Sequence[int]) -> None:
+    index = tensor.number(_TENSOR_BUFFER, "I")
+    if index >= len(sizes):
+        raise FlatbufferError(f"a tensor in buffer {index} of {len(sizes)}")
+    tensor.text(_TENSOR_NAME)
+    shape = tensor.integers(_TENSOR_SHAPE)
+    item = _ITEM_BYTES.get(tensor.number(_TENSOR_TYPE, "b"))
+    if item is None:
+        return
+    wanted = math.prod(max(side, 1) for side in shape) * item
+    if min(shape, default=0) < _OPTIONAL or wanted > MAX_TENSOR_BYTES:
+        raise FlatbufferError(f"a tensor of the shape {list(shape)}")
+    if sizes[index] and sizes[index] != wanted and not tensor.has(_TENSOR_SPARSITY):
+        raise FlatbufferError(f"{sizes[index]} bytes for a tensor of {wanted}")
+
+
+def _verify_indices(indices: Sequence[int], count: int, *, least: int = 0) -> None:
+    for index in indices:
+        if not least <= index < count:
+            raise FlatbufferError(f"a reference to tensor {index} of {count}")

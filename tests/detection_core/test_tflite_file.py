@@ -1,0 +1,96 @@
+"""Damaged TensorFlow Lite files are one message, before native code sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Any
+
+import flatbuffers
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from tensorflow.lite.python import schema_py_generated as schema
+
+from detection_core.errors import ModelError
+from detection_core.tflite_file import verify_tflite
+from tests.detection_core.test_tflite_metadata import bare_file
+
+
+def changed(change) -> bytes:
+    model: Any = schema.ModelT.InitFromPackedBuf(bare_file(), 0)
+    change(model)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_a_whole_file_passes():
+    verify_tflite(bare_file())
+    verify_tflite(changed(lambda model: None))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04zip archive", b"\x00\x00\x00\x00TFLITE"])
+def test_another_kind_of_file_is_refused(content):
+    with pytest.raises(ModelError, match=r"pass a \.tflite"):
+        verify_tflite(content, where="m")
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(st.integers(8, 10**6))
+def test_a_file_that_was_cut_is_refused_or_lost_nothing_that_counts(end):
+    content = bare_file()[: min(end, len(bare_file()) - 1)]
+    try:
+        verify_tflite(content, where="m.tflite")
+    except ModelError as error:
+        assert "m.tflite: expected a whole TensorFlow Lite file" in str(error)
+
+
+@pytest.mark.parametrize("end", [8, 16, 40, 100, 300])
+def test_a_file_that_was_cut_in_its_tables_is_refused(end):
+    with pytest.raises(ModelError, match="found a damaged one, with"):
+        verify_tflite(bare_file()[:end])
+
+
+@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.given(st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 16, 64]))
+def test_flipped_bytes_end_in_nothing_else_than_a_model_error(seed, count):
+    rng, content = random.Random(seed), bytearray(bare_file())
+    for _ in range(count):
+        content[rng.randrange(8, len(content))] = rng.randrange(256)
+    with contextlib.suppress(ModelError):
+        verify_tflite(bytes(content))
+
+
+def shape(model, sides):
+    model.subgraphs[0].tensors[0].shape = sides
+
+
+def index(model, field, value):
+    setattr(model.subgraphs[0].operators[0], field, value)
+
+
+DAMAGE = {
+    "a tensor of the shape": lambda model: shape(model, [2**20, 2**20]),
+    "a tensor of the shape .*-7": lambda model: shape(model, [-7]),
+    "a reference to tensor 99": lambda model: index(model, "inputs", [99]),
+    "a reference to tensor -1": lambda model: index(model, "outputs", [-1]),
+    "an operation of no kind": lambda model: index(model, "opcodeIndex", 7),
+    "a tensor in buffer 1000": lambda model: setattr(model.subgraphs[0].tensors[0], "buffer", 1000),
+    "no graph": lambda model: setattr(model, "subgraphs", []),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGE)
+def test_what_a_file_refers_to_and_does_not_have_is_named(message):
+    with pytest.raises(ModelError, match=message):
+        verify_tflite(changed(DAMAGE[message]))
+
+
+def test_a_constant_has_as_many_bytes_as_its_shape_asks_for():
+    def lengthen(model):
+        constant = next(t for t in model.subgraphs[0].tensors if model.buffers[t.buffer].data is not None)
+        constant.shape = [3]
+
+    with pytest.raises(ModelError, match="4 bytes for a tensor of 12"):
+        verify_tflite(changed(lengthen))
