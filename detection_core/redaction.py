@@ -28,13 +28,20 @@ _FORMS = (
 # Besides the control characters: marks that turn the direction of what follows, and separators of lines.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_hidden: set[str] = set()
+# Of tokens that are renewed all the time the latest ones.
+_MOST = 200
+_hidden: dict[str, None] = {}
 
 
 def hide(value: str) -> None:
     """Register a secret, so that it is masked in everything that leaves the process from now on."""
     # Of one with line breaks an echo may hold any line.
-    _hidden.update(part for part in (value, *value.splitlines()) if len(part.strip()) >= _SHORTEST)
+    for part in (value, *value.splitlines()):
+        if len(part.strip()) >= _SHORTEST:
+            _hidden.pop(part, None)
+            _hidden[part] = None
+    while len(_hidden) > _MOST:
+        del _hidden[next(iter(_hidden))]
 
 
 def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:
@@ -55,7 +62,7 @@ def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:
 def redact(text: str) -> str:
     """Return a text with every known secret masked, as it stands and as it is quoted in messages and JSON."""
     found = {v for name in _VARIABLES for v in os.environ.get(name, "").splitlines() if len(v) >= _SHORTEST}
-    secrets = _hidden | found
+    secrets = found.union(_hidden)
     if secrets:
         quoted = {form for secret in secrets for form in _forms(secret)}
         pattern = "|".join(re.escape(form) for form in sorted(quoted, key=len, reverse=True))

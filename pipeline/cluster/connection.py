@@ -89,18 +89,26 @@ class Connection:
         numbers = _numbers(self.server_version)
         return numbers is not None and numbers >= tuple(map(int, version.split(".")))
 
-    def get_text(self, doing: str, path: str) -> str:
-        """Read an address of the server that the client has no function for."""
-        answer = self.call(
-            doing,
-            self.api_client.call_api,
-            path,
-            "GET",
-            header_params={"Accept": "*/*"},
-            auth_settings=["Bearer"],
-            _return_http_data_only=True,
-            _preload_content=False,
-        )
+    def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
+        """Read an address of the server that the client has no function for.
+
+        Args:
+            doing: what is being done, for messages.
+            path: of the address.
+            end_only: whether of a text that is too long the end is read, instead of refusing it.
+        """
+        pool = self.api_client.rest_client.pool_manager
+        with pool.end_only() if end_only else contextlib.nullcontext():
+            answer = self.call(
+                doing,
+                self.api_client.call_api,
+                path,
+                "GET",
+                header_params={"Accept": "*/*"},
+                auth_settings=["Bearer"],
+                _return_http_data_only=True,
+                _preload_content=False,
+            )
         return str(answer.data.decode("utf-8", "replace"))
 
     def _check_health(self) -> str:

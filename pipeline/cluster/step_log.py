@@ -31,7 +31,7 @@ def step_log(connection: Connection, run_id: str, step: StepState, *, launcher: 
     """
     for path in _paths(connection, run_id, step.pods):
         try:
-            text = connection.get_text(f"reading the log of {step.name}", path)
+            text = connection.get_text(f"reading the log of {step.name}", path, end_only=True)
         except ClusterError as e:
             _log.debug("no log at %s: %s", path, e)
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import time
@@ -50,6 +51,16 @@ class _BoundedPool:
     def __init__(self, pool: Any, timeout: int) -> None:
         self._pool = pool
         self._timeout = timeout
+        self._end_only = False
+
+    @contextlib.contextmanager
+    def end_only(self) -> Iterator[None]:
+        """Keep of longer answers the end, as of a log, instead of refusing them."""
+        self._end_only = True
+        try:
+            yield
+        finally:
+            self._end_only = False
 
     def request(self, method: str, url: str, *, preload_content: bool = True, **more: Any) -> Any:
         """Send a request and return its answer, read as a whole whatever the caller asks for."""
@@ -73,16 +84,19 @@ class _BoundedPool:
 
         most, until = ANSWER_MIB << 20, time.monotonic() + self._timeout
         told = answer.headers.get("Content-Length", "")
-        if told.isdigit() and int(told) > most:
+        if told.isdigit() and int(told) > most and not self._end_only:
             answer.close()
             raise AnswerTooLargeError(f"{int(told) / (1 << 20):,.0f} MiB")
-        pieces, size = [], 0
+        pieces: collections.deque[bytes] = collections.deque()
+        size = 0
         while piece := answer.read1(_CHUNK):
             pieces.append(piece)
             size += len(piece)
-            if size > most:
+            if size > most and not self._end_only:
                 answer.close()
                 raise AnswerTooLargeError(f"more than {ANSWER_MIB} MiB")
+            while size > most:
+                size -= len(pieces.popleft())
             if time.monotonic() > until:
                 answer.close()
                 raise urllib3.exceptions.ReadTimeoutError(self._pool, url, "Read timed out.")

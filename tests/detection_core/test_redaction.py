@@ -18,7 +18,7 @@ _SENTINEL = "sEnTiNeL/abc+d\"e'f=="
 
 @pytest.fixture(autouse=True)
 def nothing_hidden(monkeypatch):
-    monkeypatch.setattr(redaction, "_hidden", set())
+    monkeypatch.setattr(redaction, "_hidden", {})
     for name in redaction._VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
@@ -93,3 +93,11 @@ def test_a_secret_that_cannot_be_sent_is_told_by_place():
     assert "found a line break after 3 characters" in find_header_fault("abc\nSENTINEL", allowed)
     assert "U+2026 after 3 characters" in find_header_fault("abc\u2026", allowed)
     assert clean(find_header_fault("abc\x1b", allowed)).endswith("U+001B after 3 characters")
+
+
+def test_of_tokens_that_are_renewed_all_the_time_the_latest_are_known():
+    for i in range(1_000):
+        hide(f"token-number-{i}")
+    hide("token-number-999")
+    assert len(redaction._hidden) == redaction._MOST
+    assert redact("token-number-999 token-number-0") == "*** token-number-0"

@@ -13,7 +13,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 @pytest.fixture(autouse=True)
 def nothing_hidden(monkeypatch):
     """Secrets of one test are ordinary words in the next one."""
-    monkeypatch.setattr(redaction, "_hidden", set())
+    monkeypatch.setattr(redaction, "_hidden", {})
 
 
 @pytest.fixture

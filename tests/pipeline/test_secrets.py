@@ -27,7 +27,7 @@ _ADDRESS = "http://user:pass-SENTINEL@127.0.0.1:9"
 
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch):
-    monkeypatch.setattr(redaction, "_hidden", set())
+    monkeypatch.setattr(redaction, "_hidden", {})
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", _KEY)
     hide(_TOKEN)
     handlers, level = logging.root.handlers[:], logging.root.level

@@ -32,6 +32,7 @@ def hostile():
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # a client that hangs up is what is tested
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield server
     server.shutdown()
@@ -110,3 +111,18 @@ def test_a_packed_answer_is_unpacked(hostile):
 
     hostile.answer = answer
     assert _connect(hostile).server_version == "2.17.0"
+
+
+def test_of_a_log_that_is_too_long_the_end_is_read(hostile):
+    hostile.answer = lambda handler: _answer(handler, b'{"multi_user": false, "tag_name": "2.17.0"}')
+    connection = _connect(hostile, timeout=30)
+    hostile.answer = lambda handler: _answer(handler, b"x" * ((ANSWER_MIB + 2) << 20) + b" the end")
+    text = connection.get_text("reading a log", "/log", end_only=True)
+    assert text.endswith("x the end") and len(text) <= ANSWER_MIB << 20
+    with pytest.raises(ClusterError, match="an answer of 66 MiB"):
+        connection.get_text("reading a log", "/log")
+
+
+def _answer(handler, body):
+    _head(handler, Content_Length=str(len(body)))
+    handler.wfile.write(body)
