@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-browser test-containers test-install test-cluster image wheelhouse lint protos specs lock image-lock clean
+.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-cluster image wheelhouse lint protos specs lock image-lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -16,13 +16,18 @@ demo: setup ## the whole workflow on scenes of scanned digits, about 10 minutes 
 	@.venv/bin/detflow run examples/digits/settings.yaml
 
 test: setup ## the test suite
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not zoo" $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not zoo and not faults" $(PYTEST_ARGS)
 
 test-zoo: setup ## every configuration of the model zoo at full size (10 GB of memory)
 	@.venv/bin/python -m pytest -m zoo $(PYTEST_ARGS)
 
 test-browser: setup ## the HTML pages in Chromium, with hostile names; installs it where root can
 	@.ci/test-browser $(PYTEST_ARGS)
+
+# KILLS: how many; SEED: of their choice; FUZZ_SECONDS: for all readers together.
+test-faults: setup ## kills, full disks and wrong clocks for every step, random files for every reader; half an hour
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),180) .venv/bin/python -m pytest -q -s -m faults tests/faults tests/components/publishing $(PYTEST_ARGS)
+	@.venv/bin/python -m tests.faults.campaign --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 
 test-containers: setup ## the steps and the compiled pipeline in containers; makes Docker available where root can
 	@.ci/test-containers $(PYTEST_ARGS)

@@ -112,13 +112,13 @@ def read_info(path: str) -> DetectorInfo:
     Raises:
         ContractError: when it is no detector folder, or one that this version cannot read.
     """
-    text, where = read_extra(path, MODEL_INFO), extra_file(path, MODEL_INFO)
+    where = extra_file(path, MODEL_INFO)
     try:
-        record = json.loads(text)
+        record = json.loads(read_extra(path, MODEL_INFO))
         _refuse_newer(record["format_version"], where)
         known = {f.name: record[f.name] for f in dataclasses.fields(DetectorInfo)}
         info = DetectorInfo(**{**known, "input_size": tuple(known["input_size"])})
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ContractError(
             f"expected the JSON object that write_detector writes, found something else ({error});"
             " write the detector again",

@@ -22,6 +22,8 @@ from detection_core import local_files, s3, s3_lock
 from detection_core.errors import ConfigError, DataError
 from detection_core.local_files import temporary_name
 
+_NO_STORES = ("http", "https", "ftp", "ftps")
+
 
 def is_remote(path: str) -> bool:
     """Tell whether the path names an object store or another scheme than the local file system."""
@@ -36,14 +38,15 @@ def _gfile(path: str) -> Any:
     """
     if s3.is_s3(path):
         return s3
-    import tensorflow as tf
-
     scheme = path.partition("://")[0]
-    if scheme not in tf.io.gfile.get_registered_schemes():
-        raise DataError(
-            f"expected a local path, s3:// or gs://, found {scheme}://; copy it to one of these", where=path
-        )
-    return tf.io.gfile
+    if scheme not in _NO_STORES:
+        import tensorflow as tf
+
+        if scheme in tf.io.gfile.get_registered_schemes():
+            return tf.io.gfile
+    raise DataError(
+        f"expected a local path, s3:// or gs://, found {scheme}://; copy it to one of these", where=path
+    )
 
 
 def _local(path: str) -> str:

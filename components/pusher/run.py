@@ -51,6 +51,9 @@ def _decide(job: PusherJob) -> dict[str, Any]:
     version = _version(job, _fingerprint(source, job.tflite), measured["metrics"])
     current = destination.current()
     if current and current.fingerprint == version.fingerprint:
+        if job.push_token and (current.run_key, current.push_token) == (job.run_key, job.push_token):
+            # This very run published it, and was killed before it could say so.
+            return _pushed(destination, current)
         reason = f"the same model is deployed as version {current.number}"
         return _not_pushed(reason) | {"version": current.number}
     # Two runs at a time: the later one was not compared with what the earlier one has published.
@@ -61,6 +64,10 @@ def _decide(job: PusherJob) -> dict[str, Any]:
         return _not_pushed(f"the same model was published as version {e.version.number} and rolled back")
     except Overtaken as e:
         return _not_pushed(_overtaken(job, e.current))
+    return _pushed(destination, version)
+
+
+def _pushed(destination: PushDestination, version: Version) -> dict[str, Any]:
     reasons = ["every gate blessed it"]
     return {"pushed": True, "version": version.number, "reasons": reasons, "path": destination.root}
 

@@ -47,8 +47,14 @@ def render_report(run: RunRecord) -> str:
         name: getattr(formats, name) for name in ("duration", "metric", "signed", "size", "whole", "moment")
     }
     template, place = environment.get_template("report.html"), f"the outputs of the run {run.run_id}"
-    page = unless_damaged(lambda: template.render(**_context(run)), place, "")
-    return page or template.render(**_context(_without_outputs(run)))
+
+    def render() -> str:
+        try:
+            return str(template.render(**_context(run)))
+        except jinja2.TemplateError as error:
+            raise ValueError(str(error)) from error
+
+    return unless_damaged(render, place, "") or template.render(**_context(_without_outputs(run)))
 
 
 def _text_of_others(value: Any) -> Any:

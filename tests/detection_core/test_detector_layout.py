@@ -53,13 +53,14 @@ def test_a_foreign_saved_model_is_refused_by_name_of_what_is_missing(tmp_path):
     [
         ("not json", "expected the JSON object"),
         ("[]", "expected the JSON object"),
+        ("\xff", "expected the JSON object"),
         ('{"kind": "float"}', "expected the JSON object"),
         (json.dumps({**json.loads(layout.format_info(INFO)), "format_version": 9}), "found 9"),
         (json.dumps({**json.loads(layout.format_info(INFO)), "kind": "pickled"}), "'pickled'"),
     ],
 )
 def test_a_description_that_this_version_cannot_read_is_refused(detector, text, message):
-    (detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO).write_text(text)
+    (detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO).write_bytes(text.encode("latin-1"))
     with pytest.raises(ContractError, match=message):
         layout.read_info(str(detector))
 

@@ -42,7 +42,8 @@ def test_a_local_writer_killed_at_any_change_leaves_whole_versions(tmp_path, mod
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
-@pytest.mark.slow
+@pytest.mark.faults
+@pytest.mark.timeout(1800)
 def test_a_writer_on_s3_killed_at_every_fifth_change_leaves_whole_versions(models, name, monkeypatch):
     monkeypatch.setattr(s3_lock, "_STALE_SECONDS", -1)
     with s3_server() as bucket:

@@ -181,3 +181,10 @@ def test_a_model_that_was_rolled_back_does_not_come_back_when_its_files_are_prun
     report = run(_job(artifacts, run_key="", keep_versions=2))
     assert not report["pushed"] and "rolled back" in report["reasons"][0]
     assert destination.rollback().number == first["version"] < third["version"]
+
+
+def test_a_push_that_was_killed_before_it_said_so_says_so_when_it_is_repeated(artifacts):
+    first = run(_job(artifacts))
+    os.remove(artifacts / "pushed_model" / "pushed.json")
+    assert run(_job(artifacts)) == first
+    assert not run(_job(artifacts, push_token="another run's"))["pushed"]

@@ -1,0 +1,294 @@
+"""Steps, a whole run and two verbs of a cluster are killed at any moment, and then run again to their end.
+
+    python -m tests.faults.campaign [--kills 300] [--seed 1] [--only NAME]... [--work FOLDER]
+
+A kill comes before a change of the disk or a request, or after a random time, inside training too. What comes
+out of the end that follows has to be what comes out of a run that nobody disturbed, with nothing else left
+behind. Then a change fails with an error of the disk; a small file system fills up; the clock is set back.
+Prints a line for each victim and kind of fault, and the totals: tried (faults that hit), resumed (the next
+run came to its end), identical.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.faults.processes import CRASHED, DONE, REFUSED, Ending, Fault, run_forked
+from tests.faults.victims import Steps, Victim, cluster_verbs, compose_scenes, local_run
+
+_ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
+_TMPFS_KB = (64, 256, 1024, 4096)
+
+
+class Tally:
+    """Counts what happened to the victims, and prints it."""
+
+    def __init__(self) -> None:
+        self.total = [0, 0, 0]
+        self.wrong: list[str] = []
+
+    def add(self, name: str, tried: int, resumed: int, identical: int, seconds: float) -> None:
+        """Print a line and add it to the totals."""
+        self.total = [a + b for a, b in zip(self.total, (tried, resumed, identical), strict=True)]
+        line = (
+            f"{name:32s} tried {tried:4d}  resumed {resumed:4d}  identical {identical:4d}  {seconds:5.0f} s"
+        )
+        print(line, flush=True)
+
+    def complain(self, what: str) -> None:
+        """Keep what went wrong, and print it."""
+        self.wrong.append(what)
+        print(f"  WRONG: {what}", flush=True)
+
+
+class Campaign:
+    """Attacks victims, one after the other.
+
+    Args:
+        work: folder for everything.
+        seed: of every choice.
+    """
+
+    def __init__(self, work: Path, seed: int) -> None:
+        self._work = work
+        self._random = random.Random(seed)
+        self._trials = 0
+        self.tally = Tally()
+
+    def undisturbed(self, victim: Victim, folder: Path) -> tuple[Ending, object]:
+        """Run a victim to its end; return how it went and the digest of what came out.
+
+        What an earlier campaign in the same folder has found out is used again.
+        """
+        kept = folder.parent / f"{folder.name}.json"
+        if kept.exists():
+            known = json.loads(kept.read_text())
+            return Ending(DONE, known["seconds"], known["changes"], None, ""), known["digest"]
+        ending = self._run(victim, folder)
+        assert ending.code == DONE, f"{victim.name}: {ending.log}"
+        print(f"{victim.name}: {ending.seconds:.1f} s, {ending.changes} changes undisturbed", flush=True)
+        digest = self._digest(victim, folder)
+        known = {"seconds": ending.seconds, "changes": ending.changes, "digest": digest}
+        kept.write_text(json.dumps(known))
+        return ending, digest
+
+    def kill(self, victim: Victim, kills: int, reference: tuple[Ending, object]) -> None:
+        """Kill a victim so many times, and run it to its end after every few."""
+        began, (usual, expected) = time.monotonic(), reference
+        tried = resumed = identical = attempts = 0
+        while tried < kills and attempts < 3 * kills:
+            folder, hits = self._folder(victim), 0
+            for _ in range(min(victim.in_a_row, kills - tried)):
+                attempts += 1
+                hits += self._run(victim, folder, self._fault(usual)).code < 0
+            tried += hits
+            if self._ends_well(victim, folder, expected):
+                resumed, identical = resumed + hits, identical + hits
+            elif hits:
+                resumed += hits * (self._last.code == DONE)
+            shutil.rmtree(folder, ignore_errors=True)
+        self.tally.add(f"kills: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+
+    def fail(self, victim: Victim, failures: int, reference: tuple[Ending, object]) -> None:
+        """Let changes fail with errors of the disk; each is one message, and the next run goes on."""
+        began, (usual, expected) = time.monotonic(), reference
+        tried = resumed = identical = 0
+        for _ in range(failures):
+            folder = self._folder(victim)
+            number, code = self._random.randint(1, max(1, usual.changes)), self._random.choice(_ERRORS)
+            ending = self._run(victim, folder, Fault(fail_at_change=number, error=code))
+            tried += 1
+            if ending.code not in (DONE, REFUSED):
+                what = f"{victim.name}, change {number}, {errno.errorcode[code]}: {_last_line(ending)}"
+                self.tally.complain(f"no message but exit {ending.code} of {what}")
+            good = self._ends_well(victim, folder, expected)
+            resumed, identical = resumed + (self._last.code == DONE), identical + good
+            shutil.rmtree(folder, ignore_errors=True)
+        self.tally.add(f"errors: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+
+    def fill(self, victim: Victim, reference: tuple[Ending, object]) -> None:
+        """Run a victim on small file systems; where it is full there is one message, and more space mends
+        it."""
+        began, (_, expected) = time.monotonic(), reference
+        tried = resumed = identical = 0
+        for size in _TMPFS_KB:
+            with _small_file_system(self._work / "small", size) as place:
+                if place is None:
+                    print("  a small file system cannot be mounted here; left out", flush=True)
+                    return
+                folder = place / "trial"
+                ending = self._run(victim, folder)
+                if ending.code == DONE:
+                    continue
+                tried += 1
+                if ending.code == CRASHED:
+                    self.tally.complain(f"no message on a full disk of {victim.name}: {_last_line(ending)}")
+                subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
+                good = self._ends_well(victim, folder, expected)
+                resumed, identical = resumed + (self._last.code == DONE), identical + good
+        self.tally.add(f"full disk: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+
+    def set_clock_back(self, victim: Victim, times: int, reference: tuple[Ending, object]) -> None:
+        """Kill a victim, then run it on with a clock that is years behind, or ahead."""
+        began, (usual, expected) = time.monotonic(), reference
+        tried = resumed = identical = 0
+        for _ in range(times):
+            folder = self._folder(victim)
+            self._run(victim, folder, self._fault(usual))
+            clock = self._random.choice((-1, 1)) * self._random.uniform(86400, 5 * 365 * 86400)
+            tried += 1
+            good = self._ends_well(victim, folder, expected, Fault(clock=clock))
+            resumed, identical = resumed + (self._last.code == DONE), identical + good
+            shutil.rmtree(folder, ignore_errors=True)
+        self.tally.add(f"clock: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+
+    def _folder(self, victim: Victim) -> Path:
+        self._trials += 1
+        return self._work / f"{victim.name.replace(' ', '-')}-{self._trials}"
+
+    def _fault(self, usual: Ending) -> Fault:
+        if usual.changes and self._random.random() < 0.5:
+            return Fault(kill_at_change=self._random.randint(1, usual.changes))
+        return Fault(kill_after=self._random.uniform(0, usual.seconds))
+
+    def _run(self, victim: Victim, folder: Path, fault: Fault | None = None) -> Ending:
+        return run_forked(lambda: victim.run(folder), self._work / "scratch", fault or Fault())
+
+    def _digest(self, victim: Victim, folder: Path) -> object:
+        ending = run_forked(lambda: victim.digest(folder), self._work / "scratch")
+        return ending.answer if ending.code == DONE else f"no digest: {_last_line(ending)}"
+
+    def _ends_well(self, victim: Victim, folder: Path, expected: object, fault: Fault | None = None) -> bool:
+        self._last = self._run(victim, folder, fault)
+        if self._last.code != DONE:
+            self.tally.complain(f"{victim.name} does not go on: {self._last.code}, {_last_line(self._last)}")
+            return False
+        found = self._digest(victim, folder)
+        left = [str(p.relative_to(folder)) for p in folder.rglob("*.partial")]
+        if left:
+            self.tally.complain(f"{victim.name} leaves {left[:3]}")
+        if found != expected:
+            self.tally.complain(f"{victim.name} is not identical: {_difference(found, expected)}")
+        return found == expected and not left
+
+
+def _difference(found: object, expected: object) -> str:
+    if isinstance(found, dict) and isinstance(expected, dict):
+        names = [n for n in found.keys() | expected.keys() if found.get(n) != expected.get(n)]
+        return ", ".join(sorted(names)[:4])
+    return f"{found!r:.200} for {expected!r:.200}"
+
+
+def _last_line(ending: Ending) -> str:
+    return (ending.log.strip().splitlines() or ["no output"])[-1][:300]
+
+
+@contextlib.contextmanager
+def _small_file_system(place: Path, kilobytes: int) -> Iterator[Path | None]:
+    place.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    try:
+        yield place if mounted else None
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@contextlib.contextmanager
+def _server() -> Iterator[str]:
+    """Run the tests' model of a Kubeflow Pipelines server in a process of its own; yields its address."""
+    code = (
+        "from tests.pipeline.cluster.kfp_server import KfpServer; import sys\n"
+        "s = KfpServer(); s.start(); print(s.url, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout and process.stdin
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+def _import_everything() -> None:
+    """Import what the victims need, so that each begins at once; nothing of TensorFlow is executed."""
+    import importlib
+
+    from component_specs import JOBS
+
+    for name in JOBS:
+        importlib.import_module(f"components.{name}.run")
+    for name in ("pipeline.cli", "pipeline.tfx_backend", "pipeline.report", "pipeline.commands.cluster"):
+        importlib.import_module(name)
+
+
+def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Tally:
+    """Run the campaign and return its counts."""
+    campaign = Campaign(work / "trials", seed)
+    if not (work / "scenes").exists():
+        compose_scenes(work / "scenes")
+    _import_everything()
+    steps = Steps(work)
+    kept = work / "checks.json"
+    if not kept.exists():
+        checks = run_forked(steps.prepare, work / "scratch")
+        assert checks.code == DONE, checks.log
+        kept.write_text(json.dumps(checks.answer))
+    chosen = steps.victims(json.loads(kept.read_text()))
+    references = {v.name: campaign.undisturbed(v, steps.reference(v)) for v in chosen}
+    with _server() as url:
+        others = [steps.deployed_baseline(), *cluster_verbs(work, url), local_run(work)]
+        chosen += others
+        for victim in [v for v in chosen if not only or v.name in only]:
+            if victim in others:
+                references[victim.name] = campaign.undisturbed(victim, work / victim.name.replace(" ", "-"))
+            _attack(campaign, victim, references[victim.name], kills)
+    return campaign.tally
+
+
+def _attack(campaign: Campaign, victim: Victim, reference: tuple[Ending, object], kills: int) -> None:
+    share = kills * victim.share
+    campaign.kill(victim, max(1, round(share)), reference)
+    if victim.faults:
+        campaign.fail(victim, max(1, round(share / 3)), reference)
+        campaign.fill(victim, reference)
+        campaign.set_clock_back(victim, max(1, round(share / 10)), reference)
+
+
+def main() -> int:
+    """Read the command line, attack, print the totals; 1 where something was not resumed or not identical."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], help="name of a victim; may be given again")
+    parser.add_argument("--work", type=Path, help="folder to use, and to keep")
+    options = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    began = time.monotonic()
+    with contextlib.ExitStack() as kept:
+        work = options.work or Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
+        tally = attack(work, kills=options.kills, seed=options.seed, only=options.only)
+    tried, resumed, identical = tally.total
+    seconds = time.monotonic() - began
+    totals = f"tried {tried}, resumed {resumed}, identical {identical}"
+    print(f"campaign, seed {options.seed}: {totals}, complaints {len(tally.wrong)}; {seconds:.0f} s")
+    return 1 if tally.wrong or not tried == resumed == identical else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Processes that are killed, or whose changes fail: forked from one that has everything imported.
+
+A change is what Python's audit events tell of before it is made: opening to write, renaming, removing, making
+a folder, sending a request. TensorFlow's own writing is not among them; kills at a random moment reach it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from detection_core.errors import DetectionError, as_user_error
+
+_CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "http.client.send"}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+DONE, CRASHED, REFUSED = 0, 1, 2
+_LIMIT_SECONDS = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """How a process ended.
+
+    Attributes:
+        code: as `detflow`'s: 0 done, 2 one message, 1 a crash; negative: the signal that killed it.
+        seconds: how long it took.
+        changes: how many it made, of one that was not killed.
+        answer: what its function returned, of one that was done.
+        log: its output's end.
+    """
+
+    code: int
+    seconds: float
+    changes: int
+    answer: Any
+    log: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is done to a process.
+
+    Attributes:
+        kill_at_change: end it before this change; 0: do not.
+        kill_after: end it after so many seconds.
+        fail_at_change: let this change fail.
+        error: with this number.
+        clock: seconds by which its clock is wrong.
+    """
+
+    kill_at_change: int = 0
+    kill_after: float = _LIMIT_SECONDS
+    fail_at_change: int = 0
+    error: int = 0
+    clock: float = 0.0
+
+
+NO_FAULT = Fault()
+
+
+def run_forked(function: Callable[[], Any], scratch: Path, fault: Fault = NO_FAULT) -> Ending:
+    """Run a function in a process of its own; what it returns has to be JSON.
+
+    Args:
+        function: what to run.
+        scratch: folder for its log and its answer.
+        fault: what is done to it.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    log, answer = scratch / "log.txt", scratch / "answer.json"
+    answer.unlink(missing_ok=True)
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _be(function, log, answer, fault)
+    status = _wait(child, began + fault.kill_after)
+    seconds = time.monotonic() - began
+    found = json.loads(answer.read_text()) if answer.exists() and status >= 0 else {}
+    end = log.read_text(errors="replace")[-3000:] if log.exists() else ""
+    return Ending(status, seconds, found.get("changes", 0), found.get("answer"), end)
+
+
+def _wait(child: int, until: float) -> int:
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _be(function: Callable[[], Any], log: Path, answer: Path, fault: Fault) -> None:
+    """Be the child: run, write the answer, leave; never return."""
+    code, result, counted = CRASHED, None, [0]
+    try:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
+        if fault.clock:
+            _set_clock(fault.clock)
+        sys.addaudithook(lambda event, arguments: _audit(event, arguments, fault, counted))
+        result, code = function(), DONE
+    except DetectionError as e:
+        code = REFUSED
+        print(e, file=sys.stderr)
+    except BaseException as e:
+        known = as_user_error(e)
+        code = CRASHED if known is None else REFUSED
+        print(known or traceback.format_exc(), file=sys.stderr)
+    finally:
+        made, counted[0] = counted[0], -(10**9)
+        answer.write_text(json.dumps({"changes": made, "answer": result}))
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _audit(event: str, arguments: tuple[Any, ...], fault: Fault, counted: list[int]) -> None:
+    if event == "open":
+        if isinstance(arguments[0], int) or not arguments[2] & _WRITING or str(arguments[0]) == os.devnull:
+            return
+    elif event not in _CHANGES:
+        return
+    counted[0] += 1
+    if counted[0] == fault.kill_at_change:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if counted[0] == fault.fail_at_change:
+        raise OSError(fault.error, os.strerror(fault.error), str(arguments[0]))
+
+
+def _set_clock(seconds: float) -> None:
+    real, moment = time.time, datetime.datetime
+
+    class Wrong(moment):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return moment.fromtimestamp(time.time(), tz)
+
+    time.time = lambda: real() + seconds
+    datetime.datetime = Wrong  # type: ignore[misc]

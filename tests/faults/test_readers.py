@@ -1,0 +1,340 @@
+"""Every reader of files gets files that were changed at random: it reads them, or refuses them in one
+message.
+
+    FUZZ_SECONDS=180 python -m pytest -m faults tests/faults/test_readers.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from components.publishing.blessing import read_verdict
+from components.publishing.destination import PushDestination, Version
+from detection_core import detector_layout as layout
+from detection_core.errors import DetectionError, as_user_error
+from pipeline.report import write_report
+from pipeline.workspace import Workspace
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+_SECONDS = float(os.environ.get("FUZZ_SECONDS", "180"))
+
+_ODD_VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**31,
+    2**63,
+    10**30,
+    1.5,
+    -0.0,
+    1e308,
+    "",
+    "x",
+    "../../x",
+    "\0",
+    "\u202e",
+)
+_ODD_TREES = ([], {}, [[]], {"": None}, "9" * 400, [1, "a", None], {"a": {"b": []}})
+_ODD = st.sampled_from([*_ODD_VALUES, *_ODD_TREES]).map(copy.deepcopy)
+
+
+@st.composite
+def changed_bytes(draw, seed):
+    """A file with some bytes replaced, removed, doubled, or cut off."""
+    data = bytearray(seed)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, max(0, len(data) - 1)))
+        end = min(len(data), at + draw(st.integers(0, 12)))
+        how = draw(st.sampled_from(["replace", "insert", "remove", "double", "cut"]))
+        if how == "replace":
+            data[at:end] = draw(st.binary(min_size=end - at, max_size=end - at))
+        elif how == "insert":
+            data[at:at] = draw(st.binary(min_size=1, max_size=12))
+        elif how == "remove":
+            del data[at:end]
+        elif how == "double":
+            data[at:at] = data[at:end]
+        else:
+            del data[at:]
+    return bytes(data)
+
+
+@st.composite
+def changed_tree(draw, seed):
+    """A JSON text with some values replaced by odd ones, removed, or moved."""
+    tree = json.loads(seed)
+    for _ in range(draw(st.integers(1, 3))):
+        node, path = tree, []
+        while isinstance(node, dict | list) and node:
+            keys = list(node) if isinstance(node, dict) else range(len(node))
+            key = draw(st.sampled_from(list(keys)))
+            path.append((node, key))
+            if not draw(st.booleans()):
+                break
+            node = node[key]
+        if not path:
+            return json.dumps(draw(_ODD)).encode()
+        parent, key = path[-1]
+        if draw(st.integers(0, 5)) == 0:
+            del parent[key]
+        else:
+            parent[key] = draw(_ODD)
+    return json.dumps(tree).encode()
+
+
+def changed(seed):
+    """A changed file; what is JSON is changed as a tree too."""
+    try:
+        json.loads(seed)
+    except ValueError:
+        return changed_bytes(seed)
+    return st.one_of(changed_bytes(seed), changed_tree(seed))
+
+
+class _Over(Exception):
+    """The time is over."""
+
+
+class Reader:
+    """A reader of files, with a sound file for each name."""
+
+    def __init__(self, name, files, read):
+        self.name, self.files, self.read = name, files, read
+
+
+def _destination(root):
+    reader = PushDestination(root)
+    reader.versions()
+    reader.current()
+    reader.find("k")
+    reader.rollback()
+
+
+def _runs(root):
+    workspace = Workspace(root)
+    for record in workspace.records():
+        write_report(record, os.path.join(root, "page.html"))
+
+
+_VERSION = json.dumps(
+    {"number": 5, "run_key": "k", "fingerprint": "f", "metrics": {"mAP": 0.5}, "files": {"saved_model.pb": 1}}
+)
+_VERDICT = {
+    "metric": "m",
+    "text": "m 0.5 is above 0.4",
+    "passed": True,
+    "value": 0.5,
+    "bound": 0.4,
+    "baseline": None,
+}
+_METRICS = {
+    "metrics": {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9},
+    "blessed": True,
+    "images": 8,
+    "split": "test",
+    "thresholds": [_VERDICT],
+}
+_CURVES = {
+    "classes": [{"name": "a", "ap50": 0.5, "precision": [1.0, 0.5], "recall": [0.1, 0.9], "objects": 3}],
+    "score_threshold": 0.5,
+    "confusion": {"labels": ["a", "b"], "matrix": [[1, 0], [0, 1]]},
+}
+
+
+def _run_record(root):
+    fields = ("pipeline_name", "settings_text", "workspace", "started", "finished")
+    outputs = {
+        "example_gen": "examples",
+        "evaluator": "evaluation",
+        "tflite_exporter": "parity",
+        "pusher": "pushed_model",
+        "quantization_rewriter": "quantization",
+        "trainer": "model_run",
+    }
+    steps = [
+        {"id": n, "component": n, "state": "executed", "outputs": {o: f"{root}/art/{n}"}}
+        for n, o in outputs.items()
+    ]
+    return json.dumps({"run_id": "r1", **dict.fromkeys(fields, "x"), "status": "succeeded", "steps": steps})
+
+
+def _readers(root):
+    from components.example_gen.readers import find_reader
+    from detection_core.config.label_map import load_label_map
+    from detection_core.config.load import load_pipeline_config
+    from detection_core.data.image_header import read_header
+    from detection_core.data.records import count_records
+    from detection_core.data.shard_manifest import Shard, format_manifest, read_manifest
+    from pipeline.cluster.package import read_package
+    from pipeline.settings_file import load_settings
+
+    package = (Path(__file__).parents[1] / "pipeline" / "data" / "digits_pipeline.yaml").read_text()
+    shard = Shard(uri="/a", size=1, crc32c="00000000", examples=1)
+    info = layout.DetectorInfo(
+        kind="float", name="s", format_version=1, parameters=1, num_classes=2, input_size=(8, 8), extra={}
+    )
+    card = {"splits": {"train": {"images": 3}}, "classes": [{"name": "a", "objects": 3}], "quarantine": {}}
+    parity = {
+        "files": [{"file": "m", "metrics": {}, "passed": True, "size_bytes": 1, "latency_ms": {"1": 2}}]
+    }
+    pictures = [{"kind": "side_by_side", "file": "a.jpg", "caption": "c", "source_id": "1"}]
+    coco = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 8, "height": 8}],
+        "annotations": [{"id": 1, "image_id": 1, "bbox": [1, 1, 4, 4], "category_id": 1}],
+        "categories": [{"id": 1, "name": "a"}],
+    }
+    label_map = "item { id: 1 name: 'a' }\nitem { id: 2 name: 'b' display_name: 'B' }\n"
+    return [
+        Reader("push destination", {"current.json": '{"version": 5, "rolled_back": [4]}'}, _destination),
+        Reader("version record", {"current.json": '{"version": 5, "rolled_back": []}'}, _destination),
+        Reader("verdict", {"reasons.json": '{"blessed": true, "reasons": ["a"]}'}, read_verdict),
+        Reader(
+            "detector", {f"{layout.EXTRA}/{layout.MODEL_INFO}": layout.format_info(info)}, layout.read_info
+        ),
+        Reader("run record", {"runs/r1/run.json": _run_record(root)}, _runs),
+        Reader("metrics", {"art/evaluator/metrics.json": json.dumps(_METRICS)}, _runs),
+        Reader("curves", {"art/evaluator/curves.json": json.dumps(_CURVES)}, _runs),
+        Reader("pictures", {"art/evaluator/pictures/index.json": json.dumps(pictures)}, _runs),
+        Reader("dataset card", {"art/example_gen/dataset_card.json": json.dumps(card)}, _runs),
+        Reader("parity", {"art/tflite_exporter/parity.json": json.dumps(parity)}, _runs),
+        Reader(
+            "pushed", {"art/pusher/pushed.json": '{"pushed": true, "version": 5, "reasons": ["a"]}'}, _runs
+        ),
+        Reader("label map", {"x.pbtxt": label_map}, lambda r: load_label_map(f"{r}/x.pbtxt")),
+        Reader(
+            "pipeline.config",
+            {"x.config": (DIGITS / "pipeline.config").read_text()},
+            lambda r: load_pipeline_config(f"{r}/x.config"),
+        ),
+        Reader(
+            "settings",
+            {"x.yaml": (DIGITS / "settings.yaml").read_text()},
+            lambda r: load_settings(f"{r}/x.yaml", check_files=False),
+        ),
+        Reader(
+            "voc",
+            {"Annotations/a.xml": _XML},
+            lambda r: find_reader("voc").read(r, None),
+        ),
+        Reader(
+            "shard manifest", {"m.json": format_manifest([shard])}, lambda r: read_manifest(f"{r}/m.json")
+        ),
+        Reader("image", {"a.png": _picture("PNG")}, lambda r: read_header(Path(r, "a.png").read_bytes())),
+        Reader("photo", {"a.jpg": _picture("JPEG")}, lambda r: read_header(Path(r, "a.jpg").read_bytes())),
+        Reader("records", {"a.tfrecord": _records()}, lambda r: count_records(f"{r}/a.tfrecord")),
+        Reader("package", {"p.yaml": package}, lambda r: read_package(f"{r}/p.yaml")),
+        Reader("coco", {"a.json": json.dumps(coco)}, lambda r: _ingest(r, "coco")),
+    ]
+
+
+_XML = """<annotation><filename>a.jpg</filename><size><width>8</width><height>8</height></size><object>
+<name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>4</ymax></bndbox></object></annotation>"""
+
+
+def _picture(image_format):
+    import io
+
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.new("RGB", (9, 7), (90, 120, 30)).save(out, image_format)
+    return out.getvalue()
+
+
+def _records():
+    import io
+
+    from detection_core.data.record_writer import write_record
+
+    out = io.BytesIO()
+    for data in (b"one", b"two", b""):
+        write_record(out, data)
+    return out.getvalue()
+
+
+def _ingest(root, data_format):
+    from components.example_gen.ingestion import read_dataset
+    from components.example_gen.spans import Spans
+
+    splits = '{"train": {"annotations": "a.json", "images": "images"}}'
+    read_dataset(root, data_format, splits, None, Spans())
+
+
+_NAMES = [r.name for r in _readers("/nowhere")]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_changed_file_is_read_or_refused_in_one_message(tmp_path, name, caplog):
+    reader = next(r for r in _readers(str(tmp_path)) if r.name == name)
+    _lay_out(tmp_path)
+    ends, tried = time.monotonic() + _SECONDS / len(_NAMES), [0]
+
+    def attempt(path, data):
+        if time.monotonic() > ends:
+            raise _Over
+        tried[0] += 1
+        path.write_bytes(data)
+        try:
+            reader.read(str(tmp_path))
+        except DetectionError as e:
+            assert len(str(e)) < 5000
+        except OSError as e:
+            if as_user_error(e) is None:
+                raise
+
+    for place, text in reader.files.items():
+        path = tmp_path / ("versions/5.json" if name == "version record" else place)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        seed = text if isinstance(text, bytes) else text.encode()
+        (tmp_path / place).write_bytes(seed)
+        seed = _VERSION.encode() if name == "version record" else seed
+        attempt(path, seed)
+        _fuzz(attempt, path, changed(seed))
+        caplog.clear()
+    print(f"{name}: {tried[0]} files")
+    assert tried[0] > 1
+
+
+def _fuzz(attempt, path, strategy):
+    def on_data(data):
+        attempt(path, data)
+
+    run = settings(
+        max_examples=100_000,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    with contextlib.suppress(_Over):
+        run(given(strategy)(on_data))()
+
+
+def _lay_out(root):
+    """Put sound files around the one that is changed."""
+    for name, text in {
+        "saved_model.pb": "x",
+        "BLESSED": "",
+        "runs/r1/run.json": _run_record(str(root)),
+        "saved_model/5/saved_model.pb": "x",
+        "versions/5.json": _VERSION,
+        "versions/4.json": _VERSION.replace('"number": 5', '"number": 4'),
+        "images/a.jpg": "x",
+        "art/evaluator/metrics.json": json.dumps(_METRICS),
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    assert Version(number=5)

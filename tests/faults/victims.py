@@ -1,0 +1,280 @@
+"""What the campaign attacks: every step of a small workflow, a whole run, and two verbs of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from components._runtime.bind import ABSENT
+
+ROOT = Path(__file__).parents[2]
+_SETTINGS = ROOT / "examples" / "digits" / "settings.yaml"
+_SMALL = (
+    "model.ssd.image_resizer={fixed_shape_resizer {height: 96 width: 96}}",
+    "train_config.batch_size=2",
+    "train.overrides.train_config.num_steps=12",
+    "quantize.overrides.train_config.num_steps=4",
+    "evaluate.thresholds={}",
+    "evaluate.quantized_thresholds={}",
+    "export.max_map_drop=1.0",
+    "evaluate.pictures=1",
+    "export.representative_examples=4",
+    "data.shard_examples=4",
+)
+# What a run of the whole workflow leaves out, so that there is time for more kills.
+_SHORT = ("quantize.enabled=false", "export.formats=[float32]", "train.overrides.train_config.num_steps=6")
+# How long something took and when it was made differ between two runs.
+_TIMES = re.compile(r"second|latency|start|moment|time|created|log_dir|resumed", re.IGNORECASE)
+# TensorFlow numbers what it writes by what the process has traced; the fingerprint of what is served stands
+# for it.
+_VARYING = re.compile(
+    r"saved_model\.pb|fingerprint\.pb|\.index$|\.data-|events\.out|keras_metadata|history\.jsonl|log"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Victim:
+    """Something that is run again and again in a folder of its own.
+
+    Attributes:
+        name: shown in the table.
+        run: does it, in a folder.
+        digest: returns what came of it, as JSON, to be compared.
+        share: of the kills.
+        in_a_row: kills before it is run to its end once; more where an end is dear.
+        faults: whether its changes fail, its disk fills up and its clock is wrong too.
+    """
+
+    name: str
+    run: Callable[[Path], Any]
+    digest: Callable[[Path], Any]
+    share: float
+    in_a_row: int = 1
+    faults: bool = False
+
+
+def compose_scenes(folder: Path) -> None:
+    """Make the data: a few scenes of digits."""
+    counts = ["--train", "12", "--eval", "4", "--test", "4"]
+    compose = ROOT / "examples" / "digits" / "compose.py"
+    subprocess.run([sys.executable, str(compose), str(folder), *counts], check=True, capture_output=True)
+
+
+def _settings(base: Path, workspace: Path, *more: str) -> Any:
+    from pipeline.settings_file import load_settings
+
+    places = (f"workspace={workspace}", f"data.path={base / 'scenes'}")
+    return load_settings(str(_SETTINGS), [*places, *_SMALL, *more])
+
+
+class Steps:
+    """The steps of the workflow, with the outputs of a run that nobody disturbed as their inputs.
+
+    Args:
+        base: has `scenes`; the outputs go to `reference`.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self._reference = base / "reference"
+
+    def prepare(self) -> dict[str, str]:
+        """Return the values of the checks of a run; call it in a process of its own."""
+        from pipeline.checks import run_checks
+
+        return dict(run_checks(_settings(self._base, self._base / "workspace"), run_id="r"))
+
+    def victims(self, checks: Mapping[str, str]) -> list[Victim]:
+        """Return a victim for each step, in their order."""
+        from pipeline.dag import build_dag
+
+        steps = build_dag(_settings(self._base, self._base / "workspace")).steps
+        return [self._victim(step, checks) for step in steps if step.id != "quantized_evaluator"]
+
+    def reference(self, victim: Victim) -> Path:
+        """Return the folder of a step's undisturbed outputs."""
+        return self._reference / victim.name
+
+    def _victim(self, step: Any, checks: Mapping[str, str]) -> Victim:
+        share, in_a_row = _SHARES[step.component]
+
+        def run(folder: Path) -> None:
+            import importlib
+
+            importlib.import_module(f"components.{step.component}.run").run(self._job(step, checks, folder))
+
+        return Victim(
+            name=step.id,
+            run=run,
+            digest=_outputs_digest,
+            share=share,
+            in_a_row=in_a_row,
+            faults=step.component in ("example_gen", "pusher"),
+        )
+
+    def deployed_baseline(self) -> Victim:
+        """Return BaselineResolver where something is deployed: what the undisturbed Pusher published."""
+        pushed = str(self._reference / "pusher" / "pushed")
+
+        def run(folder: Path) -> None:
+            from component_specs import BaselineResolverJob
+            from components.baseline_resolver.run import run
+            from components.publishing.destination import PushDestination
+
+            current = PushDestination(pushed).current()
+            assert current is not None
+            out = str(folder / "out" / "baseline")
+            run(
+                BaselineResolverJob(
+                    baseline=out, push_destination=pushed, baseline_version=str(current.number)
+                )
+            )
+
+        return Victim(name="deployed baseline", run=run, digest=_outputs_digest, share=0.09, faults=True)
+
+    def _job(self, step: Any, checks: Mapping[str, str], folder: Path) -> Any:
+        from pipeline.dag import FromCheck
+
+        values: dict[str, Any] = {
+            name: checks[value.name] if isinstance(value, FromCheck) else value
+            for name, value in step.parameters.items()
+        }
+        own = {"work_dir": "work", "push_destination": "pushed"}
+        values |= {name: str(folder / place) for name, place in own.items() if name in values}
+        if "baseline_version" in values:
+            values |= {"baseline_version": ""} | ({"run_key": ""} if "run_key" in values else {})
+        job = JOBS[step.component]
+        for name, source in step.inputs.items():
+            made_by = "evaluator" if source.step == "quantized_evaluator" else source.step
+            made = self._reference / made_by / "out" / source.output
+            values[name] = "" if (made / ABSENT).exists() else str(made)
+        values |= {name: str(folder / "out" / name) for name in job_fields(job).outputs}
+        return job(**values)
+
+
+_SHARES = {
+    "example_gen": (0.16, 2),
+    "baseline_resolver": (0.01, 1),
+    "trainer": (0.15, 5),
+    "evaluator": (0.1, 5),
+    "quantization_rewriter": (0.08, 5),
+    "tflite_exporter": (0.08, 5),
+    "pusher": (0.14, 1),
+}
+
+
+def _outputs_digest(folder: Path) -> dict[str, str]:
+    """Digest every file of a step's outputs and of its push destination, times left out."""
+    found = {}
+    for top in ("out", "pushed"):
+        for path in sorted((folder / top).rglob("*")):
+            name = str(path.relative_to(folder))
+            if path.is_file() and not path.is_symlink():
+                name = re.sub(r"\d{9,}", "VERSION", name)
+                if path.name == "saved_model.pb":
+                    found[name] = _served(path.parent)
+                elif not _VARYING.search(name):
+                    found[name] = _content(path, folder)
+    return found
+
+
+def _served(folder: Path) -> str:
+    from detection_core.export.served_graph import fingerprint_saved_model
+
+    return fingerprint_saved_model(str(folder))
+
+
+def _content(path: Path, folder: Path) -> str:
+    data = path.read_bytes()
+    with contextlib.suppress(ValueError):
+        if path.suffix == ".json":
+            data = json.dumps(_timeless(json.loads(data)), sort_keys=True).encode()
+    data = re.sub(rb"1[0-9]{9}\b", b"VERSION", data.replace(os.fsencode(folder), b"FOLDER"))
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _timeless(v) for k, v in value.items() if not _TIMES.search(k)}
+    return [_timeless(v) for v in value] if isinstance(value, list) else value
+
+
+def local_run(base: Path) -> Victim:
+    """Return a whole run on one machine."""
+
+    def run(folder: Path) -> None:
+        from pipeline import cli
+
+        places = (f"workspace={folder / 'workspace'}", f"data.path={base / 'scenes'}")
+        sets = [f"--set={text}" for text in (*places, *_SMALL, *_SHORT)]
+        code = cli.main(["run", str(_SETTINGS), *sets])
+        if code:
+            raise SystemExit(code)
+
+    def digest(folder: Path) -> dict[str, str]:
+        from components.publishing.destination import PushDestination
+
+        destination = PushDestination(str(folder / "workspace" / "pushed"))
+        current = destination.current()
+        assert current is not None
+        return {
+            "model": _served(Path(destination.saved_model_dir(current.number))),
+            "metrics": json.dumps(_timeless(dict(current.metrics)), sort_keys=True),
+            "versions": str(len(destination.versions())),
+        }
+
+    return Victim(name="local run", run=run, digest=digest, share=0.06, in_a_row=6)
+
+
+def cluster_verbs(base: Path, url: str) -> list[Victim]:
+    """Return `submit` and `schedule create` against a server; each folder's name is the pipeline's."""
+    from tests.pipeline.cluster.conftest import write_package
+
+    def call(*words: str) -> Any:
+        from pipeline import cli
+
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            code = cli.main([*words, "--host", url, "--timeout", "20", "--json"])
+        if code:
+            print(out.getvalue(), file=sys.stderr)
+            raise SystemExit(code)
+        return json.loads(out.getvalue())
+
+    def package(folder: Path) -> str:
+        folder.mkdir(parents=True, exist_ok=True)
+        return write_package(folder, name=folder.name)
+
+    def submit(folder: Path) -> None:
+        call("submit", package(folder), "--param", "data_path=/d")
+
+    def submitted(folder: Path) -> Any:
+        # A submission that was killed after the server took it has made a run; never another version of it.
+        again = call("submit", package(folder), "--param", "data_path=/d")
+        return {"reused": again["version"]["reused"]}
+
+    def create(folder: Path) -> None:
+        words = ("--name", folder.name, "--cron", "@daily", "--param", "data_path=/d")
+        call("schedule", "create", package(folder), *words)
+
+    def created(folder: Path) -> Any:
+        schedules = [s for s in call("schedule", "list") if s["name"] == folder.name]
+        kept = ("cron", "enabled", "max_concurrency", "parameters", "catch_up")
+        return [{name: s[name] for name in kept} for s in schedules]
+
+    return [
+        Victim(name="submit", run=submit, digest=submitted, share=0.09),
+        Victim(name="schedule create", run=create, digest=created, share=0.09),
+    ]
