@@ -249,10 +249,11 @@ def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Tally:
         checks = run_forked(steps.prepare, work / "scratch")
         assert checks.code == DONE, checks.log
         kept.write_text(json.dumps(checks.answer))
-    chosen = steps.victims(json.loads(kept.read_text()))
+    chosen = steps.victims(json.loads(kept.read_text()), only)
     references = {v.name: campaign.undisturbed(v, steps.reference(v)) for v in chosen}
     with _server() as url:
-        others = [steps.deployed_baseline(), *cluster_verbs(work, url), local_run(work)]
+        others = [*cluster_verbs(work, url), local_run(work)]
+        others += [steps.deployed_baseline()] if not only or "deployed baseline" in only else []
         chosen += others
         for victim in [v for v in chosen if not only or v.name in only]:
             if victim in others:

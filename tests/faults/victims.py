@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +96,17 @@ class Steps:
 
         return dict(run_checks(_settings(self._base, self._base / "workspace"), run_id="r"))
 
-    def victims(self, checks: Mapping[str, str]) -> list[Victim]:
-        """Return a victim for each step, in their order."""
+    def victims(self, checks: Mapping[str, str], only: Sequence[str]) -> list[Victim]:
+        """Return a victim for each step, in their order; of some steps, those and what they read from."""
         from pipeline.dag import build_dag
 
         steps = build_dag(_settings(self._base, self._base / "workspace")).steps
-        return [self._victim(step, checks) for step in steps if step.id != "quantized_evaluator"]
+        needed = {"pusher" if name == "deployed baseline" else name for name in only}
+        for step in reversed(steps):
+            if step.id in needed:
+                needed |= {source.step for source in step.inputs.values()}
+        wanted = [s for s in steps if s.id != "quantized_evaluator" and (not only or s.id in needed)]
+        return [self._victim(step, checks) for step in wanted]
 
     def reference(self, victim: Victim) -> Path:
         """Return the folder of a step's undisturbed outputs."""
