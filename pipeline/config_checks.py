@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from detection_core.config.load import with_line
+from detection_core.config.metric_names import check_metric_names
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.settings import PipelineSettings
@@ -34,6 +35,17 @@ def check_classes(settings: PipelineSettings, config: TrainEvalPipelineConfig) -
             where=f"model.{arm}.num_classes",
         )
         raise with_line(error, settings.model.config)
+
+
+def check_thresholds(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:
+    """Refuse a threshold on a metric that no evaluation would give.
+
+    Raises:
+        ConfigError: naming the key and the nearest metric.
+    """
+    for name in ("thresholds", "quantized_thresholds"):
+        thresholds = getattr(settings.evaluate, name)
+        check_metric_names(thresholds, config.eval_config, f"evaluate.{name}")
 
 
 def check_steps(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:

@@ -16,7 +16,7 @@ from detection_core.config.load import load_checked_config, load_config, with_li
 from detection_core.config.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from pipeline.config_checks import check_classes
+from pipeline.config_checks import check_classes, check_thresholds
 from pipeline.settings import DEPLOYED, PipelineSettings
 
 Scalar = str | int | float | bool
@@ -84,6 +84,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
     for problem in check_export(config):
         raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
     check_classes(settings, config)
+    check_thresholds(settings, config)
     quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
     steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
     steps += [_trainer(settings), _evaluator(settings)]

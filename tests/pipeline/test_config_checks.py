@@ -59,3 +59,14 @@ def test_what_trainer_would_refuse_stops_a_run_before_it_begins(digits_settings,
     assert "pipeline.config:" in capsys.readouterr().err
     assert cli.main(["run", digits_settings, "--set", change]) == 2
     assert not (tmp_path / "build" / "digits" / "workspace").exists()
+
+
+def test_a_threshold_on_an_unknown_metric_is_refused_before_a_model_is_trained(digits_settings):
+    changes = ["evaluate.thresholds.DetectionBoxes_Precision/mAP@.5IOU.lower_bound=0.9"]
+    with pytest.raises(ConfigError, match=r"evaluate.thresholds: .*did you mean .*mAP@.50IOU"):
+        build_dag(load_settings(digits_settings, changes))
+    changes = ["evaluate.quantized_thresholds.map.min_change=0"]
+    with pytest.raises(ConfigError, match=r"evaluate.quantized_thresholds: expected a metric"):
+        build_dag(load_settings(digits_settings, changes))
+    changes = ["evaluate.thresholds.DetectionBoxes_PerformanceByCategory/mAP/3.lower_bound=0.9"]
+    assert build_dag(load_settings(digits_settings, changes))

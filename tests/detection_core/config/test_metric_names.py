@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from detection_core.config.metric_names import COCO_NAMES, SET_PREFIXES, check_metric_names
+from detection_core.errors import ConfigError
+from detection_core.evaluation.coco_metrics import COCO_METRICS
+from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
+from detection_core.protos.eval_pb2 import EvalConfig
+
+
+@pytest.mark.parametrize("name", SET_PREFIXES)
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (0.2, 0.8)])
+def test_every_metric_of_an_evaluation_is_accepted(name, bounds):
+    options = MetricOptions(sets=(name,), groups={"pets": ("cat",)}, recall_bounds=bounds)
+    known = known_metrics(options, {0: "cat"})
+    check_metric_names(known, EvalConfig(metrics_set=[name]), "w")
+    assert COCO_NAMES == COCO_METRICS and len(known) > len(COCO_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("DetectionBoxes_Precision/mAP@.5IOU", "did you mean 'DetectionBoxes_Precision/mAP@.50IOU'"),
+        ("accuracy", "one is 'DetectionBoxes_Precision/mAP'"),
+        ("PascalBoxes_Precision/mAP@0.5IOU", "add pascal_voc_detection_metrics to eval_config.metrics_set"),
+        ("x" * 10_000, "one is"),
+    ],
+)
+def test_any_other_is_refused_with_the_nearest(name, hint):
+    with pytest.raises(ConfigError, match="^w: expected a metric of the evaluation") as caught:
+        check_metric_names([name], EvalConfig(), "w")
+    assert hint in str(caught.value) and len(str(caught.value)) < 400
