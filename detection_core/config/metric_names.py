@@ -50,15 +50,13 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
         ConfigError: naming the nearest metric.
     """
     prefixes = [SET_PREFIXES[name] for name in message.metrics_set if name in SET_PREFIXES]
-    begins = (
-        *_OF_CLASSES,
-        *(f"{p}_{part}" for p in prefixes for part in ("Precision/mAP@", "PerformanceByCategory/AP@")),
-    )
+    parts = ("Precision/mAP@", "PerformanceByCategory/AP@")
+    begins = (*_OF_CLASSES, *(f"{prefix}_{part}" for prefix in prefixes for part in parts))
     for name in names:
         if name in COCO_NAMES or name.startswith(begins):
             continue
-        near = near_names(name[:100], COCO_NAMES, limit=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"one is {COCO_NAMES[0]!r}"
+        near = near_names(name[:100], COCO_NAMES)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_NAMES[0]!r}"
         missing = [s for s, prefix in SET_PREFIXES.items() if name.startswith(f"{prefix}_")]
         if missing:
             hint = f"add {missing[0]} to eval_config.metrics_set"

@@ -21,13 +21,13 @@ def test_every_metric_of_an_evaluation_is_accepted(name, bounds):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("DetectionBoxes_Precision/mAP@.5IOU", "did you mean 'DetectionBoxes_Precision/mAP@.50IOU'"),
+        ("DetectionBoxes_Precision/mAP@.5IOU", "or 'DetectionBoxes_Precision/mAP@.50IOU'"),
         ("accuracy", "one is 'DetectionBoxes_Precision/mAP'"),
         ("PascalBoxes_Precision/mAP@0.5IOU", "add pascal_voc_detection_metrics to eval_config.metrics_set"),
         ("x" * 10_000, "one is"),
     ],
 )
 def test_any_other_is_refused_with_the_nearest(name, hint):
-    with pytest.raises(ConfigError, match="^w: expected a metric of the evaluation") as caught:
+    with pytest.raises(ConfigError, match=r"^w: expected a metric") as caught:
         check_metric_names([name], EvalConfig(), "w")
     assert hint in str(caught.value) and len(str(caught.value)) < 400
