@@ -19,9 +19,10 @@ from detection_core.config.messages.augmentations import augmentation_problems
 from detection_core.config.problems import raise_first
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
+from detection_core.data.left_out import LeftOut, find_undecodable
 from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
-from detection_core.data.records import naming_bad_records
+from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.sequence import SeededElement
 from detection_core.errors import ConfigError
 from detection_core.protos import model_pb2, pipeline_pb2
@@ -42,11 +43,13 @@ class Share:
         worker: its number, from 0.
         workers: how many there are.
         replicas: over all workers; each element of a dataset is the batch of one replica.
+        left_out: records that no worker reads.
     """
 
     worker: int = 0
     workers: int = 1
     replicas: int = 1
+    left_out: tuple[LeftOut, ...] = ()
 
 
 _ALL = Share()
@@ -86,7 +89,7 @@ def build_train_dataset(
         ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
-    reader = _train_reader(config, label_map)
+    reader = _train_reader(config, label_map).leaving_out(share.left_out)
     steps = config.train_config.data_augmentation_options
     raise_first(augmentation_problems(config))
     augment = build_augmentations(steps)
@@ -152,6 +155,21 @@ def naming_bad_train_records(
     """
     reader = _train_reader(config, label_map)
     return naming_bad_records(reader.paths, reader.decode)
+
+
+def find_bad_train_records(
+    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
+) -> tuple[list[LeftOut], int]:
+    """Decode every training record once.
+
+    Returns:
+        Those that fail, and how many records there are in all.
+
+    Raises:
+        DataError: when a file itself is damaged.
+    """
+    reader = _train_reader(config, label_map)
+    return find_undecodable(reader.paths, reader.decode), sum(map(count_records, reader.paths))
 
 
 def build_eval_dataset(

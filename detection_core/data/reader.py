@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,7 @@ from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import DecodedExample, DecodeOptions, decode_example, drop_unusable_objects
 from detection_core.data.example_columns import encoded_image, image_name
 from detection_core.data.image_header import ImageFault, read_header
+from detection_core.data.left_out import LeftOut
 from detection_core.data.records import check_records, count_records, naming_bad_records
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.errors import DataError
@@ -43,6 +44,7 @@ class Reader:
         sequence: how records are read for training.
         max_boxes: objects of an image beyond it are left out of batches; `truth` has all of them.
         prefetched_batches: batches made ahead; negative: chosen while running.
+        left_out: records that are not read.
     """
 
     paths: tuple[str, ...]
@@ -53,6 +55,7 @@ class Reader:
     sequence: SequenceOptions = dataclasses.field(default_factory=SequenceOptions)
     max_boxes: int = 100
     prefetched_batches: int = tf.data.AUTOTUNE
+    left_out: tuple[LeftOut, ...] = ()
 
     @tf.autograph.experimental.do_not_convert
     def decode(self, record: tf.Tensor) -> DecodedExample:
@@ -77,8 +80,17 @@ class Reader:
             DataError: when a file is damaged; in large sets only damage to its structure is seen here.
         """
         count = check_records if self._stored_bytes() <= _CHECKED_BYTES else count_records
-        records = sum(count(path) for path in self.paths)
+        records = sum(count(path) - self._left_out_of(path) for path in self.paths)
         return -(-records // max(1, self.sequence.sample_1_of_n_examples))
+
+    def _left_out_of(self, path: str) -> int:
+        return sum(record.path == path for record in self.left_out)
+
+    def leaving_out(self, left_out: Sequence[LeftOut]) -> Reader:
+        """Return a reader that does not read some records."""
+        digests = tuple(record.digest for record in left_out)
+        sequence = dataclasses.replace(self.sequence, left_out=digests)
+        return dataclasses.replace(self, sequence=sequence, left_out=tuple(left_out))
 
     def decoded_bytes(self, *, limit: int) -> int:
         """Estimate the bytes of all decoded images, from the first few; above `limit` it may be too low.

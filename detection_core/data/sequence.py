@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from detection_core.data.left_out import without
 from detection_core.data.records import fetched_ahead, record_reader
 
 # Any number but 0, which tf.data takes for "none".
@@ -31,6 +32,7 @@ class SequenceOptions:
         read_block_length: records taken from a file at its turn.
         num_epochs: 0: without end.
         sample_1_of_n_examples: take each n-th record only.
+        left_out: digests of records that are not read, see `detection_core.data.left_out`.
     """
 
     shuffle: bool = True
@@ -39,6 +41,7 @@ class SequenceOptions:
     read_block_length: int = 32
     num_epochs: int = 0
     sample_1_of_n_examples: int = 1
+    left_out: tuple[int, ...] = ()
 
 
 class SeededElement(NamedTuple):
@@ -63,7 +66,7 @@ def _interleaved(paths: tf.Tensor, names: Sequence[str], options: SequenceOption
     records = fetched_ahead(tf.data.Dataset.from_tensor_slices(paths), names).interleave(
         record_reader(names), cycle_length=readers, block_length=max(1, options.read_block_length)
     )
-    every = options.sample_1_of_n_examples
+    records, every = without(records, options.left_out), options.sample_1_of_n_examples
     return records.shard(every, 0) if every > 1 else records
 
 

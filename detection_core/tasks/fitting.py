@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
 from detection_core import files
-from detection_core.builders.inputs import Share, build_train_dataset, naming_bad_train_records
+from detection_core.builders.inputs import (
+    Share,
+    build_train_dataset,
+    find_bad_train_records,
+    naming_bad_train_records,
+)
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.data.label_map import LabelMap
+from detection_core.data.left_out import LeftOut, load_left_out, save_left_out
+from detection_core.errors import DataError
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, TrainingAction
@@ -15,6 +26,9 @@ from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.options import TrainOptions
 from detection_core.training.step import TrainableModel
+
+_logger = logging.getLogger(__name__)
+_NAMED = 20
 
 SEED = 0
 """Seed of the order and augmentation of the training examples; the config has no field for it."""
@@ -33,7 +47,9 @@ def fit(
 ) -> TrainingResult:
     """Train a model on the config's examples with the config's optimizer.
 
-    Call it inside the scope of the distribution strategy that the model was made in.
+    Call it inside the scope of the distribution strategy that the model was made in. Where records do not
+    decode, all are looked through once; up to `options.skip_limit` of them are named, listed in the work
+    folder and left out, and training goes on from its last checkpoint.
 
     Args:
         model: float or quantization-aware.
@@ -48,26 +64,83 @@ def fit(
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
     """
+    worker, left_out = current_worker(), load_left_out(work_folder)
+    first_weights = [variable.numpy() for variable in model.network.variables] if worker.count == 1 else []
+
+    def train() -> TrainingResult:
+        with naming_bad_train_records(config, label_map=label_map):
+            return run_training(
+                model,
+                _dataset_factory(config, label_map, left_out),
+                build_optimizer(config.train_config.optimizer),
+                options,
+                work_folder,
+                actions=_actions(work_folder, job, progress) if worker.is_chief else [],
+                step=step,
+            )
+
+    try:
+        result = train()
+    except DataError as error:
+        if worker.count > 1 or left_out:
+            raise  # of several workers each would have to know of it at the same step
+        left_out = _leave_out(config, label_map, options, error)
+        save_left_out(work_folder, left_out)
+        # Where there is no checkpoint yet, the weights are those of the attempt that failed.
+        for variable, value in zip(model.network.variables, first_weights, strict=True):
+            variable.assign(value)
+        if step is not None:
+            step.assign(0)
+        result = train()
+    return dataclasses.replace(result, left_out=len(left_out))
+
+
+def _dataset_factory(
+    config: TrainEvalPipelineConfig, label_map: LabelMap, left_out: Sequence[LeftOut]
+) -> Callable[[int], tf.data.Dataset]:
+    """Return what makes this worker's batches from a step on."""
     worker = current_worker()
     # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
     replicas = tf.distribute.get_strategy().num_replicas_in_sync if worker.count > 1 else 1
-    with naming_bad_train_records(config, label_map=label_map):
-        return run_training(
-            model,
-            lambda start: build_train_dataset(
-                config,
-                label_map=label_map,
-                batch_size=config.train_config.batch_size,
-                seed=SEED,
-                start_step=start,
-                share=Share(worker=worker.index, workers=worker.count, replicas=replicas),
-            ),
-            build_optimizer(config.train_config.optimizer),
-            options,
-            work_folder,
-            actions=_actions(work_folder, job, progress) if worker.is_chief else [],
-            step=step,
+    share = Share(worker=worker.index, workers=worker.count, replicas=replicas, left_out=tuple(left_out))
+    return lambda start: build_train_dataset(
+        config,
+        label_map=label_map,
+        batch_size=config.train_config.batch_size,
+        seed=SEED,
+        start_step=start,
+        share=share,
+    )
+
+
+def _leave_out(
+    config: TrainEvalPipelineConfig, label_map: LabelMap, options: TrainOptions, error: DataError
+) -> list[LeftOut]:
+    """Return the records that training goes on without.
+
+    Raises:
+        DataError: the error itself where no record explains it, or naming the limit where they are too many.
+    """
+    found, records = find_bad_train_records(config, label_map=label_map)
+    if not found:
+        raise error
+    for record in found[:_NAMED]:
+        _logger.warning(
+            "training goes on without %s, record %d, image %r: %s",
+            record.path,
+            record.index,
+            record.image,
+            record.reason,
         )
+    _logger.warning("%d of %d training records do not decode", len(found), records)
+    if len(found) > options.skip_limit * records:
+        raise DataError(
+            f"expected at most {options.skip_limit:.2%} of the training records that do not decode, found"
+            f" {len(found)} of {records}; the first is the image {found[0].image!r} ({found[0].reason}). Make"
+            " the examples again with data.decode_images: all, which sets such images aside",
+            where=f"{found[0].path}, record {found[0].index}",
+        ) from error
+    return found
 
 
 def _actions(work_folder: str, job: str, progress: Reporter | None) -> list[TrainingAction]:

@@ -13,6 +13,7 @@ from detection_core.builders.model import build_detection_model
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map import load_label_map
 from detection_core.data.label_map import LabelMap
+from detection_core.data.left_out import left_out_table
 from detection_core.errors import ConfigError
 from detection_core.export.detector_folder import write_detector
 from detection_core.models.base import TOTAL_LOSS, DetectionModel
@@ -47,6 +48,8 @@ class TrainReport:
             missing, and how many of its own were unused; the run's record names them.
         weights: which weights were written, `last` or `moving average`.
         fingerprint: name of the folder of unfinished work.
+        left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
+            the report names them.
     """
 
     steps: int
@@ -61,6 +64,7 @@ class TrainReport:
     restored: dict[str, int]
     weights: str
     fingerprint: str
+    left_out: int = 0
 
 
 def train(
@@ -117,7 +121,8 @@ def train(
         if worker.is_chief:
             model = _trained_model(model, weights, config)
             _write_model(model, config, label_map, model_dir, report)
-            write_model_run(config, report, result.checkpoint, folder, model_run_dir, tables=start.tables())
+            tables = start.tables() | left_out_table(folder)
+            write_model_run(config, report, result.checkpoint, folder, model_run_dir, tables=tables)
     return report
 
 
@@ -174,6 +179,7 @@ def _report(
         restored=start.counts(),
         weights="moving average" if averaged else "last",
         fingerprint=fingerprint,
+        left_out=result.left_out,
     )
 
 

@@ -39,6 +39,7 @@ class TrainingResult:
         seconds: time in the loop, this process only.
         checkpoint: path of the final checkpoint.
         average: moving average of the weights, where one is kept.
+        left_out: training records that were left out because they do not decode.
     """
 
     start_step: int
@@ -46,6 +47,7 @@ class TrainingResult:
     seconds: float
     checkpoint: str
     average: MovingAverage | None
+    left_out: int = 0
 
 
 def run_training(

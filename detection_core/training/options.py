@@ -22,6 +22,7 @@ class TrainOptions:
         update_trainable_variables: patterns (`re.search`); when given, only what matches one is trained.
         freeze_variables: patterns (`re.search`) of variables that are not trained.
         summarize_gradients: whether gradient norms are reported to the actions.
+        skip_limit: fraction of the training records that may be left out because they do not decode.
     """
 
     num_steps: int
@@ -36,6 +37,7 @@ class TrainOptions:
     update_trainable_variables: tuple[str, ...] = ()
     freeze_variables: tuple[str, ...] = ()
     summarize_gradients: bool = False
+    skip_limit: float = 0.01
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -14,13 +14,16 @@ import tensorflow as tf
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.overrides import apply_overrides
-from detection_core.errors import ConfigError, ModelError
+from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.export.detector_folder import load_detector
 from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import TrainReport, train
+from tests.detection_core.data.record_files import example, write_records
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+
+UNDECODABLE = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"]})
 
 
 @dataclasses.dataclass
@@ -173,3 +176,31 @@ def test_what_cannot_be_trained_is_refused_and_leaves_no_output(
     with pytest.raises(error, match=text):
         run("refused", **overrides)
     assert not (run.root / "refused").exists()
+
+
+def test_an_image_that_does_not_decode_is_named_and_left_out_as_if_it_had_never_been(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports = []
+    for name, bad in (("clean", []), ("damaged", [UNDECODABLE])):
+        examples = write_examples(tmp_path / name / "examples", images=110)
+        (path,) = (examples / "Split-train").iterdir()
+        records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+        write_records(path, records[:50] + bad + records[50:])
+        reports.append(Run(tmp_path / name, examples)())
+    clean, damaged = reports
+    assert (clean.left_out, damaged.left_out) == (0, 1)
+    assert damaged.losses == pytest.approx(clean.losses, rel=1e-5)
+    assert "record 50, image '17': " in caplog.text and "1 of 111 training records" in caplog.text
+    listed = json.loads((tmp_path / "damaged" / "a" / "run" / "left_out.jsonl").read_text())
+    assert (listed["index"], listed["image"]) == (50, "17")
+
+
+def test_too_many_images_that_do_not_decode_stop_the_training(tmp_path: Path) -> None:
+    examples = write_examples(tmp_path / "examples", images=20)
+    (path,) = (examples / "Split-train").iterdir()
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    write_records(path, [*records, UNDECODABLE])
+    message = r"record 20: expected at most 1\.00% .*found 1 of 21; the first is the image '17'"
+    with pytest.raises(DataError, match=message):
+        Run(tmp_path, examples)()

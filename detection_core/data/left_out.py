@@ -1,0 +1,101 @@
+"""Training records that do not decode: found after a failure, named, and read no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from detection_core import files
+from detection_core.data.ahead import done_ahead
+from detection_core.data.example_columns import column_fault, image_name
+from detection_core.data.records import check_records, first_line, read_records
+
+FILE_NAME = "left_out.jsonl"
+_BUCKETS = 1 << 62
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A record that is left out.
+
+    Attributes:
+        path: of its file.
+        index: of the record in it.
+        image: what the record calls its image.
+        reason: why it does not decode.
+        digest: of its bytes, by which readers know it.
+    """
+
+    path: str
+    index: int
+    image: str
+    reason: str
+    digest: int
+
+
+def find_undecodable(paths: Sequence[str], decode: Callable[[tf.Tensor], object]) -> list[LeftOut]:
+    """Decode every record, in several threads, and return those that fail.
+
+    Args:
+        paths: TFRecord files.
+        decode: what is done to each record.
+
+    Raises:
+        DataError: when a file is damaged, so that not all of its records can be read.
+    """
+
+    def failure(record: bytes) -> str:
+        try:
+            decode(tf.constant(record))
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            said = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
+            return column_fault(record) or said
+        return ""
+
+    found = []
+    for path in paths:
+        check_records(path)
+        records = read_records(path)
+        reasons = done_ahead(records.as_numpy_iterator(), failure, lambda _: 1, budget=64)
+        bad = {index: reason for index, reason in enumerate(reasons) if reason}
+        for index, record in enumerate(records.as_numpy_iterator()) if bad else ():
+            if index in bad:
+                digest = int(digest_of(tf.constant(record)))
+                name = image_name(record)
+                found.append(LeftOut(path=path, index=index, image=name, reason=bad[index], digest=digest))
+    return found
+
+
+def digest_of(record: tf.Tensor) -> tf.Tensor:
+    """Return int64 [], a digest of a record's bytes."""
+    return tf.strings.to_hash_bucket_fast(record, _BUCKETS)
+
+
+def without(records: tf.data.Dataset, digests: Sequence[int]) -> tf.data.Dataset:
+    """Return records, string [] each, without those of the digests; of none, the dataset as it is."""
+    if not digests:
+        return records
+    known = tf.constant(list(digests), tf.int64)
+    return records.filter(lambda record: tf.reduce_all(tf.not_equal(digest_of(record), known)))
+
+
+def load_left_out(folder: str) -> list[LeftOut]:
+    """Return what a training has left out so far, as its folder says."""
+    path = files.join(folder, FILE_NAME)
+    lines = files.read_text(path).splitlines() if files.exists(path) else []
+    return [LeftOut(**json.loads(line)) for line in lines]
+
+
+def save_left_out(folder: str, left_out: Sequence[LeftOut]) -> None:
+    """Write the list, so that a training that is continued leaves out the same."""
+    lines = [json.dumps(dataclasses.asdict(record)) for record in left_out]
+    files.write_text(files.join(folder, FILE_NAME), "".join(f"{line}\n" for line in lines))
+
+
+def left_out_table(folder: str) -> dict[str, str]:
+    """Return the list as a file for the record of a run, name to text; empty where nothing is left out."""
+    path = files.join(folder, FILE_NAME)
+    return {FILE_NAME: files.read_text(path)} if files.exists(path) else {}

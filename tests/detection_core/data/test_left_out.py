@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from detection_core.data.decode import decode_example
+from detection_core.data.left_out import (
+    FILE_NAME,
+    find_undecodable,
+    left_out_table,
+    load_left_out,
+    save_left_out,
+    without,
+)
+from detection_core.data.reader import Reader
+from detection_core.errors import DataError
+from tests.detection_core.data.record_files import example, numbered_example, write_records
+
+BAD = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"], "image/filename": [b"a.png"]})
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    whole = [numbered_example(n) for n in range(6)]
+    first = write_records(tmp_path / "a.tfrecord", [*whole[:3], BAD])
+    return [first, write_records(tmp_path / "b.tfrecord", [b"\xff" * 50, *whole[3:]])]
+
+
+def test_every_record_that_does_not_decode_is_found_and_named(paths: list[str]) -> None:
+    found = find_undecodable(paths, decode_example)
+    assert [(record.path, record.index, record.image) for record in found] == [
+        (paths[0], 3, "17, a.png"),
+        (paths[1], 0, "without a name"),
+    ]
+    assert found[1].reason == "it is no tf.Example at all" and "nothing" not in found[0].reason
+
+
+def test_a_reader_without_them_reads_and_counts_the_others(paths: list[str]) -> None:
+    found = find_undecodable(paths, decode_example)
+    reader = Reader(paths=tuple(paths)).leaving_out(found)
+    assert reader.examples() == 6
+    assert sorted(truth.source_id for _, truth in reader.truth()) == [str(n) for n in range(6)]
+    first_epoch = reader.shuffled_records(seed=0, first_epoch=0).take(12)
+    names = [reader.decode(seeded.element).sample.source_id.numpy() for seeded in first_epoch]
+    assert sorted(names) == sorted([str(n).encode() for n in range(6)] * 2)
+    with pytest.raises(DataError, match=r"record 3: .*image '17, a\.png'"):
+        list(Reader(paths=tuple(paths)).truth())
+
+
+def test_the_list_is_kept_in_the_training_s_folder(paths: list[str], tmp_path: Path) -> None:
+    assert load_left_out(str(tmp_path)) == [] and left_out_table(str(tmp_path)) == {}
+    found = find_undecodable(paths, decode_example)
+    save_left_out(str(tmp_path), found)
+    assert load_left_out(str(tmp_path)) == found
+    assert left_out_table(str(tmp_path)) == {FILE_NAME: (tmp_path / FILE_NAME).read_text()}
+
+
+def test_nothing_to_leave_out_costs_nothing() -> None:
+    records = tf.data.Dataset.from_tensors(b"a")
+    assert without(records, ()) is records
