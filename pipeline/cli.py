@@ -71,8 +71,8 @@ class _Parser(argparse.ArgumentParser):
     group: Group | None = None
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        if message:
-            (file or sys.stderr).write(clean(message))
+        # argparse's own passes over a reader who has gone.
+        super()._print_message(clean(message or ""), file)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if self.group and self.group.default and args is not None:
