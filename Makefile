@@ -3,7 +3,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-cluster image wheelhouse lint protos specs lock image-lock clean
+.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-cluster
+.PHONY: image wheelhouse lint lint-manifests audit protos specs lock image-lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -52,6 +53,12 @@ lint: setup ## ruff, mypy, import rules, generated files
 	@.venv/bin/lint-imports
 	@.venv/bin/python -m detection_core.protos.compile --check
 	@.venv/bin/python -m component_specs.kfp_yaml --check
+
+lint-manifests: setup ## k8s/ through kube-score, which Go builds once
+	@.ci/lint-manifests
+
+audit: setup ## known vulnerabilities of the locked packages, where PyPI's database is reached
+	@.venv/bin/python .ci/audit.py $(LOCKS)
 
 protos: setup ## compile the .proto files again
 	@.venv/bin/python -m detection_core.protos.compile
