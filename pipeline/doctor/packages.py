@@ -29,17 +29,22 @@ def normalized(name: str) -> str:
 
 def check_python() -> Iterator[Finding]:
     """Compare this Python with what the installed distribution wants."""
-    from packaging.specifiers import SpecifierSet
-
     version = platform.python_version()
     wanted = _metadata("Requires-Python")
-    if wanted and not SpecifierSet(wanted).contains(version, prereleases=True):
+    if wanted and not _serves(version, wanted):
         yield problem(
             f"{version}, where {wanted} is wanted",
             "make a virtual environment with such a Python: python3.11 -m venv .venv",
         )
     else:
         yield ok(f"{version}, {platform.python_implementation()}")
+
+
+def _serves(version: str, wanted: str) -> bool:
+    # Where nothing is wanted, as in our images, there need not be this package either.
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(wanted).contains(version, prereleases=True)
 
 
 def _metadata(key: str) -> str:
@@ -77,12 +82,14 @@ def check_extras() -> Iterator[Finding]:
 
 def _faults(extra: str) -> tuple[list[str], int]:
     """Return what is wrong with the requirements of the distribution, and how many there are."""
-    from packaging.requirements import Requirement
-
     try:
         texts = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         texts = []
+    if not texts:
+        return [], 0
+    from packaging.requirements import Requirement
+
     requirements = [Requirement(text) for text in texts]
     wanted = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
     faults = []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from importlib import metadata
 
 import pytest
@@ -48,6 +49,16 @@ def test_without_metadata_nothing_is_claimed(monkeypatch):
     monkeypatch.setattr(packages.metadata, "requires", none)
     (finding,) = packages.check_packages()
     assert finding.state is State.UNKNOWN
+
+
+def test_an_image_without_metadata_and_packaging_is_looked_at(monkeypatch):
+    """What k8s/Dockerfile writes names no packages, and the image of the command line has no `packaging`."""
+    monkeypatch.setattr(packages.metadata, "requires", lambda name: None)
+    monkeypatch.setattr(packages, "_metadata", lambda key: "")
+    for name in ("packaging", "packaging.specifiers", "packaging.requirements"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert [f.state for f in packages.check_python()] == [State.OK]
+    assert [f.state for f in packages.check_packages()] == [State.UNKNOWN]
 
 
 def test_the_lock_is_read_and_compared(installed):
