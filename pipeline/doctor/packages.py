@@ -75,7 +75,7 @@ def check_extras() -> Iterator[Finding]:
     """Tell which optional parts are installed, and what works with the others."""
     for extra in EXTRAS.values():
         if extra.missing():
-            yield note(f"{extra.name}: not installed; {extra.gives} needs it", extra.remedy)
+            yield note(f"{extra.name}: not installed; needed by {extra.gives}", extra.remedy)
         else:
             yield ok(f"{extra.name}: installed; {extra.gives}")
 
