@@ -37,10 +37,15 @@ def _config(arguments: argparse.Namespace) -> TrainEvalPipelineConfig:
     )
 
 
-def _config_text(arguments: argparse.Namespace) -> str:
-    from detection_core.config.load import format_pipeline_config
+def _config_folder(arguments: argparse.Namespace) -> str:
+    """Write the config with its overrides into a folder, as ConfigGen does for the steps of a workflow."""
+    from detection_core.config.load import write_as_run
 
-    return format_pipeline_config(_config(arguments))
+    config = _config(arguments)
+    folder = os.path.join(arguments.output, "pipeline_config")
+    _make(folder)
+    write_as_run(config, os.path.join(folder, "pipeline.config"))
+    return folder
 
 
 def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -76,7 +81,7 @@ def train(arguments: argparse.Namespace) -> Result:
     job = TrainerJob(
         examples=arguments.examples,
         warm_start_path=arguments.warm_start,
-        pipeline_config=_config_text(arguments),
+        pipeline_config=_config_folder(arguments),
         work_dir=os.path.join(arguments.output, "work"),
         **_folders(arguments, "model", "model_run"),
     )
@@ -124,7 +129,7 @@ def quantize(arguments: argparse.Namespace) -> Result:
     job = QuantizationRewriterJob(
         examples=arguments.examples,
         model=arguments.model,
-        pipeline_config=_config_text(arguments),
+        pipeline_config=_config_folder(arguments),
         work_dir=os.path.join(arguments.output, "work"),
         **_folders(arguments, "quantized_model", "quantized_run", "quantization"),
     )
