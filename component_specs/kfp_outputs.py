@@ -54,6 +54,7 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
             "data_spans": str,
             "code_version": str,
             **dict.fromkeys(CODE_VERSIONS.values(), str),
+            "starting_weights": str,
             "run_key": str,
             "baseline_version": str,
             "push_token": str,

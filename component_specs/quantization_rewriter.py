@@ -27,7 +27,7 @@ class QuantizationRewriterJob:
         overrides: JSON object, field path of the pipeline.config to the value that it has in this step, such
             as the `graph_rewriter` block and a shorter `train_config`.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
-        code_version: fingerprint of the code; only there to key the cache.
+        code_version: as Trainer takes it.
         quantized_model: detector folder to fill, `Format-Serving/`.
         quantized_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
         quantization: folder to fill with quantization.json, which lists what is quantized and what is not.

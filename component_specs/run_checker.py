@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+DEPLOYED = "deployed"
+"""What `warm_start` says to start from the model at the push destination."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunCheckerJob:
@@ -31,6 +34,10 @@ class RunCheckerJob:
             `span`, `thresholds`, `push_destination` and `work_dir` are filled with it and with the next one,
             see `components.run_checker.placeholders`; other steps get these texts from here.
         run_id: of the run.
+        warm_start: path of the detector that Trainer starts from, or `deployed` for the one at the push
+            destination; it and the next one count by what the files hold, and are looked at before anything
+            is trained.
+        fine_tune_checkpoint: of the pipeline.config that Trainer gets.
     """
 
     data_path: str
@@ -49,3 +56,5 @@ class RunCheckerJob:
     work_dir: str = ""
     scheduled_time: str = ""
     run_id: str = ""
+    warm_start: str = ""
+    fine_tune_checkpoint: str = ""

@@ -23,7 +23,9 @@ class TrainerJob:
         train_steps: how many steps to train, the learning rate's schedule staying as it is; 0: as many as the
             pipeline.config says.
         learning_rate: peak of the learning rate; 0: what the pipeline.config says.
-        code_version: fingerprint of the code; only there to key the cache.
+        starting_weights: fingerprint of the weights that training starts from; only there to key the cache.
+        code_version: fingerprint of the code, which keys the cache; what other code left unfinished is gone
+            on with, what it finished is trained anew.
         model: detector folder to fill, `Format-Serving/`.
         model_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
     """
@@ -38,4 +40,5 @@ class TrainerJob:
     warm_start: Annotated[str, Input(MODEL, optional=True)] = ""
     train_steps: int = 0
     learning_rate: float = 0.0
+    starting_weights: str = ""
     code_version: str = ""

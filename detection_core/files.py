@@ -7,10 +7,12 @@ is written under a temporary name and renamed in, or, as S3 has it, appears whol
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import errno
 import fnmatch
 import glob as _glob
+import hashlib
 import os
 import shutil
 import stat
@@ -23,6 +25,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.local_files import temporary_name
 
 _NO_STORES = ("http", "https", "ftp", "ftps")
+_ASKED_AT_ONCE = 32
 
 
 def is_remote(path: str) -> bool:
@@ -313,11 +316,32 @@ def copy_tree(source: str, destination: str) -> None:
 def states(path: str) -> list[str]:
     """Return a line for each object at or below a remote path, which changes when the object does.
 
-    S3 tells sizes and checksums in its listing; of other stores only the names in the folder are known.
+    S3 tells sizes and checksums in its listing. Other stores are asked for each object's size and time of
+    change, many at once.
     """
     if s3.is_s3(path):
         return [f"{e['Key']} {e['Size']} {e['ETag']}" for e in s3.objects(path)]
-    return list_dir(path)
+    paths = [join(folder, name) for folder, _, names in _gfile(path).walk(path) for name in names]
+    with concurrent.futures.ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        return sorted(map("{} {}".format, paths, pool.map(content_state, paths)))
+
+
+def content_state(path: str) -> str:
+    """Return a text that changes when the content of a file does, and not with its name.
+
+    A local file counts by its content. A remote one is not read: what its store tells of it counts, which is
+    size and checksum (ETag) on S3, size and time of the last change on others.
+
+    Raises:
+        OSError: (or tf.errors.OpError for a remote path) when there is no such file.
+    """
+    if s3.is_s3(path):
+        return s3.content_state(path)
+    if is_remote(path):
+        stat = _gfile(path).stat(path)
+        return f"{stat.length} {stat.mtime_nsec}"
+    with open(_local(path), "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

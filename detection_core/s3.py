@@ -145,6 +145,18 @@ def objects(path: str) -> list[dict[str, Any]]:
     return sorted((e for e in found if not e["Key"].endswith("/")), key=lambda e: e["Key"])
 
 
+def content_state(path: str) -> str:
+    """Return size and ETag of an object, which change when its content does.
+
+    Raises:
+        FileNotFoundError: when there is no such object.
+        DataError: when the store does not answer.
+    """
+    with _answering(path):
+        head = _client().head_object(**_place(path))
+    return f"{head['ContentLength']} {head['ETag']}"
+
+
 class _Upload(tempfile.SpooledTemporaryFile):
     """What is written to it becomes an object when it is closed, and nothing when its block fails."""
 

@@ -19,7 +19,7 @@ from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
 from detection_core import files
 from detection_core.errors import ConfigError
-from pipeline.dag import Scalar, Step
+from pipeline.dag import Scalar, Step, fine_tune_checkpoint
 from pipeline.kubeflow_settings import KubeflowSettings
 from pipeline.schedule_settings import ScheduleSettings
 from pipeline.settings import PipelineSettings
@@ -66,6 +66,8 @@ def check_parameters(settings: PipelineSettings) -> dict[str, Scalar]:
         "request": request_fingerprint(settings),
         "thresholds": json.dumps(settings.evaluate.thresholds, sort_keys=True),
         "work_dir": os.path.join(settings.workspace, "work"),
+        "warm_start": settings.train.warm_start,
+        "fine_tune_checkpoint": fine_tune_checkpoint(settings),
     }
 
 

@@ -11,13 +11,14 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.packed_text import pack
+from component_specs.run_checker import DEPLOYED
 from detection_core.config.check_export import check_export
 from detection_core.config.load import load_checked_config, load_config, with_line
 from detection_core.config.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.config_checks import check_classes, check_thresholds
-from pipeline.settings import DEPLOYED, PipelineSettings
+from pipeline.settings import PipelineSettings
 
 Scalar = str | int | float | bool
 
@@ -121,6 +122,15 @@ def training_config(settings: PipelineSettings, *, quantize: bool) -> TrainEvalP
     return load_checked_config(model.config, overrides, override_files=model.override_files)
 
 
+def fine_tune_checkpoint(settings: PipelineSettings) -> str:
+    """Return the checkpoint that Trainer's pipeline.config names, or "".
+
+    Raises:
+        ConfigError: as `training_config`.
+    """
+    return training_config(settings, quantize=False).train_config.fine_tune_checkpoint
+
+
 def shared_config(settings: PipelineSettings) -> TrainEvalPipelineConfig:
     """Return what the training steps have in common, to which each applies overrides of its own.
 
@@ -205,6 +215,7 @@ def _trainer(settings: PipelineSettings) -> Step:
             "overrides": _overrides_text(settings, quantize=False),
             "work_dir": FromCheck("resolved_work_dir"),
             "warm_start_path": warm_start,
+            "starting_weights": FromCheck("starting_weights"),
         },
         inputs=inputs,
     )

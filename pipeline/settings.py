@@ -6,12 +6,10 @@ import dataclasses
 import os
 from typing import Annotated, Any, Literal
 
+from component_specs.run_checker import DEPLOYED
 from pipeline.kubeflow_settings import KubeflowSettings
 from pipeline.schedule_settings import ScheduleSettings
 from pipeline.settings_values import NOT_EMPTY, Rule, between, matching
-
-DEPLOYED = "deployed"
-"""What `train.warm_start` says to start from the model at the push destination."""
 
 Bound = Literal["lower_bound", "upper_bound", "min_change"]
 Thresholds = dict[str, Annotated[dict[Bound, float], NOT_EMPTY]]

@@ -14,10 +14,11 @@ from typing import Any
 
 import yaml
 
+from component_specs.run_checker import DEPLOYED
 from detection_core.config.field_paths import key_beside
 from detection_core.errors import ConfigError
 from pipeline.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
-from pipeline.settings import DEPLOYED, PipelineSettings
+from pipeline.settings import PipelineSettings
 from pipeline.settings_values import Source, build_settings, field_hints, settings_fields, show
 from pipeline.settings_yaml import Places, parse_settings_text, read_settings_text
 

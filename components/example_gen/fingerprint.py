@@ -20,8 +20,8 @@ def fingerprint(
 
     Of data with spans only those count that are read.
 
-    Local files count by name, size and time of change, objects on S3 by name, size and ETag. On other stores
-    the annotation files count by content and the folders by their names alone.
+    Local files count by name, size and time of change, objects on S3 by name, size and ETag, those of other
+    stores by name, size and time of change; single files there, such as annotations, by their content.
 
     Args:
         data_path: folder of the data set.

@@ -24,13 +24,15 @@ from typing import Any
 
 from component_specs import RunCheckerJob
 from component_specs.kfp_outputs import CODE_VERSIONS
+from component_specs.run_checker import DEPLOYED
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.placeholders import RunFacts, fill_placeholders
 from detection_core import files
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, ModelError
+from detection_core.tasks.starting_files import fingerprint_files, starting_files
 
 HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")
 """Fields that other steps take from here, as `resolved_NAME`: their placeholders are filled."""
@@ -43,20 +45,23 @@ def run(job: RunCheckerJob) -> dict[str, str]:
     Raises:
         ConfigError: for a placeholder, span pattern, splits or parameter of the run that cannot be used.
         DataError: when the data set cannot be listed, or the wanted span is not there.
-        ContractError: when the push destination's records are broken.
+        ModelError: when the checkpoint to start from is not there.
+        ContractError: when the detector to start from is none, or the push destination's records are broken.
     """
     job = _filled(job)
     _check_parameters(job)
     spans = _spans(job)
     data = _data_fingerprint(job, spans)
     code = {result: component_version(component) for component, result in CODE_VERSIONS.items()}
-    key = _run_key(job, data, code)
+    weights = _starting_weights(job)
+    key = _run_key(job, {"data": data, "starting_weights": weights, **code})
     baseline, token = _baseline_and_token(PushDestination(job.push_destination), key)
     return {
         "data_fingerprint": data,
         "data_spans": spans.to_text(),
         "code_version": code_version(),
         **code,
+        "starting_weights": weights,
         "run_key": key,
         "baseline_version": baseline,
         "push_token": token,
@@ -110,17 +115,42 @@ def _spans(job: RunCheckerJob) -> Spans:
 def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
     data = fingerprint(job.data_path, job.data_format, job.splits, spans)
     if job.label_map:
-        data += hashlib.sha256(files.read_bytes(job.label_map)).hexdigest()[:8]
+        try:
+            data += hashlib.sha256(files.read_bytes(job.label_map)).hexdigest()[:16]
+        except OSError as e:
+            raise ConfigError(
+                f"cannot read the label map ({e.strerror or e}); check data.label_map", where=job.label_map
+            ) from e
     return data
 
 
-def _run_key(job: RunCheckerJob, data_fingerprint: str, code: Mapping[str, str]) -> str:
-    """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code."""
+def _starting_weights(job: RunCheckerJob) -> str:
+    """Return a fingerprint of what the files hold that Trainer's first weights come from.
+
+    Where the deployed model is one, it has its place in the cache's keys as an artifact. The checkpoint of
+    the config, for when nothing is deployed yet, counts as long as it is there.
+    """
+    try:
+        start = "" if job.warm_start == DEPLOYED else job.warm_start
+        return fingerprint_files(starting_files(start, job.fine_tune_checkpoint))
+    except ModelError:
+        if job.warm_start != DEPLOYED:
+            raise
+        return ""
+
+
+def _run_key(job: RunCheckerJob, found: Mapping[str, str]) -> str:
+    """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code.
+
+    Args:
+        job: as it was asked for.
+        found: what is behind the names in it.
+    """
     asked = dataclasses.asdict(job)
     # Where and when a run works is not what it makes; versions are looked up at their destination anyway.
     for name in ("push_destination", "work_dir", "scheduled_time", "run_id"):
         del asked[name]
-    text = json.dumps([asked, data_fingerprint, code], sort_keys=True)
+    text = json.dumps([asked, found], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -22,7 +22,7 @@ from detection_core.errors import ModelError
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fine_tune_options
-from detection_core.training.checkpoint_file import find_prefix
+from detection_core.training.checkpoint_prefix import find_prefix
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

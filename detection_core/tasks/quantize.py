@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Mapping
 
 from detection_core import detector_layout, files
@@ -19,8 +20,9 @@ from detection_core.quantization.rewriting import RewrittenModel, format_record,
 from detection_core.tasks.fitting import fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
+from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.train_options import build_train_options
-from detection_core.tasks.work_folder import training_fingerprint, work_folder
+from detection_core.tasks.work_folder import code_versions, training_fingerprint, work_folder
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult
 from detection_core.training.step import new_step
@@ -57,6 +59,7 @@ class QuantizationReport:
         coverage: share of the network's weights that are quantized.
         not_quantized: layers of the network that stay in float.
         fingerprint: name of the folder of unfinished work.
+        code_versions: the code that trained; several where unfinished work of other code was gone on with.
     """
 
     steps: int
@@ -70,6 +73,7 @@ class QuantizationReport:
     coverage: float
     not_quantized: list[str]
     fingerprint: str
+    code_versions: list[str]
 
 
 def quantize(
@@ -96,7 +100,7 @@ def quantize(
         quantization_dir: folder to write quantization.json to.
         work_dir: durable folder for unfinished training.
         progress: what shows progress; chosen by where standard error goes when not given.
-        code_version: names the code, where a change of it shall not continue an old checkpoint.
+        code_version: as `detection_core.tasks.train.train` takes it.
 
     Raises:
         ConfigError: when the config cannot be followed, or is of another model than the detector.
@@ -110,10 +114,11 @@ def quantize(
         build_train_options(config.train_config), add_regularization_loss=False
     )
     _warn_of_delay(options, train_options.num_steps)
-    checkpoint = detector_layout.extra_file(model_dir, detector_layout.CHECKPOINT)
-    weights = f"{files.escape(checkpoint)}.*"
-    fingerprint = training_fingerprint(config, inputs=[weights], version=code_version)
-    with work_folder(work_dir, fingerprint) as folder, choose_strategy().scope():
+    fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
+    with (
+        work_folder(work_dir, fingerprint, code_version=code_version) as folder,
+        choose_strategy().scope(),
+    ):
         detector = load_detector(model_dir)
         _check_same_model(config, detector, model_dir)
         step = new_step()
@@ -122,7 +127,7 @@ def quantize(
             _calibrate(rewritten, config, detector)
         arguments = (rewritten.model, config, detector.label_map, train_options, folder)
         result = fit(*arguments, job="quantize", progress=progress, step=step)
-        report = _report(rewritten, result, train_options.num_steps, fingerprint)
+        report = _report(rewritten, result, train_options.num_steps, folder)
         _write(rewritten, config, detector, result, quantized_model_dir, report)
         text = format_record(rewritten.record())
         files.write_text(files.join(quantization_dir, detector_layout.QUANTIZATION), text)
@@ -176,9 +181,7 @@ def _calibrate(rewritten: RewrittenModel, config: TrainEvalPipelineConfig, detec
     rewritten.calibrate(pixels)
 
 
-def _report(
-    rewritten: RewrittenModel, result: TrainingResult, steps: int, fingerprint: str
-) -> QuantizationReport:
+def _report(rewritten: RewrittenModel, result: TrainingResult, steps: int, folder: str) -> QuantizationReport:
     last, record = result.last_report, rewritten.record()
     return QuantizationReport(
         steps=steps,
@@ -191,7 +194,8 @@ def _report(
         learning_rate=last.learning_rate if last else float("nan"),
         coverage=record["coverage"]["fraction"],
         not_quantized=sorted(rewritten.aware.placement.not_quantized),
-        fingerprint=fingerprint,
+        fingerprint=os.path.basename(folder),
+        code_versions=code_versions(folder),
     )
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from detection_core import detector_layout, files
 from detection_core.export.detector_folder import load_detector
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
-from detection_core.training.checkpoint_file import find_prefix
 from detection_core.training.restore import FineTuneOptions, RestoreReport, restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
 
@@ -36,21 +34,6 @@ class StartingWeights:
     def tables(self) -> dict[str, str]:
         """What to keep in the record of the run, by file name."""
         return {"fine_tune_checkpoint.txt": self.restored.table() + "\n"} if self.restored else {}
-
-
-def starting_files(config: TrainEvalPipelineConfig, warm_start_dir: str) -> list[str]:
-    """Return patterns of the files that hold the first weights.
-
-    Raises:
-        ModelError: when the config's checkpoint is not there, or a part of it is not.
-    """
-    if warm_start_dir:
-        checkpoint = detector_layout.extra_file(warm_start_dir, detector_layout.CHECKPOINT)
-        return [f"{files.escape(checkpoint)}.*"]
-    if not config.train_config.fine_tune_checkpoint:
-        return []
-    prefix = files.escape(find_prefix(config.train_config.fine_tune_checkpoint))
-    return [prefix, f"{prefix}.*"]
 
 
 def fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.fitting import fit
 from detection_core.tasks.model_run import write_model_run
-from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights, starting_files
+from detection_core.tasks.starting_files import starting_files
+from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
 from detection_core.tasks.train_options import build_train_options
-from detection_core.tasks.work_folder import training_fingerprint, work_folder
+from detection_core.tasks.work_folder import code_versions, training_fingerprint, work_folder
 from detection_core.training.distribution import choose_strategy, this_worker
 from detection_core.training.loop import TrainingResult
 
@@ -48,6 +50,7 @@ class TrainReport:
             missing, and how many of its own were unused; the run's record names them.
         weights: which weights were written, `last` or `moving average`.
         fingerprint: name of the folder of unfinished work.
+        code_versions: the code that trained; several where unfinished work of other code was gone on with.
         left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
             the report names them.
     """
@@ -64,6 +67,7 @@ class TrainReport:
     restored: dict[str, int]
     weights: str
     fingerprint: str
+    code_versions: list[str]
     left_out: int = 0
 
 
@@ -93,7 +97,8 @@ def train(
             `fine_tune_checkpoint`.
         log_every: steps between reports.
         progress: what shows progress; chosen by where standard error goes when not given.
-        code_version: names the code, where a change of it shall not continue an old checkpoint.
+        code_version: names the code; what other code has finished is trained anew, what it left unfinished
+            is gone on with.
 
     Raises:
         ConfigError: when the config cannot be followed.
@@ -105,10 +110,9 @@ def train(
     check_pipeline_config(config)
     options = build_train_options(config.train_config, log_every=log_every)
     label_map = load_label_map(config.train_input_reader.label_map_path)
-    fingerprint = training_fingerprint(
-        config, inputs=starting_files(config, warm_start_dir), version=code_version
-    )
-    with work_folder(work_dir, fingerprint, worker=worker) as folder:
+    weights_from = starting_files(warm_start_dir, config.train_config.fine_tune_checkpoint)
+    fingerprint = training_fingerprint(config, weights=weights_from)
+    with work_folder(work_dir, fingerprint, code_version=code_version, worker=worker) as folder:
         with strategy.scope():
             _check(config, strategy.num_replicas_in_sync)
             model = build_detection_model(config.model)
@@ -116,7 +120,7 @@ def train(
             start = fill_starting_weights(model, config, warm_start_dir)
             arguments = (model, config, label_map, options, folder)
             result = fit(*arguments, job="train", progress=progress)
-            report = _report(config, model, result, start=start, fingerprint=fingerprint)
+            report = _report(config, model, result, start=start, folder=folder)
             weights = _final_weights(model, config, result)
         if worker.is_chief:
             model = _trained_model(model, weights, config)
@@ -162,7 +166,7 @@ def _report(
     result: TrainingResult,
     *,
     start: StartingWeights,
-    fingerprint: str,
+    folder: str,
 ) -> TrainReport:
     last = result.last_report
     averaged = config.eval_config.use_moving_averages
@@ -178,7 +182,8 @@ def _report(
         started_from=start.source,
         restored=start.counts(),
         weights="moving average" if averaged else "last",
-        fingerprint=fingerprint,
+        fingerprint=os.path.basename(folder),
+        code_versions=code_versions(folder),
         left_out=result.left_out,
     )
 

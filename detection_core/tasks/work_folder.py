@@ -8,28 +8,31 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 
-from detection_core import files, local_files
+from detection_core import files, local_files, s3
 from detection_core.config.load import format_pipeline_config
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.starting_files import fingerprint_files
+from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker
 
 _logger = logging.getLogger(__name__)
 
 FINISHED = "FINISHED"
+CODE = "code_versions"
+_LOCK = "lock"
 _SAMPLE = 1 << 16
 
 
-def training_fingerprint(
-    config: TrainEvalPipelineConfig, *, inputs: Iterable[str] = (), version: str = ""
-) -> str:
-    """Name what a training was asked to do, wherever its files lie.
+def training_fingerprint(config: TrainEvalPipelineConfig, *, weights: Iterable[str] = ()) -> str:
+    """Name what a training was asked to do, wherever its files lie and whatever code does it.
 
-    Where the examples lie and how the result is evaluated do not count; the content of the examples does.
+    Configuration, content of the examples, content of the first weights and the format of checkpoints count:
+    what has to be the same for a checkpoint to be one of this training. Where files lie and how the result is
+    evaluated do not.
 
     Args:
         config: as run.
-        inputs: patterns of further files that the result depends on (a warm start's weights).
-        version: anything else that the result depends on.
+        weights: paths of the files that the first weights come from.
 
     Returns:
         Sixteen hexadecimal digits.
@@ -37,22 +40,29 @@ def training_fingerprint(
     about = TrainEvalPipelineConfig()
     about.CopyFrom(config)
     reader = about.train_input_reader
-    patterns = [files.escape(reader.label_map_path), *reader.tf_record_input_reader.input_path, *inputs]
+    patterns = [files.escape(reader.label_map_path), *reader.tf_record_input_reader.input_path]
     reader.ClearField("label_map_path")
     reader.tf_record_input_reader.ClearField("input_path")
+    about.train_config.ClearField("fine_tune_checkpoint")
     for field in ("eval_config", "eval_input_reader"):
         about.ClearField(field)
     digest = hashlib.sha256()
-    digest.update(f"{version}\n{format_pipeline_config(about)}".encode())
+    digest.update(f"{CHECKPOINT_FORMAT}\n{format_pipeline_config(about)}".encode())
+    digest.update(fingerprint_files(weights).encode())
     for pattern in patterns:
         for path in files.glob(pattern):
-            digest.update(f"\n{os.path.basename(path)} ".encode())
+            digest.update(b"\n")
             digest.update(_sampled_content(path))
     return digest.hexdigest()[:16]
 
 
 def _sampled_content(path: str) -> bytes:
-    """Digest of a file's size, beginning and end: enough to tell files apart, quick on terabytes."""
+    """Digest of a file's size, beginning and end: enough to tell files apart, quick on terabytes.
+
+    A file on S3, where a part cannot be read by itself, counts by what the store tells of it.
+    """
+    if s3.is_s3(path):
+        return files.content_state(path).encode()
     with files.open_file(path, "rb") as f:
         head = f.read(_SAMPLE)
         f.seek(0, os.SEEK_END)
@@ -64,7 +74,12 @@ def _sampled_content(path: str) -> bytes:
 
 @contextlib.contextmanager
 def work_folder(
-    root: str, fingerprint: str, *, keep_finished: int = 3, worker: Worker | None = None
+    root: str,
+    fingerprint: str,
+    *,
+    code_version: str = "",
+    keep_finished: int = 3,
+    worker: Worker | None = None,
 ) -> Iterator[str]:
     """Hold the folder of a training for the length of a `with` block.
 
@@ -72,9 +87,13 @@ def work_folder(
     without an error the folder is marked finished and stays, so that a kill between here and whoever takes
     the results costs nothing; of finished ones the newest few are kept.
 
+    An unfinished training is taken up by whatever code comes next, which the log tells: a correction must not
+    cost what was trained before it. A finished one is a result, and other code has to make its own.
+
     Args:
         root: durable folder.
         fingerprint: from `training_fingerprint`.
+        code_version: names the code that trains; "" where nobody asks.
         keep_finished: how many finished folders stay below `root`.
         worker: of several workers the chief holds the folder for all.
     """
@@ -84,9 +103,49 @@ def work_folder(
         yield folder
         return
     with _locked(folder):
+        _take_up(folder, code_version)
         yield folder
         files.write_text(files.join(folder, FINISHED), "")
         _prune(root, keep_finished, keep=fingerprint)
+
+
+def code_versions(folder: str) -> list[str]:
+    """Return which code has trained in a folder, in turn; nothing where none was named."""
+    path = files.join(folder, CODE)
+    return files.read_text(path).split() if files.exists(path) else []
+
+
+def _take_up(folder: str, code_version: str) -> None:
+    """Go on with unfinished work of other code, remove what it finished, and note whose turn it is."""
+    before = code_versions(folder)
+    if not code_version or before[-1:] == [code_version]:
+        return
+    if before and files.exists(files.join(folder, FINISHED)):
+        _logger.info(
+            "%s: this training was finished by other code (%s, now %s); it is done anew",
+            folder,
+            before[-1],
+            code_version,
+        )
+        _clear(folder)
+        before = []
+    elif before:
+        _logger.warning(
+            "%s: going on with a training that other code began (%s, now %s); remove the folder to train from"
+            " the start",
+            folder,
+            before[-1],
+            code_version,
+        )
+    files.write_text(files.join(folder, CODE), "".join(f"{code}\n" for code in [*before, code_version]))
+
+
+def _clear(folder: str) -> None:
+    """Remove a finished training; the notes that tell what it is go last, so that a kill changes nothing."""
+    for name in files.list_dir(folder):
+        if name not in (_LOCK, FINISHED, CODE):
+            files.remove_tree(files.join(folder, name))
+    files.remove_tree(files.join(folder, FINISHED))
 
 
 @contextlib.contextmanager
@@ -96,7 +155,7 @@ def _locked(folder: str) -> Iterator[None]:
         yield
         return
     with contextlib.ExitStack() as held:
-        path = os.path.join(folder, "lock")
+        path = os.path.join(folder, _LOCK)
         try:
             held.enter_context(local_files.lock(path, wait=False))
         except BlockingIOError:
@@ -118,6 +177,6 @@ def _prune(root: str, keep_finished: int, keep: str) -> None:
     finished = [name for name, mark in marks.items() if os.path.exists(mark) and name != keep]
     finished.sort(key=lambda name: os.path.getmtime(marks[name]), reverse=True)
     for name in finished[max(0, keep_finished - 1) :]:
-        path = os.path.join(root, name, "lock")
+        path = os.path.join(root, name, _LOCK)
         with contextlib.suppress(BlockingIOError), local_files.lock(path, wait=False):
             files.remove_tree(os.path.join(root, name))

@@ -16,6 +16,9 @@ from detection_core.training.distribution import current_worker
 
 _logger = logging.getLogger(__name__)
 
+CHECKPOINT_FORMAT = 1
+"""What a checkpoint of unfinished training holds: raise it where older ones can no longer be gone on with."""
+
 
 class TrainingCheckpoints:
     """Writes `ckpt-STEP` files in a folder and restores the newest one that is sound.

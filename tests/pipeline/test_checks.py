@@ -10,9 +10,10 @@ from components.publishing.destination import PushDestination, Version
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
 from detection_core import files
-from detection_core.errors import ConfigError, DataError
+from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from pipeline.checks import CHECKS, check_parameters, run_checks
 from pipeline.settings_file import load_settings
+from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
 from tests.object_store import dead_server
 
 
@@ -139,3 +140,48 @@ def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path, 
     fields = {**check_parameters(load_settings(settings_path)), field: value}
     with pytest.raises(ConfigError, match=message):
         run(RunCheckerJob(**fields))
+
+
+def test_a_base_that_is_trained_anew_in_place_is_another_run(settings_path, tmp_path):
+    settings = load_settings(settings_path, [f"train.warm_start={write_base(tmp_path / 'base')}"])
+    first = run_checks(settings)
+    assert run_checks(settings)["run_key"] == first["run_key"]
+    write_base(tmp_path / "base", "WEIGHTS")
+    second = run_checks(settings)
+    assert second["starting_weights"] != first["starting_weights"]
+    assert second["run_key"] != first["run_key"]
+
+
+def test_a_checkpoint_of_the_config_counts_by_content(settings_path, tmp_path):
+    field = f"train_config.fine_tune_checkpoint={write_checkpoint(tmp_path / 'zoo')}"
+    settings = load_settings(settings_path, [field, "train_config.fine_tune_checkpoint_version=V2"])
+    first = run_checks(settings)
+    write_checkpoint(tmp_path / "zoo", "WEIGHTS")
+    second = run_checks(settings)
+    assert second["starting_weights"] != first["starting_weights"] != ""
+    assert second["run_key"] != first["run_key"]
+
+
+def test_weights_that_are_not_there_stop_a_run_before_it_begins(settings_path, tmp_path):
+    missing = [
+        f"train_config.fine_tune_checkpoint={tmp_path}/x",
+        "train_config.fine_tune_checkpoint_version=V2",
+    ]
+    with pytest.raises(ModelError, match="expected a checkpoint"):
+        run_checks(load_settings(settings_path, missing))
+    with pytest.raises(ContractError, match="expected a detector folder"):
+        run_checks(load_settings(settings_path, [f"train.warm_start={tmp_path}"]))
+    # Where the deployed model is the start, the first one's checkpoint may be gone.
+    assert run_checks(load_settings(settings_path, [*missing, "train.warm_start=deployed"]))
+
+
+def test_a_label_map_counts_by_content(settings_path, tmp_path):
+    label_map = tmp_path / "labels.pbtxt"
+    settings = load_settings(settings_path, [f"data.label_map={label_map}"], check_files=False)
+    with pytest.raises(ConfigError, match="cannot read the label map"):
+        run_checks(settings)
+    found = []
+    for name in ("cat", "dog"):
+        label_map.write_text(f"item {{ id: 1 name: '{name}' }}")
+        found.append(run_checks(settings)["data_fingerprint"])
+    assert found[0] != found[1]

@@ -12,6 +12,7 @@ _CHECKS = {
     "data_fingerprint": "d",
     "data_spans": "",
     **dict.fromkeys(CODE_VERSIONS.values(), "c"),
+    "starting_weights": "w",
     "run_key": "r",
     "baseline_version": "",
     "push_token": "t",

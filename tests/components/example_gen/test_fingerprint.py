@@ -6,6 +6,7 @@ import pytest
 
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import Spans
+from detection_core import files
 from detection_core.errors import ConfigError, DataError
 from tests.components.example_gen.datasets import Coco, write_voc
 
@@ -90,3 +91,12 @@ def test_only_the_spans_that_are_read_count(tmp_path):
     assert fingerprint(pattern, "coco", {"train": 1.0}, Spans(train=("2",), evaluate=("2",))) != before
     _add(tmp_path / "span-1" / "images" / "2.jpg")
     assert fingerprint(pattern, "coco", {"train": 1.0}, spans) != before
+
+
+def test_a_file_corrected_in_place_counts_on_a_store_of_tensorflow(data):
+    root = "ram://fingerprint"
+    files.copy_tree(str(data), root)
+    before = fingerprint(root, "coco", RATIO)
+    assert fingerprint(root, "coco", RATIO) == before
+    files.write_bytes(f"{root}/images/1.jpg", b"corrected")
+    assert fingerprint(root, "coco", RATIO) != before

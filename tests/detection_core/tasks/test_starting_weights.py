@@ -10,10 +10,9 @@ import pytest
 from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.overrides import apply_overrides
-from detection_core.errors import ModelError
 from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.starting_weights import fill_starting_weights, fine_tune_options, starting_files
+from detection_core.tasks.starting_weights import fill_starting_weights, fine_tune_options
 from detection_core.training.restore import FineTuneOptions
 from tests.detection_core.tasks.tiny_training import config_text
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
@@ -43,7 +42,6 @@ def test_nothing_gives_random_weights() -> None:
     config = _config("")
     start = fill_starting_weights(build_detection_model(config.model), config, "")
     assert (start.source, start.counts(), start.tables()) == ("random weights", {}, {})
-    assert starting_files(config, "") == []
 
 
 @pytest.fixture
@@ -72,10 +70,3 @@ def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint: str) -> None:
     assert start.counts() == {"restored": len(filled), "skipped_shape": 2, "missing": 0, "unused": 0}
     (table,) = start.tables().values()
     assert table.count("skipped: another shape: class_head_pointwise") == 2
-    assert starting_files(config, "") == [checkpoint, f"{checkpoint}.*"]
-
-
-def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_built(checkpoint: str) -> None:
-    Path(f"{checkpoint}.data-00000-of-00001").unlink()
-    with pytest.raises(ModelError, match="expected 1 data file"):
-        starting_files(_config(checkpoint), "")

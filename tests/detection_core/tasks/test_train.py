@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ class Run:
     root: Path
     examples: Path
 
-    def __call__(self, name: str = "a", warm_start: str = "", **overrides: Any) -> TrainReport:
+    def __call__(
+        self, name: str = "a", warm_start: str = "", code_version: str = "", **overrides: Any
+    ) -> TrainReport:
         config = apply_overrides(parse_pipeline_config(config_text()), overrides)
         return train(
             point_at_examples(config, str(self.examples)),
@@ -42,9 +45,16 @@ class Run:
             work_dir=str(self.root / "work"),
             warm_start_dir=warm_start,
             log_every=2,
-            progress=self.updates.append,
+            progress=self._progress,
+            code_version=code_version,
         )
 
+    def _progress(self, update: ProgressUpdate) -> None:
+        self.updates.append(update)
+        if update.done == self.killed_at:
+            raise MemoryError
+
+    killed_at: int = -1
     updates: list[ProgressUpdate] = dataclasses.field(default_factory=list)
 
 
@@ -150,6 +160,31 @@ def test_the_detector_may_hold_the_averaged_weights(run: Run, averaged: TrainRep
     ]
     for a, b in zip(averages, written, strict=False):
         np.testing.assert_array_equal(a, b)
+
+
+def test_unfinished_training_is_gone_on_with_by_other_code(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And ends with the weights of one that nothing has stopped; finished, it is done anew by other code."""
+    steps = {"train_config.num_steps": 6}
+    whole = run("whole", **steps)
+    shutil.rmtree(run.root / "work" / whole.fingerprint)
+    run.killed_at = 4
+    with pytest.raises(MemoryError):
+        run("resumed", code_version="before", **steps)
+    run.killed_at = -1
+    resumed = run("resumed", code_version="after", **steps)
+    assert "going on with a training that other code began (before, now after)" in caplog.text
+    assert (resumed.fingerprint, resumed.start_step) == (whole.fingerprint, 3)
+    assert resumed.code_versions == ["before", "after"]
+    names = ("whole", "resumed")
+    first, second = (load_detector(str(run.root / name / "model")).model.network for name in names)
+    for a, b in zip(first.variables, second.variables, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=a.name)
+
+    assert run("again", code_version="after", **steps).start_step == 6
+    anew = run("anew", code_version="corrected", **steps)
+    assert (anew.start_step, anew.code_versions) == (0, ["corrected"])
 
 
 @pytest.mark.parametrize(

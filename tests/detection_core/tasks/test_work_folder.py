@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 
+from detection_core import files
 from detection_core.errors import StorageError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.work_folder import FINISHED, training_fingerprint, work_folder
+from detection_core.tasks import work_folder as module
+from detection_core.tasks.work_folder import FINISHED, code_versions, training_fingerprint, work_folder
 
 
 def config(folder: Path, extra: str = "", content: bytes = b"records") -> TrainEvalPipelineConfig:
@@ -33,10 +35,9 @@ def test_the_name_depends_on_the_content_and_not_on_the_place(tmp_path: Path) ->
     others = [
         training_fingerprint(config(tmp_path / "b", content=b"Records")),
         training_fingerprint(config(tmp_path / "c", "train_config { num_steps: 3 }")),
-        training_fingerprint(config(tmp_path / "d"), version="2"),
-        training_fingerprint(config(tmp_path / "e"), inputs=[f"{tmp_path}/e/*.pbtxt"]),
+        training_fingerprint(config(tmp_path / "e"), weights=[f"{tmp_path}/e/label_map.pbtxt"]),
     ]
-    assert len({here, *others}) == 5
+    assert len({here, *others}) == 4
 
 
 def test_a_change_at_the_end_of_a_large_file_counts(tmp_path: Path) -> None:
@@ -99,3 +100,82 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
     with pytest.raises(StorageError, match="found a link"), work_folder(str(tmp_path / "work"), "abc"):
         pass
     assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_another_format_of_checkpoints_is_another_training(tmp_path: Path, monkeypatch) -> None:
+    before = training_fingerprint(config(tmp_path / "a"))
+    monkeypatch.setattr(module, "CHECKPOINT_FORMAT", module.CHECKPOINT_FORMAT + 1)
+    assert training_fingerprint(config(tmp_path / "a")) != before
+
+
+def test_where_the_first_weights_lie_does_not_count(tmp_path: Path) -> None:
+    texts = [
+        f"train_config {{ fine_tune_checkpoint: '{path}' }}" for path in ("/zoo/ckpt-0", "/other/ckpt-3")
+    ]
+    here, there = (training_fingerprint(config(tmp_path / "a", text)) for text in texts)
+    assert here == there
+
+
+def leave(root: Path, code: str, *, finished: bool) -> list[str]:
+    """Train with some code, to the end or not; returns what was found in the folder."""
+    found: list[str] = []
+    try:
+        with work_folder(str(root), "same", code_version=code) as folder:
+            found += sorted(os.listdir(folder))
+            Path(folder, "checkpoints").mkdir(exist_ok=True)
+            Path(folder, "checkpoints", f"by-{code}").touch()
+            if not finished:
+                raise InterruptedError
+    except InterruptedError:
+        pass
+    return found
+
+
+def test_other_code_goes_on_with_what_is_unfinished_and_says_so(tmp_path: Path, caplog) -> None:
+    assert leave(tmp_path, "one", finished=False) == ["code_versions", "lock"]
+    assert not caplog.records
+    assert "checkpoints" in leave(tmp_path, "two", finished=False)
+    assert "other code began (one, now two)" in caplog.text
+    assert code_versions(str(tmp_path / "same")) == ["one", "two"]
+    caplog.clear()
+    assert "checkpoints" in leave(tmp_path, "two", finished=True)
+    assert not caplog.records
+    assert sorted(os.listdir(tmp_path / "same" / "checkpoints")) == ["by-one", "by-two"]
+
+
+def test_other_code_does_anew_what_was_finished(tmp_path: Path) -> None:
+    leave(tmp_path, "one", finished=True)
+    assert FINISHED in leave(tmp_path, "one", finished=True)
+    assert leave(tmp_path, "two", finished=False) == ["code_versions", "lock"]
+    assert code_versions(str(tmp_path / "same")) == ["two"]
+
+
+def test_what_was_finished_is_there_for_who_names_no_code(tmp_path: Path) -> None:
+    leave(tmp_path, "one", finished=True)
+    assert "checkpoints" in leave(tmp_path, "", finished=True)
+    assert code_versions(str(tmp_path / "same")) == ["one"]
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_kill_while_finished_work_of_other_code_is_removed_changes_nothing(
+    tmp_path: Path, monkeypatch, at: int
+) -> None:
+    leave(tmp_path, "one", finished=True)
+    (tmp_path / "same" / "history.jsonl").touch()
+    removed: list[str] = []
+
+    def remove(path: str) -> None:
+        if len(removed) == at:
+            raise KeyboardInterrupt
+        removed.append(path)
+        real(path)
+
+    real = files.remove_tree
+    monkeypatch.setattr(files, "remove_tree", remove)
+    if at < 3:
+        with pytest.raises(KeyboardInterrupt):
+            leave(tmp_path, "two", finished=False)
+    monkeypatch.setattr(files, "remove_tree", real)
+    assert leave(tmp_path, "two", finished=False)[-1] == "lock"
+    assert not (tmp_path / "same" / "history.jsonl").exists()
+    assert "by-one" not in os.listdir(tmp_path / "same" / "checkpoints")

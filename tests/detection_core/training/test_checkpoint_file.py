@@ -3,11 +3,10 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from detection_core import files
 from detection_core.errors import ModelError
-from detection_core.training.checkpoint_file import CheckpointFile, find_prefix
+from detection_core.training.checkpoint_file import CheckpointFile
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 from tests.object_store import s3_server
 
@@ -31,15 +30,6 @@ def test_every_file_of_a_checkpoint_stands_for_it(prefix, suffix):
     assert checkpoint.prefix == prefix
     assert checkpoint.shapes == {name: (60, 60) for name in VALUES}
     np.testing.assert_array_equal(checkpoint.read("scope/2/weights"), VALUES["scope/2/weights"])
-
-
-def test_a_folder_stands_for_its_newest_checkpoint(tmp_path):
-    manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(v=tf.Variable(1.0)), str(tmp_path), max_to_keep=2
-    )
-    manager.save(checkpoint_number=1)
-    manager.save(checkpoint_number=2)
-    assert find_prefix(str(tmp_path)) == str(tmp_path / "ckpt-2")
 
 
 def test_a_checkpoint_on_an_object_store_is_read(prefix):

@@ -1,0 +1,85 @@
+"""Weights to start from count by what they are, not by where they lie."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from detection_core import detector_layout, files
+from detection_core.errors import ContractError, ModelError
+from detection_core.tasks.starting_files import fingerprint_files, starting_files
+from tests.object_store import s3_server
+
+
+def write_checkpoint(folder: Path, content: str = "weights", name: str = "ckpt-0") -> str:
+    files.write_text(str(folder / f"{name}.index"), "index")
+    files.write_text(str(folder / f"{name}.data-00000-of-00001"), content)
+    return str(folder / name)
+
+
+def write_base(folder: Path, content: str = "weights") -> str:
+    """A detector folder as far as it is looked at here."""
+    serving = folder / detector_layout.SERVING
+    info = detector_layout.DetectorInfo(
+        kind="float", name="ssd", format_version=1, parameters=1, num_classes=1, input_size=(1, 1), extra={}
+    )
+    files.write_text(str(serving / detector_layout.SAVED_MODEL), "graph")
+    files.write_text(
+        str(serving / detector_layout.EXTRA / detector_layout.MODEL_INFO), detector_layout.format_info(info)
+    )
+    write_checkpoint(serving / detector_layout.EXTRA / "checkpoint", content)
+    return str(folder)
+
+
+def fingerprint(warm_start: str = "", checkpoint: str = "") -> str:
+    return fingerprint_files(starting_files(warm_start, checkpoint))
+
+
+def test_random_weights_have_no_files() -> None:
+    assert starting_files("", "") == [] and fingerprint() == ""
+
+
+def test_a_detector_takes_the_place_of_the_checkpoint(tmp_path: Path) -> None:
+    base, checkpoint = write_base(tmp_path / "base", "a"), write_checkpoint(tmp_path / "zoo", "b")
+    assert fingerprint(base, checkpoint) == fingerprint(base) != fingerprint("", checkpoint)
+
+
+def test_the_content_counts_and_no_name(tmp_path: Path) -> None:
+    first = fingerprint("", write_checkpoint(tmp_path / "a"))
+    assert fingerprint("", write_checkpoint(tmp_path / "b", name="model.ckpt-7")) == first
+    assert fingerprint(write_base(tmp_path / "base")) == first
+    # Trained anew in place, the same size and the same time.
+    path = tmp_path / "a" / "ckpt-0.data-00000-of-00001"
+    state = path.stat()
+    path.write_text("WEIGHTS")
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert fingerprint("", str(tmp_path / "a" / "ckpt-0")) != first
+
+
+def test_a_change_in_the_middle_of_large_weights_counts(tmp_path: Path) -> None:
+    found = {
+        fingerprint("", write_checkpoint(tmp_path / c, f"{'x' * 300_000}{c}{'x' * 300_000}")) for c in "ab"
+    }
+    assert len(found) == 2
+
+
+def test_weights_on_an_object_store_count_by_content_too(tmp_path: Path) -> None:
+    with s3_server() as bucket:
+        found = []
+        for name, content in (("a", "weights"), ("b", "weights"), ("a", "WEIGHTS")):
+            files.copy_tree(write_base(tmp_path / name, content), f"{bucket}/{name}")
+            found.append(fingerprint(f"{bucket}/{name}"))
+    assert found[0] == found[1] != found[2]
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="expected a checkpoint"):
+        starting_files("", str(tmp_path / "ckpt-0"))
+    prefix = write_checkpoint(tmp_path / "cut")
+    Path(f"{prefix}.data-00000-of-00001").unlink()
+    with pytest.raises(ModelError, match="expected 1 data file"):
+        starting_files("", prefix)
+    with pytest.raises(ContractError, match="expected a detector folder"):
+        starting_files(str(tmp_path), "")
