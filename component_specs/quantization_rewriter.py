@@ -27,6 +27,8 @@ class QuantizationRewriterJob:
         overrides: JSON object, field path of the pipeline.config to the value that it has in this step, such
             as the `graph_rewriter` block and a shorter `train_config`.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
+        checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
+            checkpoints go by steps alone, a tenth of the training or 1000.
         code_version: as Trainer takes it.
         quantized_model: detector folder to fill, `Format-Serving/`.
         quantized_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
@@ -41,4 +43,5 @@ class QuantizationRewriterJob:
     pipeline_config: Annotated[str, Input(PIPELINE_CONFIG)]
     work_dir: str
     overrides: str = "{}"
+    checkpoint_minutes: float = 5.0
     code_version: str = ""

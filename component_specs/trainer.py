@@ -24,6 +24,8 @@ class TrainerJob:
             pipeline.config says.
         learning_rate: peak of the learning rate; 0: what the pipeline.config says.
         starting_weights: fingerprint of the weights that training starts from; only there to key the cache.
+        checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
+            checkpoints go by steps alone, a tenth of the training or 1000.
         code_version: fingerprint of the code, which keys the cache; what other code left unfinished is gone
             on with, what it finished is trained anew.
         model: detector folder to fill, `Format-Serving/`.
@@ -41,4 +43,5 @@ class TrainerJob:
     train_steps: int = 0
     learning_rate: float = 0.0
     starting_weights: str = ""
+    checkpoint_minutes: float = 5.0
     code_version: str = ""

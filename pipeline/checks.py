@@ -93,13 +93,14 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
 
 def request_fingerprint(settings: PipelineSettings) -> str:
     """Return a fingerprint of the settings and of the configuration files that they name."""
-    # Name, workspace, cluster and schedule say where and when a run works, not what it makes; configuration
-    # files count by their content.
+    # Name, workspace, cluster, schedule and checkpoints say where, when and how safely a run works, not what
+    # it makes; configuration files count by their content.
     asked = dataclasses.replace(
         settings,
         name="-",
         workspace="-",
         model=dataclasses.replace(settings.model, config="-", override_files=[]),
+        train=dataclasses.replace(settings.train, checkpoint_minutes=0.0),
         kubeflow=KubeflowSettings(),
         schedule=ScheduleSettings(),
     )

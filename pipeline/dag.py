@@ -216,6 +216,7 @@ def _trainer(settings: PipelineSettings) -> Step:
             "work_dir": FromCheck("resolved_work_dir"),
             "warm_start_path": warm_start,
             "starting_weights": FromCheck("starting_weights"),
+            "checkpoint_minutes": settings.train.checkpoint_minutes,
         },
         inputs=inputs,
     )
@@ -244,6 +245,7 @@ def _quantization_rewriter(settings: PipelineSettings) -> Step:
         component="quantization_rewriter",
         parameters={
             "overrides": _overrides_text(settings, quantize=True),
+            "checkpoint_minutes": settings.train.checkpoint_minutes,
             "work_dir": FromCheck("resolved_work_dir"),
         },
         inputs={

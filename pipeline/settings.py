@@ -85,10 +85,13 @@ class TrainSettings:
         warm_start: detector folder to start from, or `deployed` for the model at the push destination;
             empty, or nothing deployed yet: from scratch or the config's fine_tune_checkpoint.
         overrides: pipeline.config field path to value, for Trainer only.
+        checkpoint_minutes: time between two checkpoints of unfinished training, of QuantizationRewriter too,
+            and so what a kill without a warning may cost; 0: they go by steps alone.
     """
 
     warm_start: str = dataclasses.field(default="", metadata={"path": True, "words": (DEPLOYED,)})
     overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
+    checkpoint_minutes: Annotated[float, between(0, 10_000)] = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from components._runtime.pipeline_config import read_pipeline_config
 from detection_core.config.inputs import point_at_examples
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.quantize import quantize
+from detection_core.tasks.work_folder import ResumeOptions
 
 
 def run(job: QuantizationRewriterJob) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def run(job: QuantizationRewriterJob) -> dict[str, Any]:
         quantized_run_dir=job.quantized_run,
         quantization_dir=job.quantization,
         work_dir=job.work_dir,
-        code_version=job.code_version,
+        resume=ResumeOptions(code_version=job.code_version, checkpoint_minutes=job.checkpoint_minutes),
     )
     return {
         "steps": report.steps,

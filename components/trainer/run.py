@@ -11,6 +11,7 @@ from detection_core.config.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.train import train
+from detection_core.tasks.work_folder import ResumeOptions
 from detection_core.training.warm_start import check_same_classes
 
 
@@ -36,7 +37,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
         model_run_dir=job.model_run,
         work_dir=job.work_dir,
         warm_start_dir=job.warm_start or job.warm_start_path,
-        code_version=job.code_version,
+        resume=ResumeOptions(code_version=job.code_version, checkpoint_minutes=job.checkpoint_minutes),
     )
 
     return {"steps": report.steps, "parameters": report.parameters, "started_from": report.started_from}

@@ -22,7 +22,13 @@ from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.train_options import build_train_options
-from detection_core.tasks.work_folder import code_versions, training_fingerprint, work_folder
+from detection_core.tasks.work_folder import (
+    DEFAULT_RESUME,
+    ResumeOptions,
+    code_versions,
+    training_fingerprint,
+    work_folder,
+)
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult
 from detection_core.training.step import new_step
@@ -85,7 +91,7 @@ def quantize(
     quantization_dir: str,
     work_dir: str,
     progress: Reporter | None = None,
-    code_version: str = "",
+    resume: ResumeOptions = DEFAULT_RESUME,
 ) -> QuantizationReport:
     """Train as the config's `train_config` says, quantized as its `graph_rewriter` says.
 
@@ -100,7 +106,7 @@ def quantize(
         quantization_dir: folder to write quantization.json to.
         work_dir: durable folder for unfinished training.
         progress: what shows progress; chosen by where standard error goes when not given.
-        code_version: as `detection_core.tasks.train.train` takes it.
+        resume: how the training is taken up again after it was stopped.
 
     Raises:
         ConfigError: when the config cannot be followed, or is of another model than the detector.
@@ -111,12 +117,13 @@ def quantize(
     check_pipeline_config(config)
     options = quantization_options(config)
     train_options = dataclasses.replace(
-        build_train_options(config.train_config), add_regularization_loss=False
+        build_train_options(config.train_config, checkpoint_minutes=resume.checkpoint_minutes),
+        add_regularization_loss=False,
     )
     _warn_of_delay(options, train_options.num_steps)
     fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
     with (
-        work_folder(work_dir, fingerprint, code_version=code_version) as folder,
+        work_folder(work_dir, fingerprint, code_version=resume.code_version) as folder,
         choose_strategy().scope(),
     ):
         detector = load_detector(model_dir)

@@ -25,7 +25,13 @@ from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
 from detection_core.tasks.train_options import build_train_options
-from detection_core.tasks.work_folder import code_versions, training_fingerprint, work_folder
+from detection_core.tasks.work_folder import (
+    DEFAULT_RESUME,
+    ResumeOptions,
+    code_versions,
+    training_fingerprint,
+    work_folder,
+)
 from detection_core.training.distribution import choose_strategy, this_worker
 from detection_core.training.loop import TrainingResult
 
@@ -80,7 +86,7 @@ def train(
     warm_start_dir: str = "",
     log_every: int = 20,
     progress: Reporter | None = None,
-    code_version: str = "",
+    resume: ResumeOptions = DEFAULT_RESUME,
 ) -> TrainReport:
     """Train as the config says and write the detector and the record of the run.
 
@@ -97,8 +103,7 @@ def train(
             `fine_tune_checkpoint`.
         log_every: steps between reports.
         progress: what shows progress; chosen by where standard error goes when not given.
-        code_version: names the code; what other code has finished is trained anew, what it left unfinished
-            is gone on with.
+        resume: how the training is taken up again after it was stopped.
 
     Raises:
         ConfigError: when the config cannot be followed.
@@ -108,11 +113,13 @@ def train(
     worker = this_worker()
     strategy = choose_strategy(worker)
     check_pipeline_config(config)
-    options = build_train_options(config.train_config, log_every=log_every)
+    options = build_train_options(
+        config.train_config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes
+    )
     label_map = load_label_map(config.train_input_reader.label_map_path)
     weights_from = starting_files(warm_start_dir, config.train_config.fine_tune_checkpoint)
     fingerprint = training_fingerprint(config, weights=weights_from)
-    with work_folder(work_dir, fingerprint, code_version=code_version, worker=worker) as folder:
+    with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
         with strategy.scope():
             _check(config, strategy.num_replicas_in_sync)
             model = build_detection_model(config.model)

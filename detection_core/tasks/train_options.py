@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
-from detection_core.training.options import TrainOptions
+from detection_core.training.options import CHECKPOINT_MINUTES, TrainOptions
 
 
 def build_train_options(
-    train_config: TrainConfig, *, log_every: int = 20, checkpoint_every: int = 0, steps_per_call: int = 1
+    train_config: TrainConfig,
+    *,
+    log_every: int = 20,
+    checkpoint_every: int = 0,
+    checkpoint_minutes: float = CHECKPOINT_MINUTES,
+    steps_per_call: int = 1,
 ) -> TrainOptions:
     """Turn a `train_config` into the loop's options.
 
@@ -16,11 +21,17 @@ def build_train_options(
         train_config: the message; its optimizer is read by `build_optimizer`.
         log_every: steps between reports.
         checkpoint_every: steps between checkpoints; 0: a tenth of the training, of at most 1000 steps.
+        checkpoint_minutes: time after which one is written whatever the step; 0: by steps alone.
         steps_per_call: updates in one call of the compiled function.
 
     Raises:
-        ConfigError: when `num_steps` is missing.
+        ConfigError: when `num_steps` is missing, or the time is below 0.
     """
+    if not checkpoint_minutes >= 0:
+        raise ConfigError(
+            f"expected 0, for checkpoints by steps alone, or more, found {checkpoint_minutes}",
+            where="checkpoint_minutes",
+        )
     steps = train_config.num_steps
     if steps < 1:
         raise ConfigError(
@@ -30,6 +41,7 @@ def build_train_options(
     return TrainOptions(
         num_steps=steps,
         log_every=log_every,
+        checkpoint_minutes=checkpoint_minutes,
         checkpoint_every=checkpoint_every or max(1, min(1000, steps // 10)),
         keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
         steps_per_call=steps_per_call,

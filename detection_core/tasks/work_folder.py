@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import os
@@ -14,6 +15,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker
+from detection_core.training.options import CHECKPOINT_MINUTES
 
 _logger = logging.getLogger(__name__)
 
@@ -21,6 +23,24 @@ FINISHED = "FINISHED"
 CODE = "code_versions"
 _LOCK = "lock"
 _SAMPLE = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ResumeOptions:
+    """How a training is taken up again after it was stopped.
+
+    Attributes:
+        code_version: names the code; what other code has finished is trained anew, what it left unfinished is
+            gone on with. "" where nobody asks.
+        checkpoint_minutes: what a kill without a warning may cost at most, beside one step; 0: checkpoints go
+            by steps alone.
+    """
+
+    code_version: str = ""
+    checkpoint_minutes: float = CHECKPOINT_MINUTES
+
+
+DEFAULT_RESUME = ResumeOptions()
 
 
 def training_fingerprint(config: TrainEvalPipelineConfig, *, weights: Iterable[str] = ()) -> str:

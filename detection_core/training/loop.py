@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -133,6 +134,7 @@ class _Loop:
         self._guard = FiniteGuard(state.step)
         self._update = compile_steps(state, options, self._guard.watch)
         self._meter = RateMeter()
+        self._saved_at = time.monotonic()
 
     def run(self, batches: Iterator[Any], step: int) -> StepReport | None:
         """Update from `step` to the end; return the last report."""
@@ -150,18 +152,31 @@ class _Loop:
             if step % self._options.log_every == 0 or step == total:
                 report = self._report(outputs, step)
             stopping = self._is_stopping(step)
-            if step % self._options.checkpoint_every == 0 or step == total or stopping:
+            if stopping or self._is_saving(step):
                 self._guard.check()
                 self._checkpoints.save(step)
+                self._saved_at = time.monotonic()
             if stopping and step < total:
                 self._stop.leave()
         return report
 
     def _is_stopping(self, step: int) -> bool:
-        """Tell whether to save and go; workers, who can only save together, agree at each report."""
+        """Tell whether to save and go."""
+        return self._agreed(step, bool(self._stop.received))
+
+    def _is_saving(self, step: int) -> bool:
+        """Tell whether a checkpoint is due, by steps or by time."""
+        o = self._options
+        if step % o.checkpoint_every == 0 or step == o.num_steps:
+            return True
+        late = o.checkpoint_minutes * 60 if o.checkpoint_minutes else math.inf
+        return self._agreed(step, time.monotonic() - self._saved_at >= late)
+
+    def _agreed(self, step: int, wanted: bool) -> bool:
+        """Tell whether this process wants it; workers, who can only save together, agree at each report."""
         if self._alone:
-            return bool(self._stop.received)
-        return step % self._options.log_every == 0 and on_any_worker(bool(self._stop.received))
+            return wanted
+        return step % self._options.log_every == 0 and on_any_worker(wanted)
 
     def _steps_until_due(self, step: int) -> int:
         """How many updates to make in one call: never past a report or a checkpoint."""

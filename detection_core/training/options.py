@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+CHECKPOINT_MINUTES = 5.0
+"""Default of the time between two checkpoints, and so of what a kill without a warning may cost."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainOptions:
@@ -13,6 +16,8 @@ class TrainOptions:
         num_steps: updates in all, those before a resume included.
         log_every: steps between reports to the actions.
         checkpoint_every: steps between checkpoints; one is also written at the end and on a stop signal.
+        checkpoint_minutes: time after which one is written whatever the step, as not every kill comes with a
+            signal; 0 goes by steps alone.
         checkpoints_to_keep: how many of the newest checkpoints stay.
         keep_checkpoint_every_n_hours: beside those, one stays every so many hours.
         steps_per_call: updates in one call of the compiled function; more save time on fast accelerators.
@@ -28,6 +33,7 @@ class TrainOptions:
     num_steps: int
     log_every: int = 20
     checkpoint_every: int = 500
+    checkpoint_minutes: float = CHECKPOINT_MINUTES
     checkpoints_to_keep: int = 3
     keep_checkpoint_every_n_hours: float = 10000.0
     steps_per_call: int = 1
@@ -44,6 +50,8 @@ class TrainOptions:
         for name in ("num_steps", "log_every", "checkpoint_every", "checkpoints_to_keep", "steps_per_call"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+        if not self.checkpoint_minutes >= 0:
+            raise ValueError(f"checkpoint_minutes must be 0 or more, found {self.checkpoint_minutes}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -114,9 +114,10 @@ def test_configuration_counts_by_content_and_not_by_place(settings_path, tmp_pat
     assert run_checks(load_settings(settings_path, [f"model.config={moved}"]))["run_key"] != before
 
 
-def test_pods_are_no_part_of_what_a_run_is_asked_to_do(settings_path):
+def test_pods_and_checkpoints_are_no_part_of_what_a_run_is_asked_to_do(settings_path):
     before = run_checks(load_settings(settings_path))
-    after = run_checks(load_settings(settings_path, ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1"]))
+    other = ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1", "train.checkpoint_minutes=1"]
+    after = run_checks(load_settings(settings_path, other))
     assert before["run_key"] == after["run_key"]
 
 

@@ -149,3 +149,10 @@ def test_training_goes_on_from_the_deployed_model_where_the_settings_say_so(digi
     assert steps["trainer"].inputs["warm_start"] == FromStep("baseline_resolver", "baseline")
     assert steps["trainer"].parameters["warm_start_path"] == ""
     assert "warm_start" not in _steps(load_settings(digits_settings))["trainer"].inputs
+
+
+def test_both_trainings_save_as_often_as_the_settings_say(digits_settings):
+    for overrides, minutes in (([], 5.0), (["train.checkpoint_minutes=0.5"], 0.5)):
+        steps = _steps(load_settings(digits_settings, overrides))
+        found = {name for name, step in steps.items() if step.parameters.get("checkpoint_minutes") == minutes}
+        assert found == {"trainer", "quantization_rewriter"}

@@ -20,6 +20,7 @@ from detection_core.export.detector_folder import load_detector
 from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import TrainReport, train
+from detection_core.tasks.work_folder import ResumeOptions
 from tests.detection_core.data.record_files import example, write_records
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
@@ -46,7 +47,7 @@ class Run:
             warm_start_dir=warm_start,
             log_every=2,
             progress=self._progress,
-            code_version=code_version,
+            resume=ResumeOptions(code_version=code_version),
         )
 
     def _progress(self, update: ProgressUpdate) -> None:

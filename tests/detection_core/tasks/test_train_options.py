@@ -39,3 +39,10 @@ def test_the_loop_gets_what_the_config_says() -> None:
 def test_endless_training_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"train_config.num_steps.*without end"):
         build_train_options(parse(""))
+
+
+def test_checkpoints_go_by_time_as_well() -> None:
+    assert build_train_options(parse("num_steps: 9")).checkpoint_minutes == 5.0
+    assert build_train_options(parse("num_steps: 9"), checkpoint_minutes=0.5).checkpoint_minutes == 0.5
+    with pytest.raises(ConfigError, match=r"checkpoint_minutes: expected 0, .*or more, found -1"):
+        build_train_options(parse("num_steps: 9"), checkpoint_minutes=-1.0)

@@ -15,6 +15,7 @@ import tf_keras
 from detection_core.errors import DataError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
+from detection_core.training import loop
 from detection_core.training.actions import HistoryFile, TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.options import StepReport, TrainOptions
@@ -165,3 +166,35 @@ def test_the_loss_falls_and_reports_say_so(tmp_path: Path) -> None:
     train(TinyModel(), tmp_path, collect, num_steps=40, checkpoint_every=100)
     assert collect.reports[-1].losses["Loss/total_loss"] < 0.8 * collect.reports[0].losses["Loss/total_loss"]
     assert collect.reports[-1].steps_per_second > 0
+
+
+class Clock(TrainingAction):
+    """Of the loop: every step takes two minutes."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def report(self, report: StepReport) -> None:
+        self.now += 120
+
+
+@pytest.mark.parametrize(("minutes", "saved"), [(5.0, [3, 5, 8]), (0.0, [5])])
+def test_checkpoints_go_by_time_too_so_that_a_kill_without_a_signal_costs_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float, saved: list[int]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(loop, "time", clock)
+    with pytest.raises(RuntimeError, match="killed"):
+        train(TinyModel(), tmp_path, clock, Crash(9), checkpoint_minutes=minutes)
+    found = (p.stem.removeprefix("ckpt-") for p in (tmp_path / "checkpoints").glob("*.index"))
+    assert sorted(map(int, found)) == saved
+    monkeypatch.undo()
+    assert train(TinyModel(), tmp_path).start_step == saved[-1]
+
+
+def test_a_time_below_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="checkpoint_minutes must be 0 or more"):
+        TrainOptions(num_steps=1, checkpoint_minutes=-1.0)
