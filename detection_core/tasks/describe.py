@@ -9,7 +9,6 @@ from typing import Any
 
 import tf_keras
 
-from detection_core import files
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.image_resizer import model_image_resizer
@@ -18,11 +17,12 @@ from detection_core.builders.label_targets import build_label_targets, score_col
 from detection_core.builders.model import build_detection_model
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.messages.extractors import EXTRACTORS
-from detection_core.errors import ModelError
+from detection_core.errors import ConfigError, DetectionError
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fine_tune_options
-from detection_core.training.checkpoint_prefix import find_prefix
+from detection_core.training.checkpoint_content import TYPES, checkpoint_content
+from detection_core.training.checkpoint_file import CheckpointFile
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,16 +176,30 @@ def _count(variables: Any) -> int:
 
 
 def _start(config: TrainEvalPipelineConfig) -> str:
-    """Say what the first weights are taken for, and whether a local checkpoint is there."""
-    options = fine_tune_options(config)
-    text = f"{options.kind} checkpoint of TensorFlow {1 if options.named else 2}, {options.path}"
-    if files.is_remote(options.path):
-        return text
+    """Say what the checkpoint to start from is, by its files; refuse one that is not what the config says.
+
+    A checkpoint that is not here may be where the training will be.
+    """
+    path, options = config.train_config.fine_tune_checkpoint, fine_tune_options(config)
+    taken = f"taken as a {options.kind} checkpoint of TensorFlow {1 if options.named else 2}"
     try:
-        find_prefix(options.path)
-    except ModelError:
-        return f"{text}, which is not there"
-    return text
+        content = checkpoint_content(CheckpointFile(path, names_only=True))
+    except DetectionError as error:
+        return f"{path}, {taken}; what it is cannot be seen here: {error.message}"
+    if content.named != options.named:
+        right, kind = ("V1", "name-based") if content.named else ("V2", "object-based")
+        raise ConfigError(
+            f"expected {right}, as {path} is {kind}, found {'V1' if options.named else 'V2'}; set"
+            f" fine_tune_checkpoint_version: {right}",
+            where="train_config.fine_tune_checkpoint_version",
+        )
+    if content.of and options.kind not in TYPES[content.of]:
+        raise ConfigError(
+            f"expected {' or '.join(TYPES[content.of])}, as {path} is {content.text()}, found"
+            f" {options.kind}; correct the type",
+            where="train_config.fine_tune_checkpoint_type",
+        )
+    return f"{path}, {content.text()}, {taken}"
 
 
 def _parts(config: TrainEvalPipelineConfig) -> dict[str, str]:

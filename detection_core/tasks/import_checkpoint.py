@@ -11,7 +11,7 @@ from detection_core.errors import ModelError
 from detection_core.export.detector_folder import write_detector
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import check_classes
-from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore import (
     FineTuneOptions,
     Outcome,
@@ -46,15 +46,15 @@ def import_checkpoint(
     labels = load_label_map(label_map)
     model = build_detection_model(config.model)
     check_classes(model, labels)
-    named = OBJECT_GRAPH not in CheckpointFile(checkpoint).shapes
+    file = CheckpointFile(checkpoint)
+    named = not file.is_object_based
     options = FineTuneOptions(
-        path=checkpoint,
         kind="detection" if named else "full",
         named=named,
         extractor=config.model.ssd.feature_extractor.type,
         heads=True,
     )
-    report = restore_fine_tune_checkpoint(model, options)
+    report = restore_fine_tune_checkpoint(model, options, file)
     _require_all(report)
     _logger.info("import | %d variables of %s", report.count(Outcome.RESTORED), report.prefix)
     facts = {"steps": 0, "started_from": report.prefix, "weights": "as in the checkpoint", "trained_as": ""}

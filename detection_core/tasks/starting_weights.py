@@ -9,6 +9,7 @@ from detection_core.export.detector_folder import load_detector
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore import FineTuneOptions, RestoreReport, restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
 
@@ -44,7 +45,6 @@ def fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
     train = config.train_config
     old = "detection" if train.from_detection_checkpoint else "classification"
     return FineTuneOptions(
-        path=train.fine_tune_checkpoint,
         kind=train.fine_tune_checkpoint_type or old,
         named=train.fine_tune_checkpoint_version == CheckpointVersion.V1,
         extractor=config.model.ssd.feature_extractor.type,
@@ -75,7 +75,7 @@ def fill_starting_weights(
         copied = copy_matching_weights(source.network, model.network, where=warm_start_dir)
         return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
     if checkpoint:
-        report = restore_fine_tune_checkpoint(model, fine_tune_options(config))
+        report = restore_fine_tune_checkpoint(model, fine_tune_options(config), CheckpointFile(checkpoint))
         _logger.info("%s", report.table())
         return StartingWeights(source=checkpoint, restored=report)
     return StartingWeights(source="random weights")

@@ -18,29 +18,37 @@ _DAMAGE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
 class CheckpointFile:
     """A checkpoint opened for reading, object-based or name-based.
 
+    A remote one is fetched once, however many readers share what was opened.
+
     Attributes:
         prefix: path of the checkpoint without the suffixes of its files.
         shapes: key of everything in the files -> its shape.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, names_only: bool = False) -> None:
         """Open a checkpoint.
 
         Args:
             path: the checkpoint's prefix, or a folder whose newest checkpoint is meant; for the oldest
                 format of TensorFlow 1 the one file itself.
+            names_only: nothing will be read, so that of a remote checkpoint the index is enough.
 
         Raises:
             ModelError: when there is none, a part of it is missing, or it is damaged.
         """
         self.prefix = find_prefix(path)
-        readable = self._copied_here() if files.is_remote(self.prefix) else self.prefix
+        readable = self._copied_here(names_only) if files.is_remote(self.prefix) else self.prefix
         try:
             self._reader = tf.train.load_checkpoint(readable)
             shapes = self._reader.get_variable_to_shape_map()
         except _DAMAGE as error:
             raise self.damaged(error) from error
         self.shapes = {key: tuple(shape) for key, shape in shapes.items()}
+
+    @property
+    def is_object_based(self) -> bool:
+        """Whether TensorFlow 2 wrote it, with a graph of its objects."""
+        return OBJECT_GRAPH in self.shapes
 
     def read(self, key: str) -> np.ndarray:
         """Read a value; bytes for a string.
@@ -53,10 +61,12 @@ class CheckpointFile:
         except _DAMAGE as error:
             raise self.damaged(error) from error
 
-    def _copied_here(self) -> str:
+    def _copied_here(self, names_only: bool) -> str:
         """Copy a remote checkpoint, as TensorFlow opens not every kind of path; return its prefix here."""
         self._scratch = tempfile.TemporaryDirectory(prefix="checkpoint-")  # Goes with this object.
-        for path in checkpoint_files(self.prefix):
+        paths = checkpoint_files(self.prefix)
+        index = [path for path in paths if path.endswith(".index")]
+        for path in (index if names_only else []) or paths:
             files.download(path, files.join(self._scratch.name, path.rpartition("/")[2]))
         return files.join(self._scratch.name, self.prefix.rpartition("/")[2])
 

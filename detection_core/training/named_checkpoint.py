@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from detection_core.errors import ModelError
-from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.checkpoint_file import CheckpointFile
 
 
-class NamedCheckpoint(CheckpointFile):
-    """A checkpoint of `tf.train.Saver` opened for reading.
+class NamedCheckpoint:
+    """The variables of a checkpoint of `tf.train.Saver`.
 
     Attributes:
         prefix: path of the checkpoint without the suffix of its files.
         shapes: name of every variable in the file -> its shape.
     """
 
-    def __init__(self, path: str) -> None:
-        """Open a checkpoint.
-
-        Args:
-            path: the checkpoint's prefix, or a folder whose newest checkpoint is meant.
+    def __init__(self, file: CheckpointFile) -> None:
+        """Take an opened checkpoint.
 
         Raises:
-            ModelError: when there is none, it is damaged, or it is object-based.
+            ModelError: when it is object-based.
         """
-        super().__init__(path)
-        if OBJECT_GRAPH in self.shapes:
+        self.prefix, self.shapes, self.read = file.prefix, file.shapes, file.read
+        if file.is_object_based:
             raise ModelError(
                 "expected a name-based TensorFlow 1 checkpoint, found an object-based one of TensorFlow 2;"
                 " set train_config.fine_tune_checkpoint_version: V2",

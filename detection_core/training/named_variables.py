@@ -8,6 +8,7 @@ from typing import overload
 
 import tensorflow as tf
 
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.named_checkpoint import NamedCheckpoint
 
 _logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def variables_in_checkpoint(
         ModelError: when the checkpoint is missing, damaged or object-based.
         TypeError: for neither of the two forms.
     """
-    found = _matching(_by_name(variables), NamedCheckpoint(checkpoint), include_global_step)
+    found = _matching(_by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint)), include_global_step)
     return found if isinstance(variables, Mapping) else list(found.values())
 
 
@@ -69,7 +70,7 @@ def restore_variables(
     Raises:
         ModelError: when the checkpoint is missing, damaged or object-based.
     """
-    named, reader = _by_name(variables), NamedCheckpoint(checkpoint)
+    named, reader = _by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint))
     found = _matching(named, reader, include_global_step)
     values = {name: reader.read(name) for name in found}
     for name, variable in found.items():

@@ -11,25 +11,23 @@ from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
 _VARIABLE = "VARIABLE_VALUE"
 
 
-class ObjectCheckpoint(CheckpointFile):
-    """An object-based checkpoint opened for reading.
+class ObjectCheckpoint:
+    """The variables of an object-based checkpoint.
 
     Attributes:
         prefix: path of the checkpoint without the suffix of its files.
         shapes: key of every variable in the file -> its shape.
     """
 
-    def __init__(self, path: str) -> None:
-        """Open a checkpoint.
-
-        Args:
-            path: the checkpoint's prefix, or a folder whose newest checkpoint is meant.
+    def __init__(self, file: CheckpointFile) -> None:
+        """Take an opened checkpoint.
 
         Raises:
-            ModelError: when there is none, it is damaged, or it is not object-based.
+            ModelError: when it is damaged, or not object-based.
         """
-        super().__init__(path)
-        if self.shapes.pop(OBJECT_GRAPH, None) is None:
+        self.prefix, self.read = file.prefix, file.read
+        self.shapes = {key: shape for key, shape in file.shapes.items() if key != OBJECT_GRAPH}
+        if not file.is_object_based:
             raise ModelError(
                 "expected an object-based TensorFlow 2 checkpoint, found one without an object graph, such as"
                 f" TensorFlow 1 writes, with {len(self.shapes)} variables; set"
@@ -40,7 +38,7 @@ class ObjectCheckpoint(CheckpointFile):
         try:
             graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(self.read(OBJECT_GRAPH))
         except DecodeError as error:
-            raise self.damaged(error) from error
+            raise file.damaged(error) from error
         self._nodes = graph.nodes
 
     def find(self, path: str) -> str | None:

@@ -16,6 +16,7 @@ from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_PREFI
 from detection_core.models.checkpoint_keys.object_keys import object_keys
 from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
 from detection_core.models.checkpoint_keys.scoped_names import FEATURE_EXTRACTOR, scoped_variables
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.named_checkpoint import NamedCheckpoint
 from detection_core.training.object_checkpoint import ObjectCheckpoint
 
@@ -24,10 +25,9 @@ Wanted = list[tuple[tf.Variable, list[str]]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuneOptions:
-    """Which checkpoint to start from, and what to take of it.
+    """What to take of a checkpoint to start from.
 
     Attributes:
-        path: the checkpoint's prefix, or its folder.
         kind: "classification" for the backbone of a classifier, "detection" for the backbone and pyramid of
             a detector, "full" for its heads too.
         named: the checkpoint is a name-based one of TensorFlow 1.
@@ -35,7 +35,6 @@ class FineTuneOptions:
         heads: of a name-based "detection" checkpoint take the heads too.
     """
 
-    path: str
     kind: str
     named: bool = False
     extractor: str = ""
@@ -106,22 +105,25 @@ class RestoreReport:
         return "\n".join(lines)
 
 
-def restore_fine_tune_checkpoint(model: DetectionModel, options: FineTuneOptions) -> RestoreReport:
+def restore_fine_tune_checkpoint(
+    model: DetectionModel, options: FineTuneOptions, file: CheckpointFile
+) -> RestoreReport:
     """Fill a detector's variables from a checkpoint of the field.
 
     Nothing is changed unless the whole checkpoint could be read. Steps and optimizer slots stay behind.
 
     Args:
         model: as a builder made it, its network not rewritten.
-        options: the checkpoint and what to take of it.
+        options: what to take of it.
+        file: the checkpoint.
 
     Returns:
         What came of each variable.
 
     Raises:
         ConfigError: for an unknown kind.
-        ModelError: when the checkpoint is missing, damaged, of the other format, or has not one variable of
-            this detector.
+        ModelError: when the checkpoint is damaged, of the other format, or has not one variable of this
+            detector.
     """
     kinds = NAMED_KINDS if options.named else OBJECT_KINDS
     if options.kind not in kinds:
@@ -129,7 +131,7 @@ def restore_fine_tune_checkpoint(model: DetectionModel, options: FineTuneOptions
             f"expected {', '.join(kinds)}, found {options.kind!r}; correct the type",
             where="train_config.fine_tune_checkpoint_type",
         )
-    checkpoint = NamedCheckpoint(options.path) if options.named else ObjectCheckpoint(options.path)
+    checkpoint = NamedCheckpoint(file) if options.named else ObjectCheckpoint(file)
     rows: list[RestoredVariable] = []
     values: list[tuple[tf.Variable, np.ndarray]] = []
     for variable, wanted in kinds[options.kind](model, options):

@@ -1,15 +1,20 @@
 import json
 
+import numpy as np
 import pytest
 import tf_keras
 
+from detection_core import files
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.describe import _parts, count_flops, describe
 from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
 from tests.detection_core.config.zoo import zoo_config, zoo_facts
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.object_store import s3_server
 
 
 def test_operations_are_two_for_each_multiply_add_at_every_place_a_layer_is_called():
@@ -71,16 +76,60 @@ def test_the_zoo_s_networks_are_described_as_they_are(name, gflops):
     assert found.flops / 1e9 == pytest.approx(gflops, rel=1e-9)
 
 
+def _starting_from(path: str, **fields: str) -> TrainEvalPipelineConfig:
+    changes = {f"train_config.fine_tune_checkpoint{name}": value for name, value in fields.items()}
+    changes |= {"train_config.fine_tune_checkpoint": path, "train_config.num_steps": "unset"}
+    return apply_overrides(load_pipeline_config(PYRAMID), changes)
+
+
 def test_first_weights_and_missing_steps_are_told(tmp_path):
-    checkpoint = {"train_config.fine_tune_checkpoint": str(tmp_path / "model.ckpt")}
-    config = apply_overrides(load_pipeline_config(PYRAMID), checkpoint | {"train_config.num_steps": "unset"})
-    parts = _parts(config)
-    assert parts["start"].endswith(f"checkpoint of TensorFlow 1, {tmp_path}/model.ckpt, which is not there")
+    parts = _parts(_starting_from(f"{tmp_path}/model.ckpt"))
+    assert parts["start"].startswith(f"{tmp_path}/model.ckpt, taken as a classification checkpoint of Tens")
+    assert "cannot be seen here: expected a checkpoint" in parts["start"]
     assert parts["training"].startswith("no num_steps, which training needs; 16 images")
-    (tmp_path / "model.ckpt").write_bytes(b"weights")  # The format before 2017 is one file.
-    assert _parts(config)["start"].endswith("model.ckpt")
-    config.train_config.fine_tune_checkpoint = "s3://bucket/model.ckpt"
-    assert _parts(config)["start"].endswith("s3://bucket/model.ckpt")
+
+
+OBJECTS = ("model/_feature_extractor/a/kernel", "model/_box_predictor/b/kernel")
+BACKBONE = "feature_extractor/layer_with_weights-0/kernel"
+
+
+@pytest.mark.parametrize(
+    ("write", "names", "fields", "found"),
+    [
+        (write_object_checkpoint, OBJECTS, {"_version": "V2", "_type": "full"}, "detector's checkpoint with"),
+        (write_object_checkpoint, OBJECTS[:1], {"_version": "V2", "_type": "detection"}, "without heads"),
+        (write_object_checkpoint, [BACKBONE], {"_version": "V2"}, "a classifier's checkpoint (object-based"),
+        (write_object_checkpoint, ["other/kernel"], {"_version": "V2"}, "of something else (object-based"),
+        (write_named_checkpoint, ["MobilenetV2/Conv/weights"], {}, "a classifier's checkpoint (name-based"),
+    ],
+)
+def test_a_checkpoint_is_told_by_its_files(tmp_path, write, names, fields, found):
+    prefix = write({name: np.zeros(1, np.float32) for name in names}, tmp_path / "ckpt-0")
+    assert found in _parts(_starting_from(prefix, **fields))["start"]
+    with s3_server() as bucket:  # of which the index alone is fetched
+        files.copy_file(f"{prefix}.index", f"{bucket}/ckpt-0.index")
+        files.write_text(f"{bucket}/ckpt-0.data-00000-of-00001", "")
+        assert found in _parts(_starting_from(f"{bucket}/ckpt-0", **fields))["start"]
+
+
+@pytest.mark.parametrize(
+    ("write", "names", "fields", "message"),
+    [
+        (write_object_checkpoint, OBJECTS, {}, "expected V2, as .* is object-based, found V1"),
+        (write_named_checkpoint, ["x/weights"], {"_version": "V2"}, "expected V1, as .* is name-based"),
+        (write_object_checkpoint, OBJECTS, {"_version": "V2"}, "expected detection or full, .*found classif"),
+        (
+            write_named_checkpoint,
+            ["MobilenetV2/Conv/weights"],
+            {"_type": "detection"},
+            "expected classification, as .*a classifier's .*found detection",
+        ),
+    ],
+)
+def test_a_checkpoint_that_is_not_what_the_config_says_is_refused(tmp_path, write, names, fields, message):
+    prefix = write({name: np.zeros(1, np.float32) for name in names}, tmp_path / "ckpt-0")
+    with pytest.raises(ConfigError, match=f"train_config.fine_tune_checkpoint_(version|type): {message}"):
+        _parts(_starting_from(prefix, **fields))
 
 
 def test_what_cannot_be_built_is_one_error():

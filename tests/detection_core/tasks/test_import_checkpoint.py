@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core import files
 from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.overrides import apply_overrides
@@ -20,6 +21,7 @@ from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from tests.detection_core.tasks.tiny_training import LABELS, config_text
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.object_store import s3_server
 
 CONFIG = parse_pipeline_config(config_text())
 
@@ -91,3 +93,24 @@ def test_the_label_map_has_the_classes_of_the_config(checkpoints, label_map, tmp
         import_checkpoint(
             config, checkpoints["name-based"], label_map=label_map, model_dir=str(tmp_path / "m")
         )
+
+
+def test_a_checkpoint_on_an_object_store_is_fetched_once(
+    checkpoints, label_map, tmp_path, monkeypatch
+) -> None:
+    fetched: list[str] = []
+
+    def download(source: str, local_path: str) -> None:
+        fetched.append(source)
+        real(source, local_path)
+
+    real = files.download
+    monkeypatch.setattr(files, "download", download)
+    with s3_server() as bucket:
+        for path in Path(checkpoints["object-based"]).parent.glob("ckpt-0.*"):
+            files.copy_file(str(path), f"{bucket}/zoo/{path.name}")
+        report = import_checkpoint(
+            CONFIG, f"{bucket}/zoo/ckpt-0", label_map=label_map, model_dir=str(tmp_path / "m")
+        )
+        assert report.prefix == f"{bucket}/zoo/ckpt-0"
+        assert fetched == [f"{bucket}/zoo/ckpt-0.{part}" for part in ("data-00000-of-00001", "index")]

@@ -29,7 +29,7 @@ def _config(path: str, **fields: object) -> TrainEvalPipelineConfig:
 
 def test_what_a_config_wants_of_a_checkpoint() -> None:
     v2 = {"fine_tune_checkpoint_version": "V2"}
-    wanted = FineTuneOptions(path="x", kind="full", extractor=EXTRACTOR)
+    wanted = FineTuneOptions(kind="full", extractor=EXTRACTOR)
     assert fine_tune_options(_config("x", fine_tune_checkpoint_type="full", **v2)) == wanted
     assert fine_tune_options(_config("x", **v2)).kind == "classification"
     assert fine_tune_options(_config("x", from_detection_checkpoint=True, **v2)).kind == "detection"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from detection_core.errors import ModelError
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.named_checkpoint import NamedCheckpoint
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
@@ -9,7 +10,7 @@ VALUES = {"MobilenetV1/Conv2d_0/weights": np.ones((3, 3, 3, 8), np.float32)}
 
 
 def test_variables_are_found_by_name_and_read(tmp_path):
-    checkpoint = NamedCheckpoint(write_named_checkpoint(VALUES, tmp_path / "model.ckpt"))
+    checkpoint = NamedCheckpoint(CheckpointFile(write_named_checkpoint(VALUES, tmp_path / "model.ckpt")))
     assert checkpoint.find("MobilenetV1/Conv2d_0/weights") == "MobilenetV1/Conv2d_0/weights"
     assert checkpoint.find("MobilenetV1/Conv2d_1/weights") is None
     np.testing.assert_array_equal(
@@ -20,4 +21,4 @@ def test_variables_are_found_by_name_and_read(tmp_path):
 def test_an_object_based_checkpoint_is_refused(tmp_path):
     prefix = write_object_checkpoint({"model/kernel": np.zeros(3, np.float32)}, tmp_path / "ckpt-0")
     with pytest.raises(ModelError, match=r"found an object-based one .* set .*_version: V2"):
-        NamedCheckpoint(prefix)
+        NamedCheckpoint(CheckpointFile(prefix))

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.errors import ModelError
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.object_checkpoint import ObjectCheckpoint
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
@@ -13,7 +14,7 @@ VALUES = {
 
 
 def test_variables_are_found_by_object_path_and_read(tmp_path):
-    checkpoint = ObjectCheckpoint(write_object_checkpoint(VALUES, tmp_path / "ckpt-0"))
+    checkpoint = ObjectCheckpoint(CheckpointFile(write_object_checkpoint(VALUES, tmp_path / "ckpt-0")))
     key = checkpoint.find("model/a/0/kernel")
     assert key == "model/a/0/kernel/.ATTRIBUTES/VARIABLE_VALUE"
     assert checkpoint.shapes[key] == (2, 3)
@@ -25,7 +26,7 @@ def test_variables_are_found_by_object_path_and_read(tmp_path):
 def test_a_variable_with_two_paths_is_found_by_both(tmp_path):
     shared = tf.train.Checkpoint(kernel=tf.Variable(3.0))
     prefix = tf.train.Checkpoint(first=shared, second=shared).write(str(tmp_path / "ckpt"))
-    checkpoint = ObjectCheckpoint(prefix)
+    checkpoint = ObjectCheckpoint(CheckpointFile(prefix))
     assert checkpoint.find("second/kernel") == checkpoint.find("first/kernel") is not None
 
 
@@ -34,4 +35,4 @@ def test_a_checkpoint_without_objects_is_foreign(tmp_path):
         {"FeatureExtractor/weights": np.zeros(3, np.float32)}, tmp_path / "model.ckpt"
     )
     with pytest.raises(ModelError, match=r"without an object graph.* set .*fine_tune_checkpoint_version: V1"):
-        ObjectCheckpoint(prefix)
+        ObjectCheckpoint(CheckpointFile(prefix))

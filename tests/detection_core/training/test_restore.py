@@ -8,6 +8,7 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.models.checkpoint_keys.object_keys import object_keys
 from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
 from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore import (
     FineTuneOptions,
     Outcome,
@@ -62,7 +63,8 @@ def _restored_paths(model) -> set[str]:
 
 
 def _restore(model, path: str, kind: str, **settings) -> RestoreReport:
-    return restore_fine_tune_checkpoint(model, FineTuneOptions(path=path, kind=kind, **settings))
+    options = FineTuneOptions(kind=kind, **settings)
+    return restore_fine_tune_checkpoint(model, options, CheckpointFile(path))
 
 
 @pytest.mark.parametrize("kind, prefix", [("detection", "model/_feature_extractor/"), ("full", "model/")])

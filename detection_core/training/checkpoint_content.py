@@ -1,0 +1,61 @@
+"""What a checkpoint of the field is, by the names in it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from detection_core.models.checkpoint_keys.scoped_names import FAMILIES, FEATURE_EXTRACTOR
+from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+
+DETECTOR, CLASSIFIER = "detector", "classifier"
+# What `fine_tune_checkpoint_type` may say of each.
+TYPES = {DETECTOR: ("detection", "full"), CLASSIFIER: ("classification",)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointContent:
+    """What was found in a checkpoint's files.
+
+    Attributes:
+        named: it is a name-based one of TensorFlow 1, not an object-based one of TensorFlow 2.
+        of: `DETECTOR`, `CLASSIFIER` or, for something else, "".
+        heads: it is a detector's and has its heads.
+        variables: how many values it holds, those of optimizers included.
+        first: the first of their names.
+    """
+
+    named: bool
+    of: str
+    heads: bool
+    variables: int
+    first: str
+
+    def text(self) -> str:
+        """Say what it is."""
+        form = "name-based, TensorFlow 1" if self.named else "object-based, TensorFlow 2"
+        what = f"a {self.of}'s checkpoint" if self.of else "a checkpoint of something else"
+        if self.of == DETECTOR:
+            what += " with heads" if self.heads else " without heads"
+        names = f"{self.variables:,} values" + ("" if self.of else f", the first of them {self.first}")
+        return f"{what} ({form}, {names})"
+
+
+def checkpoint_content(file: CheckpointFile) -> CheckpointContent:
+    """Tell what an opened checkpoint is; only its names are looked at."""
+    keys = sorted(key for key in file.shapes if key != OBJECT_GRAPH)
+    named = not file.is_object_based
+    detector = FEATURE_EXTRACTOR if named else "model/_feature_extractor/"
+    scopes = tuple(f"{family.scope}/" for family in FAMILIES.values()) if named else "feature_extractor/"
+    of = ""
+    if any(key.startswith(detector) for key in keys):
+        of = DETECTOR
+    elif any(key.startswith(scopes) for key in keys):
+        of = CLASSIFIER
+    heads = "Predictor" if named else "model/_box_predictor/"
+    return CheckpointContent(
+        named=named,
+        of=of,
+        heads=of == DETECTOR and any(heads in key for key in keys),
+        variables=len(keys),
+        first=keys[0] if keys else "none",
+    )
