@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
+from detection_core import files
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from pipeline.checks import check_step, refuse_placeholders
@@ -37,11 +37,7 @@ def compile_pipeline(settings: PipelineSettings, path: str) -> None:
     Raises:
         ConfigError: for settings that cannot be used, or where kfp is not installed.
     """
-    text = render_pipeline(settings)
-    folder = os.path.dirname(path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    Path(path).write_text(text, encoding="utf-8")
+    files.write_text(path, render_pipeline(settings))
 
 
 def render_pipeline(settings: PipelineSettings) -> str:

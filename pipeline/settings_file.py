@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from component_specs.run_checker import DEPLOYED
+from detection_core import files
 from detection_core.config.field_paths import key_beside
 from detection_core.errors import ConfigError
 from pipeline.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
@@ -53,7 +54,7 @@ def load_settings(
         ConfigError: naming file and key for whatever is wrong.
     """
     tree, places = _read_file(path)
-    base = os.path.dirname(os.path.abspath(path))
+    base = os.path.dirname(path if files.is_remote(path) else os.path.abspath(path))
     _resolve_paths(PipelineSettings, tree, base)
     for text in overrides:
         key, separator, value = text.partition("=")
@@ -123,7 +124,11 @@ def _absolute_all(value: str | list[str], base: str) -> str | list[str]:
 def _absolute(value: str, base: str) -> str:
     if not value or "://" in value:
         return value
-    return os.path.normpath(os.path.join(base, os.path.expanduser(value)))
+    value = os.path.expanduser(value)
+    if os.path.isabs(value):
+        return os.path.normpath(value)
+    scheme, separator, folder = base.rpartition("://")  # normpath would take one of the slashes
+    return scheme + separator + os.path.normpath(os.path.join(folder, value))
 
 
 # Keys whose own keys hold dots: metric names and pipeline.config paths.
@@ -239,7 +244,7 @@ def _check_kubeflow(settings: PipelineSettings, source: Source) -> None:
 
 
 def _check_files(settings: PipelineSettings, source: Source) -> None:
-    if not os.path.exists(settings.model.config):
+    if not files.exists(settings.model.config):
         raise source.error("model.config", f"no file {settings.model.config}; check the path")
     from components.example_gen.spans import before_pattern
     from components.run_checker.placeholders import before_placeholder

@@ -12,6 +12,8 @@ from typing import Any
 import yaml
 from yaml.events import CollectionEndEvent, CollectionStartEvent
 
+from detection_core import files
+from detection_core.config.text_proto import read_message_text
 from detection_core.errors import ConfigError
 
 MAX_BYTES = 16 * 2**20
@@ -62,6 +64,8 @@ def read_settings_text(path: str, what: str = "settings file") -> str:
     Raises:
         ConfigError: when it cannot be read, is no regular file, or is too large to be settings.
     """
+    if files.is_remote(path):
+        return read_message_text(path, what=what)
     try:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):

@@ -35,6 +35,15 @@ class Workspace:
 
     root: str
 
+    def __post_init__(self) -> None:
+        """Refuse an object store, where neither a database nor the lock of a run can lie."""
+        if files.is_remote(self.root):
+            raise ConfigError(
+                "expected a local folder as workspace, found an object store; data, pipeline.config, starting"
+                " weights and push.destination may lie there",
+                where=self.root,
+            )
+
     @property
     def metadata_path(self) -> str:
         """SQLite file of ML Metadata."""

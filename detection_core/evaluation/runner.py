@@ -15,6 +15,7 @@ from detection_core.detector_layout import EXTRA, MODEL_INFO, serving_dir
 from detection_core.errors import ModelError
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.graph_operations import check_graph
+from detection_core.local_copy import local_copy
 from detection_core.structures import ImageDetections
 
 _LOG = logging.getLogger(__name__)
@@ -76,8 +77,9 @@ class SavedModelRunner:
         if not files.exists(files.join(directory, EXTRA, MODEL_INFO)):
             _LOG.warning("%s was not written by detflow; it is run as it is", directory)
         try:
-            # The loaded object must live as long as its signature.
-            self._model = tf.saved_model.load(directory)
+            with local_copy(directory) as here:
+                # The loaded object must live as long as its signature.
+                self._model = tf.saved_model.load(here)
         except _UNLOADABLE as error:
             raise ModelError(
                 f"expected a SavedModel, found files that cannot be loaded ({_first_line(error)});"

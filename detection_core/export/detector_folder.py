@@ -22,6 +22,7 @@ from detection_core.detector_layout import DetectorInfo, serving_dir
 from detection_core.errors import ContractError, ModelError
 from detection_core.export.saved_model import write_saved_model
 from detection_core.graph_operations import check_graph
+from detection_core.local_copy import local_copy
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -139,9 +140,11 @@ def _restore(model: DetectionModel, directory: str) -> None:
             "expected the detector's weights, found no such checkpoint; pass a folder with all its files",
             where=prefix,
         )
+    folder, _, name = prefix.rpartition("/")
     try:
-        status = tf.train.Checkpoint(model=model).read(prefix)
-        status.assert_existing_objects_matched()
+        with local_copy(folder) as here:
+            status = tf.train.Checkpoint(model=model).read(files.join(here, name))
+            status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         raise ModelError(
             "expected a checkpoint with every variable of the model that its pipeline.config describes, found"

@@ -17,6 +17,7 @@ import numpy as np
 
 from detection_core import detector_layout, files
 from detection_core.errors import ModelError
+from detection_core.local_copy import local_copy
 
 # They say how and where an operation is run, not what it computes; those with "_" in front likewise.
 _RUNTIME_ATTRIBUTES = ("config_proto", "executor_type", "debug_name")
@@ -58,15 +59,16 @@ def _digest(*parts: bytes | str) -> bytes:
 
 def _weights(prefix: str) -> bytes:
     """Digest of each variable's value by its name; their order in the files varies between exports."""
+    folder, _, name = prefix.rpartition("/")
     if not files.exists(f"{prefix}.index"):
-        folder, _, name = prefix.rpartition("/")
         return _digest(*map(files.read_bytes, files.list_matching(folder, f"{name}.data-*")))
     import tensorflow as tf
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     try:
-        reader = tf.train.load_checkpoint(prefix)
-        values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+        with local_copy(folder) as here:
+            reader = tf.train.load_checkpoint(files.join(here, name))
+            values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
         raise ModelError(
             f"expected readable weights, found damaged ones ({str(error).splitlines()[0]}); export the model"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 
 import tensorflow as tf
 
-from detection_core import files
+from detection_core import files, s3
 from detection_core.models.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.training.options import StepReport
@@ -74,7 +75,8 @@ class TensorBoardScalars(TrainingAction):
     """Writes losses, learning rate and speed under the Object Detection API's summary names.
 
     `tf.summary.scalar` needs the TensorBoard package, which training need not have installed; the record is
-    the same.
+    the same. On S3 the file appears when the training ends, or was stopped by a signal; `history.jsonl` has
+    the losses of one that was killed.
     """
 
     _METADATA = tf.compat.v1.SummaryMetadata(
@@ -82,7 +84,9 @@ class TensorBoardScalars(TrainingAction):
     )
 
     def __init__(self, directory: str) -> None:
-        self._writer = tf.summary.create_file_writer(directory)
+        self._directory = directory
+        self._scratch = tempfile.TemporaryDirectory(prefix="logs-") if s3.is_s3(directory) else None
+        self._writer = tf.summary.create_file_writer(self._scratch.name if self._scratch else directory)
 
     def report(self, report: StepReport) -> None:
         """Write the scalars of a step."""
@@ -96,6 +100,8 @@ class TensorBoardScalars(TrainingAction):
     def close(self) -> None:
         """Close the event file."""
         self._writer.close()
+        if self._scratch is not None:
+            files.copy_tree(self._scratch.name, self._directory)
 
 
 class ProgressLines(TrainingAction):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import tempfile
 import time
@@ -10,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core import files
+from detection_core import files, s3
 from detection_core.errors import ModelError
 from detection_core.training.distribution import current_worker
 
@@ -27,6 +28,9 @@ class TrainingCheckpoints:
     of every tensor. So a folder may hold leftovers of a killed writer or a damaged file, and both are told
     apart from a sound checkpoint when it is read. The folder's listing decides what exists, not TensorFlow's
     `checkpoint` file, which a kill may leave behind the truth.
+
+    TensorFlow writes no `s3://` path: there a checkpoint is written on the local disk and put where it
+    belongs, its index last.
     """
 
     def __init__(
@@ -45,7 +49,9 @@ class TrainingCheckpoints:
         _ = self._checkpoint.save_counter
         # TensorFlow's manager takes the folder's name for a pattern when it removes checkpoints, and would
         # remove those of a neighbour; so it removes none.
-        self._manager = tf.train.CheckpointManager(self._checkpoint, directory, max_to_keep=None)
+        self._scratch = tempfile.TemporaryDirectory(prefix="ckpt-") if s3.is_s3(directory) else None
+        self._local = self._scratch.name if self._scratch else directory
+        self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
         found, now = self.steps(), time.time()
         # Whatever an earlier process left beside the newest ones, it kept for good.
@@ -54,7 +60,8 @@ class TrainingCheckpoints:
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint, rising."""
-        names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in files.list_dir(self.directory))
+        found = map(os.path.basename, files.list_matching(self.directory, "ckpt-*.index"))
+        names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in found)
         return sorted(int(match[1]) for match in names if match)
 
     def path(self, step: int) -> str:
@@ -65,6 +72,7 @@ class TrainingCheckpoints:
         """Write the checkpoint of a step and return its path; of several workers the chief's stays."""
         if self._is_chief:
             self._manager.save(checkpoint_number=step)
+            self._put(step)
             self._saved_at[step] = time.time()
             self._remove_old()
         else:
@@ -72,6 +80,23 @@ class TrainingCheckpoints:
             with tempfile.TemporaryDirectory(prefix="worker-") as scratch:
                 self._checkpoint.write(files.join(scratch, "ckpt"))
         return self.path(step)
+
+    def _put(self, step: int) -> None:
+        """Move a checkpoint from the local disk to the store."""
+        if self._scratch is None:
+            return
+        written = files.list_matching(self._local, f"ckpt-{step}.*")  # the index comes after the data
+        for path in written:
+            files.copy_file(path, files.join(self.directory, os.path.basename(path)))
+        for path in written:
+            files.remove_tree(path)
+
+    def _fetch(self, step: int) -> str:
+        """Return the prefix of a checkpoint on the local disk; it stays, as some is read only when needed."""
+        if self._scratch is not None:
+            for path in files.list_matching(self.directory, f"ckpt-{step}.*"):
+                files.download(path, files.join(self._local, os.path.basename(path)))
+        return files.join(self._local, f"ckpt-{step}")
 
     def _remove_old(self) -> None:
         """Keep the newest ones, and of the older ones one every so many hours, as TensorFlow would."""
@@ -113,7 +138,8 @@ class TrainingCheckpoints:
         return 0
 
     def _restore(self, step: int) -> bool:
-        damage = _damage(self.path(step))
+        prefix = self._fetch(step)
+        damage = _damage(prefix)
         if damage:
             _logger.warning(
                 "checkpoint %s is damaged and is removed; the one before it is used (%s)",
@@ -123,7 +149,7 @@ class TrainingCheckpoints:
             self._remove(step)
             return False
         try:
-            self._checkpoint.restore(self.path(step)).assert_existing_objects_matched()
+            self._checkpoint.restore(prefix).assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             raise ModelError(
                 "expected a checkpoint of this model and optimizer, found one of another. Train in another"

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from detection_core.errors import ConfigError
+from detection_core.local_copy import local_copy
 from pipeline.cluster.package import Package, read_package
 from pipeline.settings import PipelineSettings
 from pipeline.settings_yaml import read_settings_text
@@ -50,7 +51,8 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
                 "file, or --param for what the pipeline takes at run time",
                 where=path,
             )
-        yield Source(path=path, package=read_package(path), settings=None)
+        with local_copy(path) as here:
+            yield Source(path=path, package=read_package(here), settings=None)
         return
     from pipeline.kfp_backend import compile_pipeline
     from pipeline.settings_file import load_settings

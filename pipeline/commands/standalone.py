@@ -8,8 +8,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from detection_core.errors import ConfigError
 from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
+from pipeline.commands.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
 if TYPE_CHECKING:
@@ -37,31 +37,21 @@ def _config(arguments: argparse.Namespace) -> TrainEvalPipelineConfig:
     )
 
 
-def _config_folder(arguments: argparse.Namespace) -> str:
-    """Write the config with its overrides into a folder, as ConfigGen does for the steps of a workflow."""
+def _config_folder(arguments: argparse.Namespace, output: str) -> str:
+    """Write the config, overrides applied, as the steps of a workflow get it; return its folder."""
+    from components._runtime.pipeline_config import FILE_NAME
     from detection_core.config.load import write_as_run
 
-    config = _config(arguments)
-    folder = os.path.join(arguments.output, "pipeline_config")
-    _make(folder)
-    write_as_run(config, os.path.join(folder, "pipeline.config"))
+    config, folder = _config(arguments), os.path.join(output, "pipeline_config")
+    write_as_run(config, os.path.join(folder, FILE_NAME))
     return folder
 
 
-def _folders(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    folders = {name: os.path.join(arguments.output, name) for name in names}
+def _folders(output: str, *names: str) -> dict[str, Any]:
+    folders = {name: os.path.join(output, name) for name in names}
     for folder in folders.values():
-        _make(folder)
+        make_folder(folder)
     return folders
-
-
-def _make(folder: str) -> None:
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as e:
-        raise ConfigError(
-            f"cannot make the output folder ({e.strerror}); choose another --output", where=folder
-        ) from e
 
 
 def _read(folder: str, name: str) -> Any:
@@ -78,26 +68,35 @@ def train(arguments: argparse.Namespace) -> Result:
     """Train a detector."""
     from component_specs import TrainerJob
 
-    job = TrainerJob(
-        examples=arguments.examples,
-        warm_start_path=arguments.warm_start,
-        pipeline_config=_config_folder(arguments),
-        work_dir=os.path.join(arguments.output, "work"),
-        **_folders(arguments, "model", "model_run"),
-    )
-    _run("trainer", job, arguments.output)
-    return Result(text=f"model: {job.model}", data=_read(job.model_run, "train_report.json"))
+    with output_folder(arguments.output) as output:
+        job = TrainerJob(
+            examples=arguments.examples,
+            warm_start_path=arguments.warm_start,
+            pipeline_config=_config_folder(arguments, output),
+            work_dir=os.path.join(arguments.output, "work"),
+            **_folders(output, "model", "model_run"),
+        )
+        _run("trainer", job, output)
+        report = _read(job.model_run, "train_report.json")
+    return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=report)
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
     """Make a detector of a checkpoint."""
     config = _config(arguments)
-    model_dir = os.path.join(arguments.output, "model")
-    _make(arguments.output)
-    with native_output_to(os.path.join(arguments.output, "native.log")):
+    with (
+        output_folder(arguments.output) as output,
+        native_output_to(os.path.join(output, "native.log")),
+    ):
         from detection_core.tasks.import_checkpoint import import_checkpoint as import_it
 
-        report = import_it(config, arguments.checkpoint, label_map=arguments.label_map, model_dir=model_dir)
+        report = import_it(
+            config,
+            arguments.checkpoint,
+            label_map=arguments.label_map,
+            model_dir=os.path.join(output, "model"),
+        )
+    model_dir = os.path.join(arguments.output, "model")
     data = {"model": model_dir, "checkpoint": report.prefix, **report.counts()}
     return Result(text=f"model: {model_dir}", data=data)
 
@@ -106,19 +105,21 @@ def evaluate(arguments: argparse.Namespace) -> Result:
     """Measure a detector."""
     from component_specs import EvaluatorJob
 
-    job = EvaluatorJob(
-        examples=arguments.examples,
-        model=arguments.model,
-        baseline=arguments.baseline,
-        split=arguments.split,
-        thresholds=arguments.thresholds,
-        trust=arguments.trust,
-        **_folders(arguments, "evaluation", "blessing"),
-    )
-    _run("evaluator", job, arguments.output)
-    data = _read(job.evaluation, "metrics.json")
+    with output_folder(arguments.output) as output:
+        job = EvaluatorJob(
+            examples=arguments.examples,
+            model=arguments.model,
+            baseline=arguments.baseline,
+            split=arguments.split,
+            thresholds=arguments.thresholds,
+            trust=arguments.trust,
+            **_folders(output, "evaluation", "blessing"),
+        )
+        _run("evaluator", job, output)
+        data = _read(job.evaluation, "metrics.json")
+    pictures = os.path.join(arguments.output, "evaluation")
     lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
-    lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {job.evaluation}")
+    lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {pictures}")
     return Result(text="\n".join(lines), data=data)
 
 
@@ -126,34 +127,38 @@ def quantize(arguments: argparse.Namespace) -> Result:
     """Train a detector on with quantization in its graph."""
     from component_specs import QuantizationRewriterJob
 
-    job = QuantizationRewriterJob(
-        examples=arguments.examples,
-        model=arguments.model,
-        pipeline_config=_config_folder(arguments),
-        work_dir=os.path.join(arguments.output, "work"),
-        **_folders(arguments, "quantized_model", "quantized_run", "quantization"),
-    )
-    _run("quantization_rewriter", job, arguments.output)
-    return Result(text=f"model: {job.quantized_model}", data=_read(job.quantization, "quantization.json"))
+    with output_folder(arguments.output) as output:
+        job = QuantizationRewriterJob(
+            examples=arguments.examples,
+            model=arguments.model,
+            pipeline_config=_config_folder(arguments, output),
+            work_dir=os.path.join(arguments.output, "work"),
+            **_folders(output, "quantized_model", "quantized_run", "quantization"),
+        )
+        _run("quantization_rewriter", job, output)
+        record = _read(job.quantization, "quantization.json")
+    return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=record)
 
 
 def export(arguments: argparse.Namespace) -> Result:
     """Write TensorFlow Lite files and measure them."""
     from component_specs import TFLiteExporterJob
 
-    job = TFLiteExporterJob(
-        examples=arguments.examples,
-        model=arguments.model,
-        quantized_model=arguments.quantized_model,
-        formats=arguments.formats,
-        split=arguments.split,
-        max_map_drop=arguments.max_map_drop,
-        **_folders(arguments, "tflite", "parity", "blessing"),
-    )
-    _run("tflite_exporter", job, arguments.output)
-    data = _read(job.parity, "parity.json")
+    with output_folder(arguments.output) as output:
+        job = TFLiteExporterJob(
+            examples=arguments.examples,
+            model=arguments.model,
+            quantized_model=arguments.quantized_model,
+            formats=arguments.formats,
+            split=arguments.split,
+            max_map_drop=arguments.max_map_drop,
+            **_folders(output, "tflite", "parity", "blessing"),
+        )
+        _run("tflite_exporter", job, output)
+        data = _read(job.parity, "parity.json")
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
-    return Result(text=f"files: {job.tflite}\n{verdict}", data=data, exit_code=0 if data["blessed"] else 1)
+    text = f"files: {os.path.join(arguments.output, 'tflite')}\n{verdict}"
+    return Result(text=text, data=data, exit_code=0 if data["blessed"] else 1)
 
 
 def predict(arguments: argparse.Namespace) -> Result:

@@ -7,6 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from detection_core import files
 from detection_core.errors import ConfigError
 from pipeline.commands.base import (
     OVERRIDE_FILE,
@@ -42,7 +43,7 @@ def _workspace(place: str) -> Any:
         from pipeline.settings_file import load_settings
 
         return Workspace(load_settings(place, check_files=False).workspace)
-    if not os.path.isdir(os.path.join(place, "runs")):
+    if not files.is_remote(place) and not os.path.isdir(os.path.join(place, "runs")):
         raise ConfigError(
             "expected a settings file or a workspace with runs in it, found neither", where=place
         )

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from detection_core import files
+from detection_core.errors import ConfigError
+from pipeline.commands.output_folder import output_folder
+from tests.object_store import s3_server
+
+
+def test_a_local_folder_is_written_as_it_is(tmp_path):
+    with output_folder(str(tmp_path / "new")) as folder:
+        assert folder == str(tmp_path / "new") and os.path.isdir(folder)
+
+
+def test_a_folder_that_cannot_be_made_is_one_message(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(ConfigError, match="cannot make the output folder"),
+        output_folder(str(tmp_path / "file" / "x")),
+    ):
+        pass
+
+
+def test_an_object_store_gets_everything_at_the_end_and_nothing_of_a_failure():
+    with s3_server() as bucket:
+        with output_folder(f"{bucket}/made") as folder:
+            files.write_text(f"{folder}/deep/a", "one")
+            assert not files.exists(f"{bucket}/made")
+        assert files.read_text(f"{bucket}/made/deep/a") == "one"
+        assert not os.path.exists(folder)
+        with pytest.raises(RuntimeError), output_folder(f"{bucket}/failed") as folder:
+            files.write_text(f"{folder}/a", "one")
+            raise RuntimeError
+        assert not files.exists(f"{bucket}/failed") and not os.path.exists(folder)
