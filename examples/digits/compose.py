@@ -244,7 +244,7 @@ def _write_split(root: Path, split: str, scenes: int, seed: int, scans: tuple[np
 def _alone(out: Path) -> Iterator[None]:
     """Keep a second composer of the same folder waiting; the lock goes when its holder dies."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    with open(out.parent / f".{out.name}.lock", "w") as lock:
+    with open(out.parent / f".{out.name}.lock", "a") as lock:  # to append, so that nothing is ever emptied
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -113,7 +113,7 @@ class Steps:
         return self._reference / victim.name
 
     def _victim(self, step: Any, checks: Mapping[str, str]) -> Victim:
-        share, in_a_row = _SHARES[step.component]
+        share, in_a_row = _SHARES.get(step.component, (0.05, 1))
 
         def run(folder: Path) -> None:
             import importlib
