@@ -181,7 +181,8 @@ def test_unfinished_training_is_gone_on_with_by_other_code(
     names = ("whole", "resumed")
     first, second = (load_detector(str(run.root / name / "model")).model.network for name in names)
     for a, b in zip(first.variables, second.variables, strict=True):
-        np.testing.assert_array_equal(a, b, err_msg=a.name)
+        # Sums over threads end in other last bits from one training to the next.
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4, err_msg=a.name)
 
     assert run("again", code_version="after", **steps).start_step == 6
     anew = run("anew", code_version="corrected", **steps)
