@@ -196,5 +196,6 @@ def test_a_context_that_is_not_there_and_a_token_that_is_wrong(api, doctor, monk
     assert code == 2 and list(found) == ["kubernetes"] and "401" in found["kubernetes"][0]["found"]
 
 
+@pytest.mark.usefixtures("api")  # as only `make test-cluster` fetches them
 def test_the_kinds_of_every_project_were_fetched():
     assert len(crds()) >= 12
