@@ -21,13 +21,18 @@ from typing import IO, Any
 from detection_core.errors import StorageError
 
 _PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
+_ONE_WRITER = "0" * 8
 _FOLDER_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 def temporary_name(path: str) -> str:
     """Return a new name beside `path` for what is to become it."""
+    return _beside(path, uuid.uuid4().hex[:8])
+
+
+def _beside(path: str, digits: str) -> str:
     folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.partial")
+    return os.path.join(folder, f".{name}.{digits}.partial")
 
 
 def is_partial(name: str) -> bool:
@@ -48,14 +53,18 @@ def make_dirs(path: str) -> None:
 def partial_file(path: str) -> Iterator[IO[bytes]]:
     """Yield a file that replaces `path`, with its content on the disk, when the block ends without an error.
 
-    A device or a pipe is written to as it is.
+    What a killed writer of the same file has left is removed first. It lies under one fixed name, as long as
+    there was one writer at a time, so that nobody has to list a folder of many files for each of them. A
+    device or a pipe is written to as it is.
     """
     if _is_special(path):
         with open(path, "wb") as f:
             yield f
         return
     make_dirs(os.path.dirname(path) or ".")
-    temporary, descriptor = _claimed(path, _make_file)
+    usual = _beside(path, _ONE_WRITER)
+    _remove_if_abandoned(usual)
+    temporary, descriptor = _claimed(path, _make_file, usual)
     try:
         with os.fdopen(descriptor, "wb") as f:
             yield f
@@ -110,12 +119,20 @@ def _make_folder(temporary: str) -> int:
     return os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _claimed(path: str, make: Callable[[str], int]) -> tuple[str, int]:
-    """Make something temporary for `path` and lock it; return its name and its descriptor."""
+def _claimed(path: str, make: Callable[[str], int], usual: str = "") -> tuple[str, int]:
+    """Make something temporary for `path` and lock it; return its name and its descriptor.
+
+    Args:
+        path: what is to be made in the end.
+        make: makes it under a temporary name, opened.
+        usual: the name to take, unless another writer has it; "" takes a new one.
+    """
     while True:
-        temporary = temporary_name(path)
+        temporary, usual = usual or temporary_name(path), ""
         try:
             descriptor = make(temporary)
+        except FileExistsError:
+            continue
         except FileNotFoundError:
             # Taken for a leftover between its making and its opening, unless the folder itself is gone.
             if not os.path.isdir(os.path.dirname(temporary) or "."):
@@ -218,6 +235,9 @@ def _remove_if_abandoned(path: str) -> bool:
             return False
         remove_tree(path)
         return True
+    except PermissionError:
+        # Of another user, in a folder where each may remove only what is his.
+        return False
     finally:
         os.close(descriptor)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import multiprocessing
@@ -41,6 +42,51 @@ def test_a_folder_is_whole_after_a_kill_at_any_change_and_the_next_writer_cleans
             _fill(folder, "last")
         assert os.listdir(os.path.dirname(path)) == ["made"] and _content(path) == {"last"}
     assert changes.made < 39
+
+
+def test_the_next_writer_of_a_file_removes_what_a_killed_one_has_left(tmp_path):
+    left = []
+    for at in range(1, 6):
+        path = str(tmp_path / str(at) / "made")
+        with watched(killed_at(at)) as changes, contextlib.suppress(*KILLED):
+            files.write_text(path, "cut")
+        folder = os.path.dirname(path)
+        left += [name for name in (os.listdir(folder) if os.path.isdir(folder) else ()) if name != "made"]
+        files.write_text(path, "whole")
+        assert os.listdir(folder) == ["made"] and files.read_text(path) == "whole"
+    assert left and changes.made < 5
+
+
+def test_writers_of_one_file_at_once_leave_each_other_alone(tmp_path):
+    path = str(tmp_path / "made")
+    with files.atomic_file(path) as first, files.atomic_file(path) as second:
+        first.write(b"first, the last to end")
+        second.write(b"second")
+        assert len(os.listdir(tmp_path)) == 2
+    assert os.listdir(tmp_path) == ["made"] and files.read_text(path) == "first, the last to end"
+
+
+def test_a_file_of_many_is_written_without_a_look_at_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("listed"))
+    monkeypatch.setattr(os, "listdir", lambda *_: pytest.fail("listed"))
+    files.write_text(str(tmp_path / "made"), "x")
+
+
+def test_a_leftover_that_may_not_be_removed_is_in_nobodys_way(tmp_path, monkeypatch):
+    with watched(killed_at(3)), contextlib.suppress(*KILLED):
+        files.write_text(str(tmp_path / "made"), "cut")
+    [left] = [name for name in os.listdir(tmp_path) if name != "made"]
+    original = os.remove
+
+    def remove(path):
+        if os.path.basename(path) == left:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
+        original(path)
+
+    monkeypatch.setattr(os, "remove", remove)
+    files.write_text(str(tmp_path / "made"), "whole")
+    assert sorted(os.listdir(tmp_path)) == [left, "made"]
+    assert files.read_text(str(tmp_path / "made")) == "whole"
 
 
 def test_an_error_at_any_change_keeps_what_was_there(tmp_path):
