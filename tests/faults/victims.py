@@ -191,7 +191,7 @@ def _outputs_digest(folder: Path) -> dict[str, str]:
                 if path.name == "saved_model.pb":
                     found[name] = _served(path.parent)
                 elif not _VARYING.search(name):
-                    found[name] = _content(path, folder)
+                    found |= {f"{name}{field}": d for field, d in _content(path, folder).items()}
     return found
 
 
@@ -201,11 +201,17 @@ def _served(folder: Path) -> str:
     return fingerprint_saved_model(str(folder))
 
 
-def _content(path: Path, folder: Path) -> str:
-    data = path.read_bytes()
+def _content(path: Path, folder: Path) -> dict[str, str]:
+    """Digest a file; of a JSON object each field, so that a difference has a name."""
+    parts = {"": path.read_bytes()}
     with contextlib.suppress(ValueError):
-        if path.suffix == ".json":
-            data = json.dumps(_timeless(json.loads(data)), sort_keys=True).encode()
+        value = _timeless(json.loads(parts[""])) if path.suffix == ".json" else None
+        if isinstance(value, dict):
+            parts = {"": b""} | {f": {k}": json.dumps(v, sort_keys=True).encode() for k, v in value.items()}
+    return {name: _hash(data, folder) for name, data in parts.items()}
+
+
+def _hash(data: bytes, folder: Path) -> str:
     data = re.sub(rb"1[0-9]{9}\b", b"VERSION", data.replace(os.fsencode(folder), b"FOLDER"))
     return hashlib.sha256(data).hexdigest()[:16]
 
