@@ -21,7 +21,13 @@ from detection_core.data.left_out import LeftOut, load_left_out, save_left_out
 from detection_core.errors import DataError
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, TrainingAction
+from detection_core.training.actions import (
+    HistoryFile,
+    ProgressLines,
+    TensorBoardScalars,
+    TrainingAction,
+    reported_at,
+)
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.options import TrainOptions
@@ -61,6 +67,9 @@ def fit(
         progress: what shows progress; chosen by where standard error goes when not given.
         step: global step from `new_step`, where the model itself depends on it.
 
+    Returns:
+        How it ended. Where no step was left to do, the last report is the one of the process that did it.
+
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
     """
@@ -92,7 +101,8 @@ def fit(
         if step is not None:
             step.assign(0)
         result = train()
-    return dataclasses.replace(result, left_out=len(left_out))
+    last = result.last_report or reported_at(_history(work_folder), options.num_steps)
+    return dataclasses.replace(result, left_out=len(left_out), last_report=last)
 
 
 def _dataset_factory(
@@ -143,9 +153,13 @@ def _leave_out(
     return found
 
 
+def _history(work_folder: str) -> str:
+    return files.join(work_folder, "history.jsonl")
+
+
 def _actions(work_folder: str, job: str, progress: Reporter | None) -> list[TrainingAction]:
     return [
-        HistoryFile(files.join(work_folder, "history.jsonl")),
+        HistoryFile(_history(work_folder)),
         TensorBoardScalars(files.join(work_folder, "logs", "train")),
         ProgressLines(job, progress),
     ]

@@ -58,8 +58,8 @@ class QuantizationReport:
         quantized_steps: of them, updates with fake quantization; the rest only observed ranges.
         start_step: updates that a resumed checkpoint already had.
         seconds: time in the training loop of this process.
-        steps_per_second: speed at the end; 0 when nothing was left to do.
-        loss: total loss of the last update; NaN when nothing was left to do.
+        steps_per_second: speed at the end; 0 where it is not known.
+        loss: total loss of the last update; NaN where it is not known.
         losses: its parts.
         learning_rate: rate of the last update.
         coverage: share of the network's weights that are quantized.

@@ -46,8 +46,8 @@ class TrainReport:
         steps: updates in all.
         start_step: updates that a resumed checkpoint already had.
         seconds: time in the training loop of this process.
-        steps_per_second: speed at the end; 0 when nothing was left to do.
-        loss: total loss of the last update; NaN when nothing was left to do.
+        steps_per_second: speed at the end; 0 where it is not known.
+        loss: total loss of the last update; NaN where it is not known.
         losses: its parts.
         learning_rate: rate of the last update.
         parameters: trainable parameters of the model.

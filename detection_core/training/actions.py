@@ -63,6 +63,24 @@ class HistoryFile(TrainingAction):
             f.write(f"{line}\n")
 
 
+def reported_at(path: str, step: int) -> StepReport | None:
+    """Return what a history file says of a step, the scalars aside; None where it says nothing of it.
+
+    For a training that was killed between its last checkpoint and what is made of it: no step is left that
+    would tell the losses.
+
+    Args:
+        path: of the history file.
+        step: updates applied.
+    """
+    lines = files.read_text(path).splitlines() if files.exists(path) else []
+    found = [json.loads(line) for line in lines if _step_of(line) == step]
+    names = ("step", "steps", "losses", "learning_rate", "steps_per_second")
+    if not found or any(name not in found[-1] for name in names):
+        return None
+    return StepReport(**{name: found[-1][name] for name in names})
+
+
 def _step_of(line: str) -> float:
     """The step of a history line; infinite for the torn last line of a killed training."""
     try:

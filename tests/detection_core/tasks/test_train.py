@@ -101,6 +101,13 @@ def test_the_same_training_again_is_already_done(run: Run, report: TrainReport) 
     for a, b in zip(first.variables, second.variables, strict=True):
         np.testing.assert_array_equal(a, b)
     assert len((run.root / "b" / "run" / "history.jsonl").read_text().splitlines()) == 2
+    # It says of the last update what the process said that did it.
+    assert (again.loss, again.losses, again.learning_rate) == (
+        report.loss,
+        report.losses,
+        report.learning_rate,
+    )
+    assert again.steps_per_second == report.steps_per_second
 
 
 def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) -> None:

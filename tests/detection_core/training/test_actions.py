@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import tensorflow as tf
 
 from detection_core.progress import ProgressUpdate, format_progress
-from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars
+from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, reported_at
 from detection_core.training.options import StepReport
 
 LOSSES = {
@@ -49,6 +50,19 @@ def test_history_drops_what_a_resumed_training_writes_again(tmp_path: Path) -> N
     history.start(20)
     history.report(report(30))
     assert [json.loads(text)["step"] for text in path.read_text().splitlines()] == [10, 20, 30]
+
+
+def test_what_was_reported_is_found_in_the_history(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    assert reported_at(str(path), 20) is None
+    history = HistoryFile(str(path))
+    history.start(0)
+    for step in (10, 20):
+        history.report(report(step))
+    assert reported_at(str(path), 20) == dataclasses.replace(report(20), scalars={})
+    assert reported_at(str(path), 30) is None
+    path.write_text('{"step": 20}\n{"step": 2')
+    assert reported_at(str(path), 20) is None
 
 
 def test_tensorboard_has_the_object_detection_apis_names(tmp_path: Path) -> None:
