@@ -67,9 +67,6 @@ def fit(
         progress: what shows progress; chosen by where standard error goes when not given.
         step: global step from `new_step`, where the model itself depends on it.
 
-    Returns:
-        How it ended. Where no step was left to do, the last report is the one of the process that did it.
-
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
     """
