@@ -148,8 +148,9 @@ class VersionFolders:
 
     def _names(self, name: str) -> list[str]:
         folder = self.path(name)
-        if not files.is_dir(folder):
-            if files.exists(folder):
-                raise StorageError("expected a folder, found a file; move it away", where=folder)
-            return []
-        return files.list_dir(folder)
+        if files.is_dir(folder):
+            return files.list_dir(folder)
+        # Looked at again: a writer's first version may just have brought the folder.
+        if files.exists(folder) and not files.is_dir(folder):
+            raise StorageError("expected a folder, found a file; move it away", where=folder)
+        return []

@@ -72,3 +72,13 @@ def test_a_file_in_place_of_a_folder_is_named(folders):
     files.write_text(folders.path("versions"), "x")
     with pytest.raises(StorageError, match="expected a folder, found a file"):
         folders.numbers()
+
+
+def test_a_folder_that_comes_while_a_reader_looks_for_it_is_no_file(folders, monkeypatch):
+    def looks_before_it_comes(path, is_dir=files.is_dir):
+        found = is_dir(path)
+        files.make_dirs(path)
+        return found
+
+    monkeypatch.setattr(files, "is_dir", looks_before_it_comes)
+    assert folders.numbers() == []
