@@ -44,8 +44,13 @@ def write_shards(tasks: Mapping[str, int], beam_args: list[str]) -> None:
     arguments = beam_args or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
     _log.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
     with _watched(tasks), beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
-        shards = pipeline | "Shards" >> beam.Create(list(tasks))
-        _ = shards | "Write" >> beam.Map(write_shard)
+        shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
+        _ = shards | "Write" >> beam.Map(_write_shard)
+
+
+def _write_shard(task_path: bytes) -> int:
+    # Bytes, because Beam's coder of text takes UTF-8 only, which the name of a folder on Linux need not be.
+    return write_shard(os.fsdecode(task_path))
 
 
 def choose_arguments(images: int, cores: int) -> list[str]:

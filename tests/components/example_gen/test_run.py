@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 
 import pytest
 
@@ -265,10 +266,12 @@ def test_images_and_annotations_may_lie_on_an_object_store(tmp_path, data, store
     assert fingerprint(f"{stored}/data", "coco", GIVEN) != before
 
 
-def test_the_output_folder_may_have_any_name(tmp_path, data):
-    folder, card = _run(tmp_path, data, name="work [x]/examples")
+@pytest.mark.parametrize("name", ["work [x]/examples", os.fsdecode(b"no UTF-8 \xff/examples")])
+def test_the_output_folder_may_have_any_name(tmp_path, data, name):
+    plain, card = _run(tmp_path, data)
+    folder, _ = _run(tmp_path, data, name=name)
     assert card["total"]["images"] == 18
-    assert len(list(_examples(folder, "train"))) == 9
+    assert _content(folder) == _content(plain)
 
 
 def test_images_that_do_not_decode_are_found_in_the_sample_and_all_of_them_where_all_are_decoded(tmp_path):
