@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 
+from components._runtime.json_parameter import parse_json, shorten
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.overrides import apply_overrides
 from detection_core.errors import ConfigError
@@ -23,13 +23,10 @@ def read_pipeline_config(folder: str, overrides: str) -> TrainEvalPipelineConfig
     Raises:
         ConfigError: for a config or an override that cannot be used.
     """
-    try:
-        changes = json.loads(overrides)
-    except ValueError as e:
-        raise ConfigError(f"expected a JSON object, found {overrides!r} ({e})", where="overrides") from e
+    changes = parse_json(overrides, "overrides")
     if not isinstance(changes, dict):
         raise ConfigError(
-            f'expected a JSON object such as {{"train_config.num_steps": 100}}, found {overrides!r}',
+            f'expected a JSON object such as {{"train_config.num_steps": 100}}, found {shorten(overrides)}',
             where="overrides",
         )
     return apply_overrides(load_pipeline_config(os.path.join(folder, FILE_NAME)), changes)

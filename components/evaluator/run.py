@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from component_specs import EvaluatorJob
+from components._runtime.json_parameter import parse_json, shorten
 from components.publishing.blessing import write_blessing
 from detection_core.errors import ConfigError
 from detection_core.tasks.evaluate import evaluate_examples
@@ -35,10 +35,8 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
 
 
 def _thresholds(text: str) -> dict[str, Any]:
-    try:
-        thresholds = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"expected a JSON object, found {text!r} ({error})", where="thresholds") from error
+    thresholds = parse_json(text, "thresholds")
     if not isinstance(thresholds, dict):
-        raise ConfigError(f"expected a JSON object, metric to bounds, found {text!r}", where="thresholds")
+        found = shorten(text)
+        raise ConfigError(f"expected a JSON object, metric to bounds, found {found}", where="thresholds")
     return thresholds

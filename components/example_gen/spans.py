@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from components._runtime.json_parameter import shorten
 from components.example_gen.splits import is_by_ratio, parse_splits
 from detection_core import files
 from detection_core.errors import ConfigError, DataError
@@ -78,9 +79,11 @@ class Spans:
             return cls()
         try:
             return cls(**{name: tuple(map(str, labels)) for name, labels in json.loads(text).items()})
-        except (ValueError, TypeError, AttributeError) as e:
+        except (ValueError, TypeError, AttributeError, RecursionError) as e:
             expected = Spans(train=("1", "2"), evaluate=("2",)).to_text()
-            raise ConfigError(f"expected text like {expected}, found {text!r} ({e})", where="spans") from e
+            raise ConfigError(
+                f"expected text like {expected}, found {shorten(text)} ({e})", where="spans"
+            ) from e
 
 
 NO_SPANS = Spans()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from components._runtime.json_parameter import parse_json, shorten
 from detection_core.errors import ConfigError
 
 T = TypeVar("T")
@@ -28,21 +28,22 @@ def parse_splits(splits: str | Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: when it is neither, mixes the two, or the ratios do not add up to 1.
     """
-    try:
-        parsed = json.loads(splits) if isinstance(splits, str) else splits
-    except ValueError as e:
-        raise ConfigError(f"expected a JSON object, found {splits!r}: {e}", where="splits") from e
+    parsed = parse_json(splits, "splits") if isinstance(splits, str) else splits
     if not isinstance(parsed, Mapping) or not parsed:
-        raise ConfigError(f'expected {{"train": 0.8, ...}}, found {splits!r}', where="splits")
+        raise ConfigError(f'expected {{"train": 0.8, ...}}, found {shorten(splits)}', where="splits")
     for name in parsed:
         if not _NAME.fullmatch(name):
             raise ConfigError(f"expected a name of letters, digits, _ and -, found {name!r}", where="splits")
     parsed = dict(sorted(parsed.items()))
     ratios = [value for value in parsed.values() if _is_ratio(value)]
     if ratios and len(ratios) < len(parsed):
-        raise ConfigError(f"expected either ratios or locations, found both: {parsed!r}", where="splits")
-    if ratios and not (min(ratios) > 0 and abs(sum(ratios) - 1) < 1e-6):
-        raise ConfigError(f"expected ratios above 0 that add up to 1, found {parsed!r}", where="splits")
+        raise ConfigError(
+            f"expected either ratios or locations, found both: {shorten(parsed)}", where="splits"
+        )
+    if ratios and not (all(0 < ratio <= 1 for ratio in ratios) and abs(sum(ratios) - 1) < 1e-6):
+        raise ConfigError(
+            f"expected ratios above 0 that add up to 1, found {shorten(parsed)}", where="splits"
+        )
     return parsed
 
 

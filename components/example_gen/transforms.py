@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
 
+from components._runtime.json_parameter import parse_json, shorten
 from components.example_gen.shards import write_shard
 from detection_core import files
 from detection_core.errors import ConfigError
@@ -72,12 +72,11 @@ def parse_arguments(text: str) -> list[str]:
     Raises:
         ConfigError: when it is no JSON list of texts.
     """
-    try:
-        arguments = json.loads(text or "[]")
-    except ValueError as e:
-        raise ConfigError(f"expected a JSON list, found {text!r}: {e}", where="beam_args") from e
+    arguments = parse_json(text or "[]", "beam_args", "a JSON list")
     if not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
-        raise ConfigError(f'expected a JSON list like ["--runner=..."], found {text!r}', where="beam_args")
+        raise ConfigError(
+            f'expected a JSON list like ["--runner=..."], found {shorten(text)}', where="beam_args"
+        )
     return arguments
 
 

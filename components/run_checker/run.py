@@ -25,6 +25,7 @@ from typing import Any
 from component_specs import RunCheckerJob
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
+from components._runtime.json_parameter import parse_json, shorten
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from components.publishing.destination import PushDestination
@@ -85,16 +86,11 @@ def _filled(job: RunCheckerJob) -> RunCheckerJob:
 
 def _check_parameters(job: RunCheckerJob) -> None:
     """Refuse what a user mistyped before anything is trained with it."""
-    try:
-        thresholds = json.loads(job.thresholds)
-    except ValueError as e:
-        raise ConfigError(
-            f"expected a JSON object, found {job.thresholds!r} ({e})", where="thresholds"
-        ) from e
+    thresholds = parse_json(job.thresholds, "thresholds")
     if not isinstance(thresholds, dict) or not all(isinstance(v, dict) for v in thresholds.values()):
         raise ConfigError(
             'expected {"METRIC": {"lower_bound": 0.3}}, with upper_bound and min_change likewise, found'
-            f" {job.thresholds!r}",
+            f" {shorten(job.thresholds)}",
             where="thresholds",
         )
     for name in ("train_steps", "learning_rate"):

@@ -76,10 +76,21 @@ def parse_thresholds(spec: Mapping[str, Any], known: Iterable[str], where: str =
             )
         for kind, bound in demands.items():
             _require_known(kind, list(KINDS), f"kind of threshold of {metric}", where)
-            if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
-                raise ConfigError(f"{metric}.{kind}: expected a number, found {bound!r}", where=where)
-            found.append(Threshold(metric=metric, kind=kind, bound=float(bound)))
+            number = _number(bound)
+            if number is None:
+                raise ConfigError(f"{metric}.{kind}: expected a number, found {bound!r:.100}", where=where)
+            found.append(Threshold(metric=metric, kind=kind, bound=number))
     return tuple(found)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _require_known(name: str, known: Sequence[str], what: str, where: str) -> None:

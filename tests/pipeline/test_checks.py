@@ -133,6 +133,7 @@ def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(setti
         ("thresholds", '{"mAP": ', "thresholds: expected a JSON object"),
         ("thresholds", '{"mAP": 0.3}', "thresholds: expected .*lower_bound"),
         ("thresholds", "[]", "thresholds: expected .*lower_bound"),
+        ("thresholds", "[" * 100_000, "thresholds: expected a JSON object"),
         ("train_steps", -1, "train_steps: expected 0, .* or more, found -1"),
         ("learning_rate", -0.1, "learning_rate: expected 0, .* or more"),
     ],

@@ -18,7 +18,7 @@ def test_changes_are_applied_in_their_order(folder):
     assert config.train_config.batch_size == 8 and not config.train_config.HasField("num_steps")
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "3"])
+@pytest.mark.parametrize("text", ["{", "[1]", "3", "[" * 100_000])
 def test_overrides_that_are_no_map_are_refused(folder, text):
     with pytest.raises(ConfigError, match="overrides: expected a JSON object"):
         read_pipeline_config(folder, text)

@@ -145,6 +145,7 @@ def test_again_over_an_older_evaluation(folders, tmp_path):
     [
         ("[]", "expected a JSON object"),
         ("{", "expected a JSON object"),
+        ("[" * 100_000, "thresholds: expected a JSON object"),
         ('{"mAP": {"lower_bound": 1}}', "unknown metric 'mAP'; did you mean"),
     ],
 )

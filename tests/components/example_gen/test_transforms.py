@@ -20,6 +20,6 @@ def test_no_choice_hands_the_pipeline_to_a_runner_that_must_be_downloaded():
 def test_arguments_are_a_json_list_of_texts():
     assert parse_arguments("") == parse_arguments("[]") == []
     assert parse_arguments('["--runner=FlinkRunner"]') == ["--runner=FlinkRunner"]
-    for text in ("--runner=FlinkRunner", "{}", "[1]", '"x"'):
+    for text in ("--runner=FlinkRunner", "{}", "[1]", '"x"', "[" * 100_000):
         with pytest.raises(ConfigError, match="JSON list"):
             parse_arguments(text)

@@ -74,6 +74,7 @@ def test_all_demands_on_a_metric_are_judged():
         ({MAP: {}}, "expected at least one of"),
         ({MAP: {"lower_bound": "0.5"}}, "expected a number, found '0.5'"),
         ({MAP: {"lower_bound": True}}, "expected a number, found True"),
+        ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
         ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
     ],
 )
