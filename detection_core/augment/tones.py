@@ -55,10 +55,11 @@ def adjust_brightness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
 
 def adjust_sharpness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Move between a smoothed image (0) and the image (1), and beyond it; the outermost pixels stay."""
-    kernel = tf.constant([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]]) / 13.0
+    # Whole numbers until the division, so that every processor rounds a multiple of 13 to the same byte.
+    kernel = tf.constant([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]])
     kernel = tf.tile(kernel[:, :, tf.newaxis, tf.newaxis], [1, 1, 3, 1])
     pixels = tf.cast(image, tf.float32)[tf.newaxis]
-    smooth = _bytes(tf.nn.depthwise_conv2d(pixels, kernel, [1, 1, 1, 1], "SAME")[0])
+    smooth = _bytes(tf.nn.depthwise_conv2d(pixels, kernel, [1, 1, 1, 1], "SAME")[0] / 13.0)
     rows, columns = (tf.range(tf.shape(image)[axis]) for axis in (0, 1))
     inner = ((rows > 0) & (rows < tf.shape(image)[0] - 1))[:, tf.newaxis]
     inner &= (columns > 0) & (columns < tf.shape(image)[1] - 1)

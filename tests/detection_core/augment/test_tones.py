@@ -25,8 +25,28 @@ NAMES = [(name, tone) for name in CASES for tone in list(TONES) if name.startswi
 
 @pytest.mark.parametrize(("name", "tone"), [n for n in NAMES if n != ("solarize_add_22", "solarize")])
 def test_golden(name: str, tone: str) -> None:
-    found = TONES[tone](tf.constant(IMAGE), CASES[name].params)
-    np.testing.assert_array_equal(found, CASES[name].outputs["image"])
+    found = TONES[tone](tf.constant(IMAGE), CASES[name].params).numpy()
+    golden = CASES[name].outputs["image"]
+    if tone == "sharpness":
+        golden = np.where(_whole_averages() & (np.abs(golden.astype(int) - found) == 1), found, golden)
+    np.testing.assert_array_equal(found, golden)
+
+
+def _whole_averages() -> np.ndarray:
+    """Tell where the smoothed value is a whole number.
+
+    The reference adds thirteenths, so its processor decided whether such a value was cut to the byte below.
+    """
+    padded = np.pad(IMAGE.astype(int), ((1, 1), (1, 1), (0, 0)))
+    rows, columns = IMAGE.shape[:2]
+    around = sum(padded[r : r + rows, c : c + columns] for r in range(3) for c in range(3))
+    return (around + 4 * IMAGE.astype(int)) % 13 == 0
+
+
+def test_a_whole_average_is_not_cut_to_the_byte_below() -> None:
+    for value in range(256):
+        image = tf.fill([3, 3, 3], tf.constant(value, tf.uint8))
+        np.testing.assert_array_equal(tones.adjust_sharpness(image, tf.constant(0.0)), image)
 
 
 @pytest.mark.parametrize("tone", [tones.autocontrast, tones.equalize])
