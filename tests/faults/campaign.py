@@ -1,6 +1,6 @@
 """Steps, a whole run and two verbs of a cluster are killed at any moment, and then run again to their end.
 
-    python -m tests.faults.campaign [--kills 300] [--seed 1] [--only NAME]... [--work FOLDER]
+    python -m tests.faults.campaign [--kills 200] [--seed 1] [--only NAME]... [--work FOLDER]
 
 A kill comes before a change of the disk or a request, or after a random time, inside training too. What comes
 out of the end that follows has to be what comes out of a run that nobody disturbed, with nothing else left
@@ -274,7 +274,7 @@ def _attack(campaign: Campaign, victim: Victim, reference: tuple[Ending, object]
 def main() -> int:
     """Read the command line, attack, print the totals; 1 where something was not resumed or not identical."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", default=[], help="name of a victim; may be given again")
     parser.add_argument("--work", type=Path, help="folder to use, and to keep")
