@@ -107,20 +107,21 @@ _SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
 _STANDALONE = {0x01, *range(0xD0, 0xD8)}
 _START_OF_FRAME = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _READABLE_FRAMES = {0xC0, 0xC1, 0xC2}  # baseline, extended, progressive; all Huffman-coded
+_MAX_JPEG_MARKERS, _MAX_JPEG_FILL = 20_000, 1 << 16  # Cameras write some hundred markers and no fill.
 _BETWEEN_SCANS = {0xC4, _SOS, _EOI, 0xDB, 0xDC, 0xDD, 0xFE, *range(0xE0, 0xF0)}
 # In entropy-coded data 0xFF is followed by a stuffed 0, a restart marker or filling.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 
 
 def _walk_jpeg(data: bytes) -> tuple[int, int]:
-    size = None
-    marker, at = _read_marker(data, 2)
+    size, markers = None, _JpegMarkers(data)
+    marker, at = markers.read(2)
     while marker != _SOS:
         if marker == _EOI:
             raise ImageFault("corrupt_image", "the JPEG file holds no scan")
         if marker in _START_OF_FRAME:
             size = _jpeg_size(marker, data, at)
-        marker, at = _read_marker(data, at if marker in _STANDALONE else _skip_segment(data, at))
+        marker, at = markers.read(at if marker in _STANDALONE else _skip_segment(data, at))
     if size is None:
         raise ImageFault("corrupt_image", "the JPEG's scan comes before the header with its size")
     while marker != _EOI:
@@ -128,7 +129,7 @@ def _walk_jpeg(data: bytes) -> tuple[int, int]:
         if marker == _SOS:
             found = _NEXT_MARKER.search(data, at)
             at = found.start() if found else len(data)
-        marker, at = _read_marker(data, at)
+        marker, at = markers.read(at)
         if marker not in _BETWEEN_SCANS:
             raise ImageFault(
                 "corrupt_image", f"found marker {marker:#04x} in the JPEG's scan data, byte {at - 2}"
@@ -136,13 +137,34 @@ def _walk_jpeg(data: bytes) -> tuple[int, int]:
     return size
 
 
-def _read_marker(data: bytes, at: int) -> tuple[int, int]:
-    """Return the marker at a position and the position behind it."""
-    if data[at] != 0xFF:
-        raise ImageFault("corrupt_image", f"expected a JPEG marker at byte {at}, found {data[at]:#04x}")
-    while data[at + 1] == 0xFF:
-        at += 1
-    return data[at + 1], at + 2
+class _JpegMarkers:
+    """Reads the markers of a file, in bounded number and with bounded fill before them.
+
+    The standard allows any number of fill bytes. Decoders look at them one by one, so a file of nothing else
+    keeps them busy for hours.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._count = self._fill = 0
+
+    def read(self, at: int) -> tuple[int, int]:
+        """Return the marker at a position and the position behind it."""
+        data = self._data
+        if data[at] != 0xFF:
+            raise ImageFault("corrupt_image", f"expected a JPEG marker at byte {at}, found {data[at]:#04x}")
+        start = at
+        while data[at + 1] == 0xFF and self._fill + at - start <= _MAX_JPEG_FILL:
+            at += 1
+        self._count += 1
+        self._fill += at - start
+        if self._count > _MAX_JPEG_MARKERS or self._fill > _MAX_JPEG_FILL:
+            raise ImageFault(
+                "corrupt_image",
+                f"expected at most {_MAX_JPEG_MARKERS} JPEG markers and {_MAX_JPEG_FILL} bytes of fill before"
+                f" them, found more up to byte {at}; write the image anew",
+            )
+        return data[at + 1], at + 2
 
 
 def _skip_segment(data: bytes, at: int) -> int:

@@ -139,3 +139,18 @@ def test_a_png_of_bits_that_there_are_not_is_damaged(depth, colour):
     data = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
     with pytest.raises(ImageFault, match=f"a PNG of colour type {colour} with {depth} bits"):
         read_header(data)
+
+
+@pytest.mark.parametrize(
+    "added",
+    [b"\xff" * (1 << 17), (b"\xff" * 9 + b"\xfe\0\2") * 10_000, b"\xff\xfe\0\2" * 30_000],
+    ids=["one run of fill", "many runs of fill", "empty comments"],
+)
+def test_markers_and_fill_that_keep_a_decoder_busy_are_refused(added):
+    data = FILES["jpeg"]
+    assert _reason(data[:2] + added + data[2:]) == "corrupt_image"
+
+
+def test_some_fill_is_read_over():
+    data = FILES["jpeg"]
+    assert read_header(data[:2] + b"\xff" * 1000 + data[2:]) == read_header(data)
