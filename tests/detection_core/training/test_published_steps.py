@@ -69,7 +69,7 @@ def test_the_first_update(name: str) -> None:
         if not np.allclose(found, value, rtol=1e-3, atol=1e-3 * np.abs(value).max()):
             far.append(key)
             assert np.linalg.norm(found - value) < 0.05 * np.linalg.norm(value), key
-    # The gradient of an early layer passes dozens of ReLU6, and which side of a kink a unit is on depends on how a
-    # processor rounds: with AVX2 alone three of these layers are 1 to 4 % from what AVX-512 gives, others 1e-6.
+    # The gradient of an early layer passes dozens of ReLU6, and a processor's rounding decides on which
+    # side of a kink a unit is: with AVX2 three of these layers are 1 to 4 % from AVX-512's, others 1e-6.
     assert len(far) <= 3 and all("classification_backbone" in key for key in far), far
     assert not any("moving_" in key for key in far), far
