@@ -59,7 +59,9 @@ def _passes(config) -> bool:
 
 
 @given(mutated_configs(SEEDS, changes=2))
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
+)
 def test_every_part_of_what_passes_is_built(config):
     assume(_passes(config))
     for build in PARTS.values():
@@ -82,7 +84,7 @@ def small():
 @pytest.mark.slow
 def test_a_changed_config_that_passes_is_built_whole(small):
     @given(mutated_configs([small]))
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def check(config):
         assume(_passes(config) and _is_small(config))
         assert describe(config).anchors == sum(places_of(config))
