@@ -13,7 +13,7 @@ from components.evaluator.run import run
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_metrics import MAP, MAP_50
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
 
 PER_CATEGORY = "eval_config { include_metrics_per_category: true }"
 LABELS = label_map_from_names(["red", "green"])
@@ -176,14 +176,7 @@ def test_fewer_data_than_written_are_not_judged(folders, tmp_path):
 
 def test_a_baseline_that_does_more_than_compute_is_not_run_unless_it_is_trusted(folders, tmp_path):
     mark = tmp_path / "pwned"
-
-    class Writing(BlobDetector):
-        @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
-        def serve(self, input_tensor):
-            tf.io.write_file(str(mark), "pwned")
-            return BlobDetector.serve.python_function(self, input_tensor)
-
-    baseline = save_model(Writing(), tmp_path / "baseline")
+    baseline = save_model(writing_detector(mark), tmp_path / "baseline")
     with pytest.raises(ModelError, match="found WriteFile"):
         run(job(folders, tmp_path, baseline=baseline))
     assert not mark.exists()

@@ -65,3 +65,15 @@ class BlobDetector(tf.Module):
 def save(detector: tf.Module, path) -> str:
     tf.saved_model.save(detector, str(path), signatures={"serving_default": detector.serve})
     return str(path)
+
+
+def writing_detector(path):
+    """Return a detector whose graph also writes a file."""
+
+    class Writing(BlobDetector):
+        @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
+        def serve(self, input_tensor):
+            tf.io.write_file(str(path), "pwned")
+            return BlobDetector.serve.python_function(self, input_tensor)
+
+    return Writing()

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from detection_core.errors import ContractError, DataError, ModelError
 from detection_core.evaluation.runner import load_runner
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +110,7 @@ def test_damaged_variables_are_one_message(tmp_path, name, content):
 
 def test_a_graph_that_writes_files_is_not_loaded_unless_its_maker_is_trusted(tmp_path):
     mark = tmp_path / "pwned"
-
-    class Writing(BlobDetector):
-        @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
-        def serve(self, input_tensor):
-            tf.io.write_file(str(mark), "pwned")
-            return BlobDetector.serve.python_function(self, input_tensor)
-
-    path = save(Writing(), tmp_path / "m")
+    path = save(writing_detector(mark), tmp_path / "m")
     with pytest.raises(ModelError, match="found WriteFile"):
         load_runner(path)
     assert not mark.exists()
