@@ -11,8 +11,8 @@ import dataclasses
 import json
 from typing import Any
 
-from detection_core import files
 from detection_core.errors import ContractError
+from detection_core.storage import files
 
 SERVING = "Format-Serving"
 SAVED_MODEL = "saved_model.pb"

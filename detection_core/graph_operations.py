@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.errors import ModelError
+from detection_core.storage import files
 
 _NAMED_IN_ERROR = 5
 

@@ -17,8 +17,8 @@ from component_specs import RunCheckerJob
 from component_specs.kfp_outputs import KFP_OUTPUTS
 from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
-from detection_core import files
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from pipeline.dag import Scalar, Step, fine_tune_checkpoint
 from pipeline.kubeflow_settings import KubeflowSettings
 from pipeline.schedule_settings import ScheduleSettings

@@ -14,9 +14,9 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
-from detection_core import files
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
+from detection_core.storage import files
 from pipeline.checks import check_step, refuse_placeholders
 from pipeline.dag import FromCheck, Step, build_dag
 from pipeline.kubeflow_settings import TaskSettings

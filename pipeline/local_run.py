@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core import files
+from detection_core.storage import files
 from pipeline.checks import check_step, refuse_placeholders, run_checks
 from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to

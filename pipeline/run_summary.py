@@ -8,7 +8,7 @@ import logging
 import os
 from typing import Any
 
-from detection_core import files
+from detection_core.storage import files
 from pipeline.commands.base import table
 from pipeline.run_record import RunRecord
 

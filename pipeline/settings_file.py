@@ -15,9 +15,9 @@ from typing import Any
 import yaml
 
 from component_specs.run_checker import DEPLOYED
-from detection_core import files
 from detection_core.config.field_paths import key_beside
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from pipeline.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
 from pipeline.settings import PipelineSettings
 from pipeline.settings_values import Source, build_settings, field_hints, settings_fields, show

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 from yaml.events import CollectionEndEvent, CollectionStartEvent
 
-from detection_core import files
 from detection_core.config.text_proto import read_message_text
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 
 MAX_BYTES = 16 * 2**20
 MAX_VALUES = 100_000

@@ -15,7 +15,7 @@ from components._runtime.bind import ABSENT
 from components._runtime.kfp_artifacts import IS_ABSENT, make_metadata
 from components._runtime.kfp_call import KfpCall
 from components._runtime.kfp_views import draw_view
-from detection_core import files
+from detection_core.storage import files
 
 _log = logging.getLogger(__name__)
 

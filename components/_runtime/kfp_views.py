@@ -11,8 +11,8 @@ from typing import Any
 
 from components._runtime.kfp_artifacts import finite_numbers
 from components._runtime.kfp_pages import dataset_page, decision_text, evaluation_page
-from detection_core import files
 from detection_core.evaluation.picture_files import list_pictures
+from detection_core.storage import files
 
 # A structure in an artifact's metadata is no place for a matrix of a thousand classes.
 MATRIX_LABELS = 100

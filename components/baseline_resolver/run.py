@@ -8,7 +8,7 @@ import os
 from component_specs import BaselineResolverJob
 from components._runtime.bind import ABSENT
 from components.publishing.destination import PushDestination
-from detection_core import files
+from detection_core.storage import files
 
 _log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Callable, Mapping
 
 from components.example_gen.records import ImageRecord, ObjectRecord, Rejected
-from detection_core import files
 from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
+from detection_core.storage import files
 
 ROUNDING = 1.0
 """Pixels by which a box may leave the image; it is clipped, and counted."""

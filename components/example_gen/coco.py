@@ -19,8 +19,8 @@ from components.example_gen.records import (
     checked_text,
     path_inside,
 )
-from detection_core import files
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 
 
 def locate(root: str, location: Any) -> tuple[str, str]:

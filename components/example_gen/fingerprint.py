@@ -10,7 +10,7 @@ from typing import Any
 from components.example_gen.readers import find_reader
 from components.example_gen.spans import NO_SPANS, Spans, sources
 from components.example_gen.splits import is_by_ratio, parse_splits
-from detection_core import files
+from detection_core.storage import files
 
 
 def fingerprint(

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from components.example_gen.records import Rejection
-from detection_core import files
 from detection_core.errors import DataError
+from detection_core.storage import files
 
 Quarantine = Mapping[str, Sequence[Rejection]]
 """Split name to its records."""

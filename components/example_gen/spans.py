@@ -17,8 +17,8 @@ from typing import Any
 
 from components._runtime.json_parameter import shorten
 from components.example_gen.splits import is_by_ratio, parse_splits
-from detection_core import files
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 
 LATEST = "latest"
 TRAIN = "train"

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from components._runtime.json_parameter import parse_json, shorten
 from components.example_gen.shards import write_shard
-from detection_core import files
 from detection_core.errors import ConfigError
 from detection_core.progress import Progress
+from detection_core.storage import files
 
 _log = logging.getLogger(__name__)
 

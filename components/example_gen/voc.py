@@ -17,8 +17,8 @@ from components.example_gen.records import (
     checked_text,
     path_inside,
 )
-from detection_core import files
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 
 _ANNOTATIONS, _IMAGES = "Annotations", "JPEGImages"
 _UNSAID = {"": 0, "unspecified": 0, "0": 0, "1": 1}

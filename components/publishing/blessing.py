@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from detection_core import files
+from detection_core.storage import files
 
 BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
 _REASONS = "reasons.json"

@@ -31,8 +31,8 @@ from components.publishing.versions import (
     write_deployment,
     write_version,
 )
-from detection_core import files
 from detection_core.errors import ContractError
+from detection_core.storage import files
 
 __all__ = ["Overtaken", "PushDestination", "RolledBack", "Version"]
 

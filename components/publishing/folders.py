@@ -13,9 +13,9 @@ import os
 from collections.abc import Mapping
 
 from components.publishing.versions import Version, read_version, version_numbers
-from detection_core import files
 from detection_core.detector_layout import SAVED_MODEL
 from detection_core.errors import ContractError, StorageError
+from detection_core.storage import files
 
 _log = logging.getLogger(__name__)
 

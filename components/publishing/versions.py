@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from detection_core import files
 from detection_core.errors import ContractError
+from detection_core.storage import files
 
 FORMAT_VERSION = 1
 

@@ -31,8 +31,8 @@ from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.placeholders import RunFacts, fill_placeholders
-from detection_core import files
 from detection_core.errors import ConfigError, ModelError
+from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files
 
 HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")

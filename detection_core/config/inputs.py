@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from detection_core import files
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 
 _LOG = logging.getLogger(__name__)
 

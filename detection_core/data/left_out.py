@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.data.ahead import done_ahead
 from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.records import check_records, first_line, read_records
+from detection_core.storage import files
 
 FILE_NAME = "left_out.jsonl"
 _BUCKETS = 1 << 62

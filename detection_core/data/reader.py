@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import DecodedExample, DecodeOptions, decode_example, drop_unusable_objects
 from detection_core.data.example_columns import encoded_image, image_name
@@ -20,6 +19,7 @@ from detection_core.data.left_out import LeftOut
 from detection_core.data.records import check_records, count_records, naming_bad_records
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.errors import DataError
+from detection_core.storage import files
 from detection_core.structures import ImageTruth, Sample
 
 _LOG = logging.getLogger(__name__)

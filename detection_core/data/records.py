@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.record_scan import bad_record, count_local_records
-from detection_core.data.shard_cache import FETCHED_AHEAD, failure_told, fetch
 from detection_core.data.shard_manifest import MANIFEST_NAME, parse_address, read_manifest, uri_of
 from detection_core.errors import DataError
-from detection_core.s3 import is_s3
+from detection_core.storage import files
+from detection_core.storage.s3 import is_s3
+from detection_core.storage.shard_cache import FETCHED_AHEAD, failure_told, fetch
 
 
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:

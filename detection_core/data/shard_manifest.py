@@ -14,8 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from detection_core import files
 from detection_core.errors import DataError
+from detection_core.storage import files
 
 MANIFEST_NAME = "examples.tfrecord_manifest.json"
 

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import Any
 
-from detection_core import files
+from detection_core.storage import files
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from detection_core import files
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, side_by_side
 from detection_core.evaluation.mistakes import FALSE_POSITIVE, Mistake
 from detection_core.evaluation.results import EvaluatedImage
+from detection_core.storage import files
 from detection_core.structures import ImageDetections, ImageTruth
 
 SIDE_BY_SIDE = "side_by_side"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.errors import ModelError
 from detection_core.ops.resampling import resize_pixels
+from detection_core.storage import files
 from detection_core.structures import ImageDetections
 from detection_core.tflite_file import verify_tflite
 from detection_core.tflite_metadata import read_description

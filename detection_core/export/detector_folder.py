@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core import detector_layout as layout
-from detection_core import files
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.model import build_detection_model
 from detection_core.config.label_map import load_label_map
@@ -22,9 +21,10 @@ from detection_core.detector_layout import DetectorInfo, serving_dir
 from detection_core.errors import ContractError, ModelError
 from detection_core.export.saved_model import write_saved_model
 from detection_core.graph_operations import check_graph
-from detection_core.local_copy import local_copy
 from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
+from detection_core.storage.local_copy import local_copy
 
 __all__ = ["LoadedDetector", "Rewriter", "load_detector", "serving_dir", "write_detector"]
 

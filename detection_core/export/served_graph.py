@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.errors import ModelError
-from detection_core.local_copy import local_copy
+from detection_core.storage import files
+from detection_core.storage.local_copy import local_copy
 
 # They say how and where an operation is run, not what it computes; those with "_" in front likewise.
 _RUNTIME_ATTRIBUTES = ("config_proto", "executor_type", "debug_name")

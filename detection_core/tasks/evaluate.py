@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.builders.inputs import iterate_truth
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.label_map import load_label_map, parse_label_map
@@ -28,6 +28,7 @@ from detection_core.evaluation.results import EvaluatedImage, only_labelled
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.thresholds import judge, parse_thresholds
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 from detection_core.structures import ImageTruth
 from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
 from detection_core.tasks.examples import check_split

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from detection_core import files
 from detection_core.config.inputs import split_pattern
 from detection_core.data.records import count_records, expand_patterns
 from detection_core.data.shard_manifest import MANIFEST_NAME, read_manifest, uri_of
 from detection_core.errors import DataError
+from detection_core.storage import files
 
 CARD_NAME = "dataset_card.json"
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)

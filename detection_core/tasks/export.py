@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.config.inputs import point_at_examples
 from detection_core.errors import ConfigError, ExportError
 from detection_core.export.detector_folder import LoadedDetector, load_detector
@@ -18,6 +18,7 @@ from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
+from detection_core.storage import files
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.parity import Candidate, ParityOptions, ParityReport, measure_parity
 from detection_core.tasks.quantize import REWRITERS

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.builders.inputs import (
     Share,
     build_train_dataset,
@@ -21,6 +20,7 @@ from detection_core.data.left_out import LeftOut, load_left_out, save_left_out
 from detection_core.errors import DataError
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 from detection_core.training.actions import (
     HistoryFile,
     ProgressLines,

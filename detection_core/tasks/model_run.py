@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core import files
 from detection_core.config.load import write_as_run
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 
 
 def write_model_run(

@@ -6,7 +6,6 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
-from detection_core import files
 from detection_core.builders.inputs import iterate_truth
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
@@ -15,6 +14,7 @@ from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.export.latency import measure_latency
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
 

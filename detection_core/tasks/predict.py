@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.config.label_map import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
 from detection_core.data.pixels import read_pixels
@@ -22,6 +22,7 @@ from detection_core.evaluation.measure import class_names
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.progress import Progress
+from detection_core.storage import files
 from detection_core.structures import ImageDetections
 from detection_core.tflite_metadata import read_description
 

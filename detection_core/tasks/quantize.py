@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.builders.inputs import naming_bad_train_records
 from detection_core.config.check import check_pipeline_config
 from detection_core.errors import ConfigError
@@ -17,6 +17,7 @@ from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenModel, format_record, rebuild_quantized, rewrite
+from detection_core.storage import files
 from detection_core.tasks.fitting import fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels

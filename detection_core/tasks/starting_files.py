@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
+from detection_core.storage import files
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 
 

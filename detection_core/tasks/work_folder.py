@@ -9,9 +9,9 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 
-from detection_core import files, local_files, s3
 from detection_core.config.load import format_pipeline_config
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files, local_files, s3
 from detection_core.tasks.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker

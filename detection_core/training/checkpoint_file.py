@@ -7,8 +7,8 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.errors import ModelError
+from detection_core.storage import files
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from detection_core import files
 from detection_core.errors import ModelError
+from detection_core.storage import files
 
 
 def find_prefix(path: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core import files, s3
 from detection_core.errors import ModelError
+from detection_core.storage import files, s3
 from detection_core.training.distribution import current_worker
 
 _logger = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.errors import DataError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.progress import RateMeter
+from detection_core.storage import files
 from detection_core.training.actions import TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints
 from detection_core.training.distribution import current_worker, distributed, on_any_worker

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
-from detection_core import local_files
 from detection_core.errors import ConfigError
+from detection_core.storage import local_files
 from pipeline.cluster.trigger import Trigger
 from pipeline.workspace import Workspace
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from detection_core.errors import ConfigError
-from detection_core.local_copy import local_copy
+from detection_core.storage.local_copy import local_copy
 from pipeline.cluster.package import Package, read_package
 from pipeline.settings import PipelineSettings
 from pipeline.settings_yaml import read_settings_text

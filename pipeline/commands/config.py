@@ -80,7 +80,7 @@ def _written(arguments: argparse.Namespace, text: str, lines: list[str], data: d
     if not arguments.output:
         comments = "".join(f"# {line}\n" for line in lines)
         return Result(text=comments + text.rstrip("\n"), data={**data, "text": text})
-    from detection_core import files
+    from detection_core.storage import files
 
     files.write_text(arguments.output, text)
     return Result(text="\n".join([*lines, arguments.output]), data={**data, "output": arguments.output})

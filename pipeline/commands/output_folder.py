@@ -7,8 +7,8 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from detection_core import files
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from detection_core import files
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from pipeline.commands.base import (
     OVERRIDE_FILE,
     SET,
@@ -136,7 +136,7 @@ def report(arguments: argparse.Namespace) -> Result:
 def rollback(arguments: argparse.Namespace) -> Result:
     """Return to an earlier published version."""
     from components.publishing.destination import PushDestination
-    from detection_core import files
+    from detection_core.storage import files
 
     place = arguments.place
     if place.endswith(_SETTINGS_SUFFIXES):

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from detection_core import files
+from detection_core.storage import files
 from pipeline.run_record import RunRecord, StepRecord
 
 _log = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from detection_core import files
 from detection_core.html_page import CONTENT_SECURITY_POLICY, shown
 from detection_core.redaction import redact
+from detection_core.storage import files
 from pipeline.report import facts, formats, quality
 from pipeline.report.artifacts import RunArtifacts, unless_damaged
 from pipeline.report.pictures import PictureBudget

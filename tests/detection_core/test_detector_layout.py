@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from detection_core import detector_layout as layout
-from detection_core import files
 from detection_core.errors import ContractError
+from detection_core.storage import files
 
 INFO = layout.DetectorInfo(
     kind="float",

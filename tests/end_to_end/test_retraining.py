@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from components.publishing.destination import PushDestination
-from detection_core.data.shard_cache import shard_cache
 from detection_core.errors import DataError
+from detection_core.storage.shard_cache import shard_cache
 from pipeline.local_run import run_locally
 from pipeline.run_summary import summarise
 from pipeline.settings_file import load_settings

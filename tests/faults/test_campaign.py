@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from detection_core import files
+from detection_core.storage import files
 from tests.faults.campaign import Campaign
 from tests.faults.victims import Victim
 

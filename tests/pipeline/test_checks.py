@@ -9,8 +9,8 @@ from component_specs import RunCheckerJob
 from components.publishing.destination import PushDestination, Version
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
-from detection_core import files
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
+from detection_core.storage import files
 from pipeline.checks import CHECKS, check_parameters, run_checks
 from pipeline.settings_file import load_settings
 from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint

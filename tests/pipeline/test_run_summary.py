@@ -6,7 +6,7 @@ import json
 import pytest
 
 from components.example_gen.spans import Spans
-from detection_core import files
+from detection_core.storage import files
 from pipeline.run_record import RunRecord, StepRecord
 from pipeline.run_summary import summarise
 

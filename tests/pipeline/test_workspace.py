@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from detection_core import files
 from detection_core.errors import ConfigError, StorageError
+from detection_core.storage import files
 from pipeline.run_record import RunRecord
 from pipeline.workspace import Workspace, new_run_id
 

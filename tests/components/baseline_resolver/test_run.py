@@ -8,8 +8,8 @@ from component_specs import BaselineResolverJob
 from components._runtime.bind import ABSENT
 from components.baseline_resolver.run import run
 from components.publishing.destination import PushDestination, Version
-from detection_core import files
 from detection_core.errors import ContractError
+from detection_core.storage import files
 
 
 def _job(tmp_path, version=""):

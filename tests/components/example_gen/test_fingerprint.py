@@ -6,8 +6,8 @@ import pytest
 
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import Spans
-from detection_core import files
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 from tests.components.example_gen.datasets import Coco, write_voc
 
 RATIO = {"train": 1.0}

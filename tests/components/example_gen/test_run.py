@@ -9,14 +9,14 @@ import pytest
 from component_specs import ExampleGenJob
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.run import run
-from detection_core import files
 from detection_core.builders.input_reader import build_input_reader
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.label_map import load_label_map
 from detection_core.data.records import naming_bad_records
-from detection_core.data.shard_cache import shard_cache
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
+from detection_core.storage.shard_cache import shard_cache
 from detection_core.tasks.work_folder import training_fingerprint
 from tests.components.example_gen import test_records as faults
 from tests.components.example_gen.datasets import Coco, picture, voc_xml, write_voc

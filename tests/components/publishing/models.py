@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 
 from components.publishing.destination import PushDestination, Version
-from detection_core import files
-from detection_core.local_files import is_partial
+from detection_core.storage import files
+from detection_core.storage.local_files import is_partial
 
 
 def make_model(folder, content):

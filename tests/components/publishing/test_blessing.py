@@ -5,7 +5,7 @@ import os
 import pytest
 
 from components.publishing.blessing import blessing_reasons, is_blessed, read_verdict, write_blessing
-from detection_core import files
+from detection_core.storage import files
 from tests.storage_faults import KILLED, killed_at, watched
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from components.publishing.destination import PushDestination
-from detection_core import files, s3_lock
+from detection_core.storage import files, s3_lock
 from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
 from tests.object_store import s3_server
 from tests.storage_faults import KILLED, killed_at, watched

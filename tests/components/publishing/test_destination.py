@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from components.publishing.destination import PushDestination, Version
-from detection_core import files
 from detection_core.errors import ContractError
+from detection_core.storage import files
 from tests.object_store import s3_server
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from components.publishing.folders import IN_SERVICE, WITHDRAWN, VersionFolders
 from components.publishing.versions import Version, write_version
-from detection_core import files
 from detection_core.errors import StorageError
+from detection_core.storage import files
 from tests.components.publishing.models import make_model
 
 

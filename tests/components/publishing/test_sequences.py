@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 )
 
 from components.publishing.destination import PushDestination
-from detection_core import s3_lock
 from detection_core.errors import ContractError
+from detection_core.storage import s3_lock
 from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
 from tests.object_store import s3_server
 from tests.storage_faults import KILLED, killed_at, watched

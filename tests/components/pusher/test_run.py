@@ -9,8 +9,8 @@ from component_specs import PusherJob
 from components.publishing.blessing import write_blessing
 from components.publishing.destination import PushDestination
 from components.pusher.run import run
-from detection_core import files
 from detection_core.errors import ContractError
+from detection_core.storage import files
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tf_keras
 
-from detection_core import files
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 from detection_core.tasks.describe import _parts, count_flops, describe
 from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
 from tests.detection_core.config.zoo import zoo_config, zoo_facts

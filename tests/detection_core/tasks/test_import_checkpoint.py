@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core import files
 from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.overrides import apply_overrides
@@ -18,6 +17,7 @@ from detection_core.export.detector_folder import load_detector
 from detection_core.models.checkpoint_keys.object_keys import object_keys
 from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
 from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
+from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from tests.detection_core.tasks.tiny_training import LABELS, config_text
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint

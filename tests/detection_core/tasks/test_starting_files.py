@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.errors import ContractError, ModelError
+from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files
 from tests.object_store import s3_server
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 
-from detection_core import files
 from detection_core.errors import StorageError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.storage import files
 from detection_core.tasks import work_folder as module
 from detection_core.tasks.work_folder import FINISHED, code_versions, training_fingerprint, work_folder
 

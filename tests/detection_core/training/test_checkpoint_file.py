@@ -4,8 +4,8 @@ import shutil
 import numpy as np
 import pytest
 
-from detection_core import files
 from detection_core.errors import ModelError
+from detection_core.storage import files
 from detection_core.training.checkpoint_file import CheckpointFile
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 from tests.object_store import s3_server

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tf_keras
 
-from detection_core import detector_layout, files
+from detection_core import detector_layout
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.errors import ModelError
+from detection_core.storage import files
 from detection_core.training.warm_start import check_same_classes, copy_matching_weights
 
 

@@ -9,8 +9,8 @@ import shutil
 import markupsafe
 import pytest
 
-from detection_core import files
 from detection_core.html_page import CONTENT_SECURITY_POLICY
+from detection_core.storage import files
 from pipeline.report import write_report
 from pipeline.report.pictures import PictureBudget
 from pipeline.report.writer import render_report

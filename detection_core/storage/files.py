@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from detection_core import local_files, s3, s3_lock
 from detection_core.errors import ConfigError, DataError
-from detection_core.local_files import temporary_name
+from detection_core.storage import local_files, s3, s3_lock
+from detection_core.storage.local_files import temporary_name
 
 _NO_STORES = ("http", "https", "ftp", "ftps")
 _ASKED_AT_ONCE = 32

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from detection_core import files, s3
+from detection_core.storage import files, s3
 
 
 @contextlib.contextmanager

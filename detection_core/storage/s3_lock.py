@@ -13,8 +13,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 
-from detection_core import s3
 from detection_core.errors import DataError, StorageError
+from detection_core.storage import s3
 
 _log = logging.getLogger(__name__)
 

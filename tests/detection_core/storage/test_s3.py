@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from detection_core import files, s3
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files, s3
 from tests.object_store import dead_server, s3_server
 
 

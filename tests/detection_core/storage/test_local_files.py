@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from detection_core import files, local_files
 from detection_core.errors import StorageError
+from detection_core.storage import files, local_files
 from tests.storage_faults import KILLED, failing_at, killed_at, watched
 
 

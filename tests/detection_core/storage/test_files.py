@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from detection_core import files
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 
 
 def test_a_file_is_replaced_in_whole(tmp_path):

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from detection_core import files, s3, s3_lock
 from detection_core.errors import StorageError
+from detection_core.storage import files, s3, s3_lock
 from tests.object_store import s3_server
 
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from detection_core import files
-from detection_core.local_copy import local_copy
+from detection_core.storage import files
+from detection_core.storage.local_copy import local_copy
 from tests.object_store import s3_server
 
 
