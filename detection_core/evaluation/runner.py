@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from detection_core.detector_layout import EXTRA, MODEL_INFO, serving_dir
+from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
+from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
 from detection_core.evaluation.tflite_runner import TFLiteRunner
-from detection_core.graph_operations import check_graph
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 from detection_core.structures import ImageDetections

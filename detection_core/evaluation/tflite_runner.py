@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_file import verify_tflite
+from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.errors import ModelError
 from detection_core.ops.resampling import resize_pixels
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
-from detection_core.tflite_file import verify_tflite
-from detection_core.tflite_metadata import read_description
 
 ROLES = ("boxes", "classes", "scores", "count")
 # The post-processing operation's outputs, by what names and places tell in the files that exist. Exports of

@@ -9,8 +9,8 @@ from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]
 
+from detection_core.artifacts.tflite_metadata import LABEL_FILE, METADATA_NAME, TFLiteDescription
 from detection_core.export.signatures import TFLITE_OUTPUTS
-from detection_core.tflite_metadata import LABEL_FILE, METADATA_NAME, TFLiteDescription
 
 IDENTIFIER = b"M001"
 MODEL_IDENTIFIER = b"TFL3"

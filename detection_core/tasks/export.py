@@ -7,7 +7,8 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 
-from detection_core import detector_layout
+from detection_core.artifacts import detector
+from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.config.inputs import point_at_examples
 from detection_core.errors import ConfigError, ExportError
 from detection_core.export.detector_folder import LoadedDetector, load_detector
@@ -23,7 +24,6 @@ from detection_core.tasks.examples import check_split
 from detection_core.tasks.parity import Candidate, ParityOptions, ParityReport, measure_parity
 from detection_core.tasks.quantize import REWRITERS
 from detection_core.tasks.representative import representative_pixels
-from detection_core.tflite_metadata import LABEL_FILE, TFLiteDescription
 
 _logger = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ FORMATS: Mapping[str, Callable[[_Source], tuple[DetectionModel, str]]] = {
 
 
 def _check_bits(quantized_dir: str) -> None:
-    text = detector_layout.read_extra(quantized_dir, detector_layout.QUANTIZATION)
+    text = detector.read_extra(quantized_dir, detector.QUANTIZATION)
     settings = json.loads(text)["settings"]
     for field in ("weight_bits", "activation_bits"):
         if settings[field] != TFLITE_BITS:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from detection_core import detector_layout
+from detection_core.artifacts import detector
+from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
 from detection_core.data.pixels import read_pixels
@@ -24,7 +25,6 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
-from detection_core.tflite_metadata import read_description
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def read_image(path: str) -> np.ndarray:
 def _names(model_path: str) -> dict[int, str]:
     """Return class to name from what lies beside the model; none where it says nothing."""
     if files.is_dir(model_path):
-        path = detector_layout.extra_file(model_path, detector_layout.LABEL_MAP)
+        path = detector.extra_file(model_path, detector.LABEL_MAP)
         return class_names(load_label_map(path)) if files.exists(path) else {}
     return dict(enumerate(read_description(files.read_bytes(model_path), where=model_path).labels))
 

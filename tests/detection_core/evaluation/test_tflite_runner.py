@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.errors import ModelError
 from detection_core.evaluation.runner import checked_detections, load_runner
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
 from detection_core.export.tflite import convert, input_normalisation
 from detection_core.export.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
-from detection_core.tflite_metadata import TFLiteDescription
 from tests.detection_core.export.test_tflite import OPTIONS, quantized
 from tests.detection_core.export.tiny_detector import TinyDetector
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core import detector_layout as layout
+from detection_core.artifacts import detector as layout
 from detection_core.builders.model import build_detection_model
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.label_map import load_label_map

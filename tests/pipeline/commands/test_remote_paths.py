@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from components.publishing.destination import PushDestination, Version
-from detection_core import detector_layout
+from detection_core.artifacts import detector
 from detection_core.builders.model import build_detection_model
 from detection_core.config.label_map import load_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -264,7 +264,7 @@ def test_a_version_on_a_store_is_rolled_back(
 ) -> None:
     files.remove_tree(f"{store}/pushed")
     destination = PushDestination(f"{store}/pushed")
-    model = detector_layout.serving_dir(f"{store}/base")
+    model = detector.serving_dir(f"{store}/base")
     first, second = (destination.publish(model, "", Version(number=0, run_key=k), 0) for k in "ab")
     assert _call(capsys, "rollback", f"{store}/{place}")["version"] == first.number
     assert _call(capsys, "rollback", f"{store}/{place}", "--to", str(second.number))["version"] > first.number

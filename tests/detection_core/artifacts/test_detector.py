@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from detection_core import detector_layout as layout
+from detection_core.artifacts import detector as layout
 from detection_core.errors import ContractError
 from detection_core.storage import files
 
@@ -76,5 +76,5 @@ def test_a_newer_folder_is_refused_as_newer_and_unknown_fields_are_passed_over(d
 
 
 def test_reading_needs_no_tensorflow():
-    code = "import sys, detection_core.detector_layout; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, detection_core.artifacts.detector; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,9 +12,9 @@ import hypothesis.strategies as st
 import pytest
 from tensorflow.lite.python import schema_py_generated as schema
 
+from detection_core.artifacts.tflite_file import verify_tflite
 from detection_core.errors import ModelError
-from detection_core.tflite_file import verify_tflite
-from tests.detection_core.test_tflite_metadata import bare_file
+from tests.detection_core.artifacts.test_tflite_metadata import bare_file
 
 
 def changed(change) -> bytes:

@@ -9,9 +9,9 @@ import zipfile
 import pytest
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_metadata import MAX_LABEL_BYTES, TFLiteDescription, read_description
 from detection_core.errors import ModelError
 from detection_core.export.tflite_description import add_description
-from detection_core.tflite_metadata import MAX_LABEL_BYTES, TFLiteDescription, read_description
 
 
 @functools.cache

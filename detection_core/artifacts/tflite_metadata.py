@@ -12,9 +12,9 @@ import lzma
 import zipfile
 import zlib
 
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
+from detection_core.artifacts.tflite_file import damaged, verify_tflite
 from detection_core.errors import ModelError
-from detection_core.flatbuffer_table import FlatbufferError, Table
-from detection_core.tflite_file import damaged, verify_tflite
 
 METADATA_NAME = "TFLITE_METADATA"
 LABEL_FILE = "labels.txt"

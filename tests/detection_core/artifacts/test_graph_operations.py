@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
+from detection_core.artifacts.graph_operations import COMPUTING, check_graph
 from detection_core.errors import ModelError
-from detection_core.graph_operations import COMPUTING, check_graph
 from tests.detection_core.evaluation.blobs import BlobDetector, save
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
 from detection_core.errors import ModelError
-from detection_core.flatbuffer_table import FlatbufferError, Table
 
 IDENTIFIER = b"TFL3"
 MAX_TENSOR_BYTES = 2**31

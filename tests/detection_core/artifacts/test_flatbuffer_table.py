@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from detection_core.flatbuffer_table import FlatbufferError, Table
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
 
 
 def table() -> Table:
