@@ -14,7 +14,7 @@ from component_specs.packed_text import pack
 from component_specs.run_checker import DEPLOYED
 from detection_core.config.check_export import check_export
 from detection_core.config.load import load_checked_config, load_config, with_line
-from detection_core.config.text_proto import format_message
+from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.config_checks import check_classes, check_thresholds

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from yaml.events import CollectionEndEvent, CollectionStartEvent
 
-from detection_core.config.text_proto import read_message_text
+from detection_core.config.text.text_proto import read_message_text
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 

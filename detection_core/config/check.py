@@ -11,10 +11,10 @@ from detection_core.config.check_ranges import check_ranges
 from detection_core.config.check_training import check_graph_rewriter, check_training
 from detection_core.config.messages.hyperparams import check_initializers
 from detection_core.config.messages.sizes import size_problems
-from detection_core.config.positions import nearest_line
 from detection_core.config.problems import Problem
 from detection_core.config.support.fields import find_refused, warn_without_effect
-from detection_core.config.text_proto import line_of
+from detection_core.config.text.positions import nearest_line
+from detection_core.config.text.text_proto import line_of
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor
 
 from detection_core.config.check import find_problems
-from detection_core.config.positions import field_lines, nearest_line
 from detection_core.config.support.fields import find_refused, find_without_effect
 from detection_core.config.tensorflow_1 import (
     BATCH_NORM_TRAINABLE,
@@ -17,7 +16,8 @@ from detection_core.config.tensorflow_1 import (
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
-from detection_core.config.text_edits import (
+from detection_core.config.text.positions import field_lines, nearest_line
+from detection_core.config.text.text_edits import (
     Edit,
     Written,
     blanked,
@@ -27,7 +27,7 @@ from detection_core.config.text_edits import (
     replacement,
     written_values,
 )
-from detection_core.config.text_proto import format_message, line_of, parse_message
+from detection_core.config.text.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detection_core.config.text_proto import parse_message, read_message_text
+from detection_core.config.text.text_proto import parse_message, read_message_text
 from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.string_int_label_map_pb2 import StringIntLabelMap, StringIntLabelMapItem

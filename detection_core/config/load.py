@@ -9,8 +9,8 @@ from google.protobuf.descriptor import Descriptor
 
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.overrides import Overrides, apply_overrides, merge_override_file
-from detection_core.config.positions import field_lines, nearest_line
-from detection_core.config.text_proto import format_message, line_of, parse_message, read_message_text
+from detection_core.config.text.positions import field_lines, nearest_line
+from detection_core.config.text.text_proto import format_message, line_of, parse_message, read_message_text
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files

@@ -22,7 +22,7 @@ from detection_core.config.field_paths import (
 from detection_core.config.field_values import scalar_list, scalar_value
 from detection_core.config.short_names import expand_short_name
 from detection_core.config.suggestions import describe_expected
-from detection_core.config.text_proto import parse_message, read_message_text
+from detection_core.config.text.text_proto import parse_message, read_message_text
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from detection_core.config.text_proto import parse_message, read_message_text
+from detection_core.config.text.text_proto import parse_message, read_message_text
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.graph_rewriter_pb2 import GraphRewriter
 from detection_core.protos.input_reader_pb2 import InputReader

@@ -2,7 +2,7 @@ import pytest
 
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
-from detection_core.config.text_proto import format_message
+from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.configs import PYRAMID, TWO_STAGE

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.text_proto import format_message, parse_message, read_message_text
+from detection_core.config.text.text_proto import format_message, parse_message, read_message_text
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.configs import PATHS

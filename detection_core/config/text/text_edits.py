@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from google.protobuf.descriptor import Descriptor
 
-from detection_core.config.positions import scan
+from detection_core.config.text.positions import scan
 
 _MARKS = frozenset("{}<>[]:,;")
 

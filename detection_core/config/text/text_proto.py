@@ -12,8 +12,8 @@ from google.protobuf import text_format
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from detection_core.config.positions import Token, token_at
 from detection_core.config.suggestions import describe_expected, describe_unknown_field, describe_wrong_value
+from detection_core.config.text.positions import Token, token_at
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 

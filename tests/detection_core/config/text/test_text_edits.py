@@ -5,7 +5,14 @@ from google.protobuf.descriptor import Descriptor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.text_edits import blanked, edited, insertion, removal, replacement, written_values
+from detection_core.config.text.text_edits import (
+    blanked,
+    edited,
+    insertion,
+    removal,
+    replacement,
+    written_values,
+)
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)

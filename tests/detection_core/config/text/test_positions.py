@@ -2,8 +2,8 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.positions import field_lines, nearest_line, scan, token_at
-from detection_core.config.text_proto import format_message
+from detection_core.config.text.positions import field_lines, nearest_line, scan, token_at
+from detection_core.config.text.text_proto import format_message
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.random_messages import is_map, messages
 

@@ -1,0 +1,1 @@
+"""The text of a pipeline.config: parsed with positions, edited in place."""
