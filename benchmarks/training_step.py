@@ -26,7 +26,7 @@ import tf_keras
 
 from detection_core.builders.model import build_detection_model
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.models.base import TOTAL_LOSS, DetectionModel
 from detection_core.ops.objects import new_truth
 from detection_core.optimizers.optimization import Optimization

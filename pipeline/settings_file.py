@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from component_specs.run_checker import DEPLOYED
-from detection_core.config.field_paths import key_beside
+from detection_core.config.paths.field_paths import key_beside
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
@@ -171,7 +171,7 @@ def _is_config_path(key: str) -> bool:
     """Tell whether a key is a pipeline.config field path or one of the Object Detection API's short names."""
     if key.partition(".")[0].partition("[")[0] in PIPELINE_CONFIG_FIELDS:
         return True
-    from detection_core.config.short_names import SHORT_NAMES
+    from detection_core.config.paths.short_names import SHORT_NAMES
 
     return key in SHORT_NAMES
 

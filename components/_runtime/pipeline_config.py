@@ -6,7 +6,7 @@ import os
 
 from components._runtime.json_parameter import parse_json, shorten
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -18,7 +18,7 @@ def read_pipeline_config(folder: str, overrides: str) -> TrainEvalPipelineConfig
 
     Args:
         folder: of the artifact.
-        overrides: JSON object, field path to value; see `detection_core.config.overrides`.
+        overrides: JSON object, field path to value; see `detection_core.config.paths.overrides`.
 
     Raises:
         ConfigError: for a config or an override that cannot be used.

@@ -8,7 +8,7 @@ from typing import cast
 from google.protobuf.descriptor import Descriptor
 
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.overrides import Overrides, apply_overrides, merge_override_file
+from detection_core.config.paths.overrides import Overrides, apply_overrides, merge_override_file
 from detection_core.config.text.positions import field_lines, nearest_line
 from detection_core.config.text.text_proto import format_message, line_of, parse_message, read_message_text
 from detection_core.errors import ConfigError

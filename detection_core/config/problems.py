@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from detection_core.config.field_paths import is_map
+from detection_core.config.paths.field_paths import is_map
 from detection_core.errors import ConfigError
 
 

@@ -49,7 +49,7 @@ def _show(arguments: argparse.Namespace) -> Result:
 def _join(arguments: argparse.Namespace) -> Result:
     """Make one pipeline.config of the files that hold its parts."""
     from detection_core.config.load import format_pipeline_config
-    from detection_core.config.overrides import apply_overrides, merge_override_file
+    from detection_core.config.paths.overrides import apply_overrides, merge_override_file
     from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
 
     if arguments.file:

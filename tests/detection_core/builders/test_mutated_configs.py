@@ -21,7 +21,7 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import network_size
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA

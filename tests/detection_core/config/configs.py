@@ -7,7 +7,7 @@ import pytest
 
 from detection_core.config.check import check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 
 FOLDER = Path(__file__).parent / "data"

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.configs import PYRAMID, TWO_STAGE

@@ -10,7 +10,7 @@ import pytest
 
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.support import fields
 from detection_core.config.support.fields import (
     SUPPORT,

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 FOLDER = Path(__file__).parent / "data" / "zoo"

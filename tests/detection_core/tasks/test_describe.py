@@ -6,7 +6,7 @@ import tf_keras
 
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files

@@ -11,7 +11,7 @@ import tensorflow as tf
 from detection_core.artifacts.detector import serving_dir
 from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError, ModelError
 from detection_core.export.detector_folder import load_detector
 from detection_core.models.checkpoint_keys.object_keys import object_keys

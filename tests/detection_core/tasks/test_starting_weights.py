@@ -9,7 +9,7 @@ import pytest
 
 from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fill_starting_weights, fine_tune_options

@@ -20,7 +20,7 @@ SCRIPT = """
 import sys
 from detection_core.config.inputs import point_at_examples
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.overrides import apply_overrides
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.train import train
 
 root, name, text = sys.argv[1:]

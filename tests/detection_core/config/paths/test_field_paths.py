@@ -1,6 +1,7 @@
 import pytest
 
-from detection_core.config.field_paths import (
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.paths.field_paths import (
     Segment,
     element_index,
     find_targets,
@@ -12,7 +13,6 @@ from detection_core.config.field_paths import (
     nearest_paths,
     split_path,
 )
-from detection_core.config.load import load_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig

@@ -1,8 +1,8 @@
 import pytest
 
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import apply_overrides
-from detection_core.config.short_names import SHORT_NAMES, expand_short_name
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.paths.short_names import SHORT_NAMES, expand_short_name
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import PNG_MASKS
 from tests.detection_core.config.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE

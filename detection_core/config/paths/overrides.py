@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from detection_core.config.field_paths import (
+from detection_core.config.paths.field_paths import (
     Target,
     element_index,
     find_targets,
@@ -19,8 +19,8 @@ from detection_core.config.field_paths import (
     map_entry,
     map_key,
 )
-from detection_core.config.field_values import scalar_list, scalar_value
-from detection_core.config.short_names import expand_short_name
+from detection_core.config.paths.field_values import scalar_list, scalar_value
+from detection_core.config.paths.short_names import expand_short_name
 from detection_core.config.suggestions import describe_expected
 from detection_core.config.text.text_proto import parse_message, read_message_text
 from detection_core.errors import ConfigError

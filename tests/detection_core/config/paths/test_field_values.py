@@ -1,6 +1,6 @@
 import pytest
 
-from detection_core.config.field_values import scalar_list, scalar_value
+from detection_core.config.paths.field_values import scalar_list, scalar_value
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import InputReader, TFRecordInputReader
 from detection_core.protos.train_pb2 import V2, TrainConfig

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.overrides import (
+from detection_core.config.paths.overrides import (
     apply_overrides,
     merge_override_file,
     merge_override_text,

@@ -1,0 +1,1 @@
+"""Fields of a config by their paths: overrides and the short names of common ones."""
