@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from detection_core.config.legacy.tensorflow_1 import RENAMED_METRICS, renamed_metrics
 from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
-from detection_core.config.tensorflow_1 import RENAMED_METRICS, renamed_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

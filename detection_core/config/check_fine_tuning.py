@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
 from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
-from detection_core.config.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
 from detection_core.config.text.text_proto import BACKSLASHES
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion

@@ -6,6 +6,12 @@ from collections.abc import Iterator
 
 from google.protobuf.message import Message
 
+from detection_core.config.legacy.tensorflow_1 import (
+    COUNTERPARTS,
+    WITHOUT_COUNTERPART,
+    with_counterpart,
+    without_counterpart,
+)
 from detection_core.config.messages.anchors import anchor_problems, fitting_problems
 from detection_core.config.messages.box_predictors import box_predictor_problems
 from detection_core.config.messages.extractors import EXTRACTORS, extractor_problems
@@ -13,12 +19,6 @@ from detection_core.config.messages.image_resizers import one_size_problems, res
 from detection_core.config.messages.post_processing import post_processing_problems
 from detection_core.config.messages.targets import target_problems
 from detection_core.config.problems import Problem, missing_arm
-from detection_core.config.tensorflow_1 import (
-    COUNTERPARTS,
-    WITHOUT_COUNTERPART,
-    with_counterpart,
-    without_counterpart,
-)
 from detection_core.protos.center_net_pb2 import CenterNet
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
 from detection_core.protos.matcher_pb2 import Matcher

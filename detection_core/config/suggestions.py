@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from detection_core.config.tensorflow_1 import REMOVED_FIELDS
+from detection_core.config.legacy.tensorflow_1 import REMOVED_FIELDS
 
 # Kinds of value, in words, by the C++ type that the descriptors give.
 _KINDS = {

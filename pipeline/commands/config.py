@@ -18,7 +18,7 @@ def config(arguments: argparse.Namespace) -> Result:
 
 def _convert(arguments: argparse.Namespace) -> Result:
     """Turn an extractor's TensorFlow 1 name into its TensorFlow 2 counterpart."""
-    from detection_core.config.conversion import convert_config
+    from detection_core.config.legacy.conversion import convert_config
     from detection_core.config.text.text_proto import read_message_text
 
     path = _file(arguments)

@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from detection_core.config.problems import Problem
-from detection_core.config.suggestions import near_names
-from detection_core.config.tensorflow_1 import (
+from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
     WITHOUT_COUNTERPART,
     with_counterpart,
     without_counterpart,
 )
+from detection_core.config.problems import Problem
+from detection_core.config.suggestions import near_names
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
 LAST_BACKBONE_LEVEL = 5

@@ -1,10 +1,9 @@
 import pytest
 
 from detection_core.builders.backbones import BACKBONES
-from detection_core.config import tensorflow_1
 from detection_core.config.check_evaluation import MEASURED
-from detection_core.config.load import parse_pipeline_config
-from detection_core.config.tensorflow_1 import (
+from detection_core.config.legacy import tensorflow_1
+from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
     REMOVED_FIELDS,
     RENAMED_METRICS,
@@ -13,6 +12,7 @@ from detection_core.config.tensorflow_1 import (
     with_counterpart,
     without_counterpart,
 )
+from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from detection_core.config.check import find_problems
-from detection_core.config.conversion import convert_config
+from detection_core.config.legacy.conversion import convert_config
+from detection_core.config.legacy.tensorflow_1 import BATCH_NORM_TRAINABLE, COUNTERPARTS
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.tensorflow_1 import BATCH_NORM_TRAINABLE, COUNTERPARTS
 from detection_core.errors import ConfigError
 from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
 

@@ -1,0 +1,1 @@
+"""Configs of TensorFlow 1's time."""
