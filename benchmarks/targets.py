@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from detection_core.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
 from detection_core.structures import AnchorTargets, GroundTruth

@@ -6,15 +6,18 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from detection_core.anchors.base import AnchorGenerator
-from detection_core.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
-from detection_core.anchors.grid import GridAnchorGenerator, GridAnchorOptions
-from detection_core.anchors.multiscale import MultiscaleAnchorGenerator, MultiscaleAnchorOptions
-from detection_core.anchors.ssd import SsdAnchorGenerator, SsdAnchorOptions
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.check_ranges import range_problems
 from detection_core.config.messages.anchors import anchor_problems, ssd_anchor_layers
 from detection_core.config.problems import raise_first
+from detection_core.detectors.parts.anchors.base import AnchorGenerator
+from detection_core.detectors.parts.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
+from detection_core.detectors.parts.anchors.grid import GridAnchorGenerator, GridAnchorOptions
+from detection_core.detectors.parts.anchors.multiscale import (
+    MultiscaleAnchorGenerator,
+    MultiscaleAnchorOptions,
+)
+from detection_core.detectors.parts.anchors.ssd import SsdAnchorGenerator, SsdAnchorOptions
 from detection_core.protos import (
     anchor_generator_pb2,
     flexible_grid_anchor_generator_pb2,

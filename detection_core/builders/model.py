@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.anchors.base import AnchorGenerator
 from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.backbones import build_feature_maps, find_backbone
 from detection_core.builders.heads import HeadPlan, build_head
@@ -23,6 +22,7 @@ from detection_core.config.check import find_problems
 from detection_core.config.messages.image_resizers import network_size, one_size_problems
 from detection_core.config.problems import Problem, raise_first
 from detection_core.config.support.fields import SUPPORT, find_refused
+from detection_core.detectors.parts.anchors.base import AnchorGenerator
 from detection_core.errors import ConfigError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import DetectionModel

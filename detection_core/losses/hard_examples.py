@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.matchers.base import UNMATCHED
+from detection_core.detectors.parts.matchers.base import UNMATCHED
 
 
 class MiningLoss(enum.Enum):

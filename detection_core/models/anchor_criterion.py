@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.box_coders.keypoint import KeypointBoxCoder
+from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.losses.ssd_losses import SsdLosses
 from detection_core.structures import AnchorPredictions, AnchorTargets, GroundTruth
 from detection_core.targets.anchor_targets import AnchorTargetAssigner

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.box_coders.base import BoxCoder
-from detection_core.box_coders.keypoint import KeypointBoxCoder
+from detection_core.detectors.parts.box_coders.base import BoxCoder
+from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.errors import ModelError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from detection_core.box_coders.base import BoxCoder
-from detection_core.box_coders.keypoint import KeypointBoxCoder
-from detection_core.matchers.base import UNMATCHED, Matcher
+from detection_core.detectors.parts.box_coders.base import BoxCoder
+from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
+from detection_core.detectors.parts.matchers.base import UNMATCHED, Matcher
 from detection_core.ops.similarities import Similarity
 from detection_core.structures import AnchorTargets, GroundTruth
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from detection_core.box_coders.base import BoxCoder
-from detection_core.matchers.base import Matcher
+from detection_core.detectors.parts.box_coders.base import BoxCoder
+from detection_core.detectors.parts.matchers.base import Matcher
 from detection_core.ops.similarities import Similarity
 from detection_core.structures import AnchorTargets, GroundTruth
 from detection_core.targets.anchor_targets import AnchorTargetAssigner, gather_matched

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.ops import iou as iou_ops
 from detection_core.targets.confidence_targets import ConfidenceTargetAssigner
 from tests.detection_core.golden_cases import load_cases

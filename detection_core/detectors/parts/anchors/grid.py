@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from detection_core.anchors.base import MapShape, check_map_count, size_of, tile
+from detection_core.detectors.parts.anchors.base import MapShape, check_map_count, size_of, tile
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

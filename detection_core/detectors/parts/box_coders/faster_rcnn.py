@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.box_coders.base import EPSILON
+from detection_core.detectors.parts.box_coders.base import EPSILON
 from detection_core.ops import boxes as box_ops
 
 

@@ -3,7 +3,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.matchers.bipartite import GreedyBipartiteMatcher
+from detection_core.detectors.parts.matchers.bipartite import GreedyBipartiteMatcher
 
 
 def _slow(similarity, valid):

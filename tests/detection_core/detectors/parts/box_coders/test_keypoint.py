@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from detection_core.box_coders.keypoint import KeypointBoxCoder
-from tests.detection_core.box_coders.test_faster_rcnn import random_boxes
+from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
+from tests.detection_core.detectors.parts.box_coders.test_faster_rcnn import random_boxes
 from tests.detection_core.golden_cases import load_cases
 
 CODER = KeypointBoxCoder(num_keypoints=3, y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)

@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.matchers.base import IGNORED, UNMATCHED, Matcher, RowSimilarity
+from detection_core.detectors.parts.matchers.base import IGNORED, UNMATCHED, Matcher, RowSimilarity
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from detection_core.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
+from detection_core.detectors.parts.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
 
 GRIDS = (
     AnchorGrid(base_sizes=(8.0, 4.0), aspect_ratios=(1.0, 4.0), stride=(8.0, 8.0), offset=(4.0, 4.0)),

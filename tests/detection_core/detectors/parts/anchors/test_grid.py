@@ -1,6 +1,6 @@
 import numpy as np
 
-from detection_core.anchors.grid import GridAnchorGenerator, GridAnchorOptions
+from detection_core.detectors.parts.anchors.grid import GridAnchorGenerator, GridAnchorOptions
 
 
 def test_by_hand():

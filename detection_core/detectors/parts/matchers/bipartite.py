@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from detection_core.matchers.base import UNMATCHED, Matcher, RowSimilarity
+from detection_core.detectors.parts.matchers.base import UNMATCHED, Matcher, RowSimilarity
 
 
 class GreedyBipartiteMatcher(Matcher):

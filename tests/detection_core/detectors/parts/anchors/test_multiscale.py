@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
-from detection_core.anchors.multiscale import MultiscaleAnchorGenerator, MultiscaleAnchorOptions
+from detection_core.detectors.parts.anchors.multiscale import (
+    MultiscaleAnchorGenerator,
+    MultiscaleAnchorOptions,
+)
 
 
 def _generator(normalize):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from detection_core.anchors.base import MapShape, Size, check_map_count, size_of, tile
+from detection_core.detectors.parts.anchors.base import MapShape, Size, check_map_count, size_of, tile
 
 # Scale and aspect ratio of the reduced set in the lowest layer: the first is small, whatever min_scale is.
 REDUCED_SCALE = 0.1

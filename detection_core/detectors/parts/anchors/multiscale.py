@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from detection_core.anchors.base import MapShape, Size, check_map_count, size_of, tile
+from detection_core.detectors.parts.anchors.base import MapShape, Size, check_map_count, size_of, tile
 from detection_core.ops import boxes as box_ops
 
 

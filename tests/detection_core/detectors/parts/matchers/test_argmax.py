@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from tests.detection_core.golden_cases import load_cases
 
 

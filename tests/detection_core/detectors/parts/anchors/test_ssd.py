@@ -2,8 +2,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
-
-from detection_core.anchors.ssd import SsdAnchorGenerator, SsdAnchorOptions
+from detection_core.detectors.parts.anchors.ssd import SsdAnchorGenerator, SsdAnchorOptions
 
 OPTIONS = SsdAnchorOptions(
     num_layers=3,

@@ -1,0 +1,1 @@
+"""Families of detectors, and the parts that they share."""
