@@ -8,17 +8,21 @@ from typing import Any
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.targets import loss_problems
 from detection_core.config.problems import raise_first
+from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
+from detection_core.detectors.parts.losses.base import ClassificationLoss, LocalizationLoss
+from detection_core.detectors.parts.losses.dice import DiceLoss
+from detection_core.detectors.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
+from detection_core.detectors.parts.losses.iou import GiouLoss, IouLoss
+from detection_core.detectors.parts.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
+from detection_core.detectors.parts.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
+from detection_core.detectors.parts.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
+from detection_core.detectors.parts.samplers.balanced import BalancedSampler
+from detection_core.detectors.parts.samplers.hard_examples import (
+    HardExampleMiner,
+    HardExampleOptions,
+    MiningLoss,
+)
 from detection_core.errors import ConfigError
-from detection_core.losses.base import ClassificationLoss, LocalizationLoss
-from detection_core.losses.dice import DiceLoss
-from detection_core.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
-from detection_core.losses.hard_examples import HardExampleMiner, HardExampleOptions, MiningLoss
-from detection_core.losses.iou import GiouLoss, IouLoss
-from detection_core.losses.sampling import BalancedSampler
-from detection_core.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
-from detection_core.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
-from detection_core.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
-from detection_core.losses.ssd_losses import SsdLosses
 from detection_core.protos import losses_pb2
 
 

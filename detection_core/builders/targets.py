@@ -8,9 +8,9 @@ from detection_core.builders.matchers import build_matcher
 from detection_core.builders.similarity import build_similarity
 from detection_core.config.messages.targets import target_problems
 from detection_core.config.problems import raise_first
+from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
-from detection_core.targets.anchor_targets import AnchorTargetAssigner
-from detection_core.targets.confidence_targets import ConfidenceTargetAssigner
 
 
 def build_target_assigner(message: ssd_pb2.Ssd, where: str = "model.ssd") -> AnchorTargetAssigner:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
-from detection_core.losses.ssd_losses import SsdLosses
+from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
+from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.structures import AnchorPredictions, AnchorTargets, GroundTruth
-from detection_core.targets.anchor_targets import AnchorTargetAssigner
 
 
 class CriterionLosses(NamedTuple):

@@ -32,7 +32,10 @@ def closures():
         ("detection_core.evaluation.curves", {"evaluator"}),
         ("detection_core.evaluation.coco_metrics", {"evaluator", "tflite_exporter"}),
         ("detection_core.tasks.train", {"trainer"}),
-        ("detection_core.losses.focal", {"trainer", "quantization_rewriter", "tflite_exporter"}),
+        (
+            "detection_core.detectors.parts.losses.focal",
+            {"trainer", "quantization_rewriter", "tflite_exporter"},
+        ),
         ("components.example_gen.coco", {"example_gen"}),
         ("components._runtime.kfp_views", set()),
         ("detection_core.errors", set(STEPS)),

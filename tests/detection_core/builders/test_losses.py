@@ -4,11 +4,11 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders import losses as builders
+from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ConfigError
-from detection_core.losses import masking
 from detection_core.protos import losses_pb2
+from tests.detection_core.detectors.parts.losses import test_focal
 from tests.detection_core.golden_cases import GoldenCase, load_cases
-from tests.detection_core.losses import test_focal
 
 CASES = load_cases(test_focal.__file__, "losses")
 CALLED = [case for case in CASES.values() if "prediction" in case.inputs and case.config]

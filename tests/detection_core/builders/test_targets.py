@@ -2,10 +2,10 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.builders.targets import build_target_assigner
+from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.errors import ConfigError
 from detection_core.protos import ssd_pb2
-from detection_core.targets.anchor_targets import AnchorTargetAssigner
-from detection_core.targets.confidence_targets import ConfidenceTargetAssigner
 
 PARTS = "num_classes: 4 matcher { argmax_matcher {} } similarity_calculator { iou_similarity {} } "
 CODER = "box_coder { faster_rcnn_box_coder {} } "

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from detection_core.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
+from detection_core.detectors.parts.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
 
 
 def _arrays():

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from detection_core.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
+from detection_core.detectors.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
 
 
 def _arrays(seed):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.losses.sampling import BalancedSampler
+from detection_core.detectors.parts.samplers.balanced import BalancedSampler
+from tests.detection_core.detectors.parts.targets import test_anchor_targets
 from tests.detection_core.golden_cases import load_cases
-from tests.detection_core.targets import test_anchor_targets
 
 CASES = load_cases(test_anchor_targets.__file__, "samplers")
 

@@ -2,7 +2,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.losses.hard_examples import HardExampleMiner, HardExampleOptions, MiningLoss
+from detection_core.detectors.parts.samplers.hard_examples import (
+    HardExampleMiner,
+    HardExampleOptions,
+    MiningLoss,
+)
 
 
 def _miner(**changes):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from detection_core.losses.dice import DiceLoss
+from detection_core.detectors.parts.losses.dice import DiceLoss
 
 
 @pytest.mark.parametrize("squared", [False, True])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from detection_core.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
+from detection_core.detectors.parts.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
 
 
 def _softmax(logits):

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from detection_core.losses.iou import GiouLoss, IouLoss
+from detection_core.detectors.parts.losses.iou import GiouLoss, IouLoss
 
 SAME = np.float32([[[0.1, 0.1, 0.5, 0.5]]])
 HALF = np.float32([[[0.1, 0.1, 0.5, 0.3]]])

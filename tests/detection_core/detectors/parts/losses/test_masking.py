@@ -1,6 +1,6 @@
 import numpy as np
 
-from detection_core.losses import masking
+from detection_core.detectors.parts.losses import masking
 
 
 def test_targets_that_are_no_numbers_cost_nothing():

@@ -4,10 +4,10 @@ import tensorflow as tf
 
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.ops import iou as iou_ops
-from detection_core.targets.confidence_targets import ConfidenceTargetAssigner
+from tests.detection_core.detectors.parts.targets.test_anchor_targets import make_truth
 from tests.detection_core.golden_cases import load_cases
-from tests.detection_core.targets.test_anchor_targets import make_truth
 
 CASES = load_cases(__file__, "target_assigner")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from detection_core.losses.base import ClassificationLoss, LocalizationLoss
-from detection_core.losses.hard_examples import HardExampleMiner
-from detection_core.losses.sampling import BalancedSampler
+from detection_core.detectors.parts.losses.base import ClassificationLoss, LocalizationLoss
+from detection_core.detectors.parts.samplers.balanced import BalancedSampler
+from detection_core.detectors.parts.samplers.hard_examples import HardExampleMiner
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from detection_core.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
+from detection_core.detectors.parts.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
 
 
 def _arrays():

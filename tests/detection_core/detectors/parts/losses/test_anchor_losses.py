@@ -2,9 +2,9 @@ import dataclasses
 
 import pytest
 
-from detection_core.losses.sigmoid import SigmoidLoss
-from detection_core.losses.smooth_l1 import SmoothL1Loss
-from detection_core.losses.ssd_losses import SsdLosses
+from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
+from detection_core.detectors.parts.losses.sigmoid import SigmoidLoss
+from detection_core.detectors.parts.losses.smooth_l1 import SmoothL1Loss
 
 
 def test_every_part_is_named_and_fixed():

@@ -5,9 +5,9 @@ import tensorflow as tf
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
-from detection_core.targets.anchor_targets import AnchorTargetAssigner
 from tests.detection_core.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "target_assigner")

@@ -1,0 +1,1 @@
+"""Which anchors count in a loss."""
