@@ -23,11 +23,11 @@ from detection_core.config.messages.image_resizers import network_size, one_size
 from detection_core.config.problems import Problem, raise_first
 from detection_core.config.support.fields import SUPPORT, find_refused
 from detection_core.detectors.parts.anchors.base import AnchorGenerator
+from detection_core.detectors.parts.heads.predictions import HeadOutputs
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.errors import ConfigError
 from detection_core.models.anchor_criterion import AnchorCriterion
 from detection_core.models.base import DetectionModel
-from detection_core.models.heads.predictions import HeadOutputs
 from detection_core.models.hyperparams import Penalty
 from detection_core.models.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.models.ssd import SsdModel, SsdOptions, SsdParts

@@ -12,7 +12,7 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.models.necks.bifpn_fusion import WeightedFusion
+from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 _layers = tf_keras.layers

@@ -5,9 +5,9 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.builders.heads import BOX_PREDICTORS, UNSUPPORTED_BOX_PREDICTORS, build_head
+from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
+from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.errors import ConfigError
-from detection_core.models.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.models.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.protos import box_predictor_pb2
 
 

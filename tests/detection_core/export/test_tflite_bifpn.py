@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.export.tflite import convert, list_operations
-from detection_core.models.backbones.efficientnet import (
+from detection_core.detectors.parts.backbones.efficientnet import (
     DEFAULT_HYPERPARAMS,
     EfficientNetOptions,
     efficientnet,
 )
-from detection_core.models.heads.predictions import per_anchor
-from detection_core.models.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.models.necks.bifpn_fusion import WeightedFusion
+from detection_core.detectors.parts.heads.predictions import per_anchor
+from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
+from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.export.tflite import convert, list_operations
 from detection_core.models.network_layers import NetworkLayers
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenModel, rewrite

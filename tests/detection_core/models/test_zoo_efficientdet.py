@@ -8,7 +8,11 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.builders.model import build_detection_model
-from detection_core.models.backbones.efficientnet import DEFAULT_HYPERPARAMS, EfficientNetOptions, _blocks
+from detection_core.detectors.parts.backbones.efficientnet import (
+    DEFAULT_HYPERPARAMS,
+    EfficientNetOptions,
+    _blocks,
+)
 from detection_core.models.base import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, TOTAL_LOSS
 from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_BACKBONE, CLASSIFICATION_PREFIXES
 from detection_core.models.checkpoint_keys.object_keys import object_keys

@@ -6,7 +6,7 @@ import pytest
 import tf_keras
 from tf_keras import layers
 
-from detection_core.models.necks.bifpn_fusion import WeightedFusion
+from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.placement import Placement, place

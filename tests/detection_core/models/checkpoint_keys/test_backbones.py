@@ -1,8 +1,8 @@
 import tf_keras
 
-from detection_core.models.backbones.efficientnet import EfficientNetOptions, efficientnet
-from detection_core.models.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
-from detection_core.models.backbones.mobilenet_v2 import MobileNetV2Options, mobilenet_v2
+from detection_core.detectors.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
+from detection_core.detectors.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
+from detection_core.detectors.parts.backbones.mobilenet_v2 import MobileNetV2Options, mobilenet_v2
 from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
 
 

@@ -1,8 +1,8 @@
 import tf_keras
 
-from detection_core.models.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.models.heads.predictions import HeadOutputs
-from detection_core.models.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
+from detection_core.detectors.parts.heads.predictions import HeadOutputs
+from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
 
 OUTPUTS = HeadOutputs(anchors_per_location=[2, 2], num_class_slots=4)

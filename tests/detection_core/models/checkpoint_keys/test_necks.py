@@ -1,10 +1,10 @@
 import pytest
 import tf_keras
 
-from detection_core.models.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
-from detection_core.models.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.models.necks.extra_layers import ExtraLayersOptions, extra_layers
-from detection_core.models.necks.fpn import FpnOptions, feature_pyramid
+from detection_core.detectors.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
+from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
+from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
+from detection_core.detectors.parts.necks.fpn import FpnOptions, feature_pyramid
 from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
 
 FPN = "_feature_extractor/_fpn_features_generator"

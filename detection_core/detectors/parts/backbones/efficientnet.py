@@ -8,7 +8,7 @@ import math
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.backbones.mobilenet_v2 import round_channels
+from detection_core.detectors.parts.backbones.mobilenet_v2 import round_channels
 from detection_core.models.hyperparams import BatchNormOptions, InitializerOptions, LayerHyperparams, Penalty
 from detection_core.models.network_layers import NetworkLayers
 

@@ -1,7 +1,7 @@
 import pytest
 import tf_keras
 
-from detection_core.models.backbones.mobilenet_v1 import (
+from detection_core.detectors.parts.backbones.mobilenet_v1 import (
     DEFAULT_HYPERPARAMS,
     MobileNetV1Options,
     mobilenet_v1,

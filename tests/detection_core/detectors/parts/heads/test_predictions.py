@@ -1,7 +1,7 @@
 import numpy as np
 import tf_keras
 
-from detection_core.models.heads.predictions import per_anchor
+from detection_core.detectors.parts.heads.predictions import per_anchor
 
 
 def test_rows_follow_map_then_row_then_column_then_anchor():

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.necks.bifpn_fusion import COMBINE_METHODS, SHARES, WeightedFusion
+from detection_core.detectors.parts.necks.bifpn_fusion import COMBINE_METHODS, SHARES, WeightedFusion
 
 MAPS = [np.full((1, 2, 2, 1), value, np.float32) for value in (1.0, 10.0, 100.0)]
 WEIGHTS = np.array([[0.5], [-1.0], [1.5]], np.float32)

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.heads.predictions import HeadOutputs
-from detection_core.models.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.detectors.parts.heads.predictions import HeadOutputs
+from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams, Penalty
 from detection_core.models.network_layers import NetworkLayers
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.heads.predictions import HeadOutputs, LevelPredictions, per_anchor
+from detection_core.detectors.parts.heads.predictions import HeadOutputs, LevelPredictions, per_anchor
 from detection_core.models.network_layers import NetworkLayers
 
 

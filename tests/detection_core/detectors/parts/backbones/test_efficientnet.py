@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.backbones.efficientnet import (
+from detection_core.detectors.parts.backbones.efficientnet import (
     DEFAULT_HYPERPARAMS,
     SCALES,
     EfficientNetOptions,

@@ -2,8 +2,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.models.heads.predictions import HeadOutputs
+from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
+from detection_core.detectors.parts.heads.predictions import HeadOutputs
 from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.models.network_layers import NetworkLayers
 
