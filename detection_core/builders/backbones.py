@@ -13,11 +13,11 @@ from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.config.messages.extractors import EXTRACTORS, extractor_problems
 from detection_core.config.problems import raise_first
 from detection_core.detectors.parts.backbones import efficientnet, mobilenet_v1, mobilenet_v2, resnet_v1
+from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
 from detection_core.detectors.parts.necks.fpn import FpnOptions, feature_pyramid
-from detection_core.models.hyperparams import LayerHyperparams
-from detection_core.models.network_layers import NetworkLayers
 from detection_core.protos import ssd_pb2
 
 _log = logging.getLogger(__name__)

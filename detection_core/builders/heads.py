@@ -11,8 +11,8 @@ from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.detectors.parts.heads.predictions import PredictionHead
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.errors import ConfigError
-from detection_core.models.hyperparams import LayerHyperparams
 from detection_core.protos import box_predictor_pb2
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.errors import ConfigError
-from detection_core.models.hyperparams import (
+from detection_core.detectors.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
     Penalty,
 )
+from detection_core.errors import ConfigError
 from detection_core.protos import hyperparams_pb2
 
 _log = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES, NECKS, build_feature_maps, find_backbone
 from detection_core.config.messages.extractors import COMBINE_METHODS, EXTRACTORS
+from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.detectors.parts.necks import bifpn_fusion
 from detection_core.errors import ConfigError
-from detection_core.models.hyperparams import LayerHyperparams
-from detection_core.models.network_layers import NetworkLayers
-from detection_core.models.preprocessing import PREPROCESSORS
 from detection_core.protos import ssd_pb2
 
 

@@ -8,8 +8,8 @@ from google.protobuf import text_format
 
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
+from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, Penalty, penalty_of
 from detection_core.errors import ConfigError
-from detection_core.models.hyperparams import BatchNormOptions, Penalty, penalty_of
 from detection_core.protos import hyperparams_pb2
 from tests.detection_core.golden_cases import load_cases
 

@@ -15,10 +15,10 @@ from detection_core.detectors.parts.backbones.efficientnet import (
     efficientnet,
 )
 from detection_core.detectors.parts.heads.predictions import per_anchor
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.export.tflite import convert, list_operations
-from detection_core.models.network_layers import NetworkLayers
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenModel, rewrite
 from tests.detection_core.export.test_tflite import OPTIONS, PIXELS, run

@@ -47,8 +47,8 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
 
         # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
         import tf_keras
-        from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams
-        from detection_core.models.network_layers import NetworkLayers
+        from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+        from detection_core.detectors.parts.layers.network_layers import NetworkLayers
         values = strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant([[4.0 * context.replica_id_in_sync_group]])
         )

@@ -9,8 +9,13 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.parts.backbones.mobilenet_v2 import round_channels
-from detection_core.models.hyperparams import BatchNormOptions, InitializerOptions, LayerHyperparams, Penalty
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    InitializerOptions,
+    LayerHyperparams,
+    Penalty,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 # (kernel size, expansion factor, channels, number of blocks, stride of the first block) of B0, table 1
 STAGES = (

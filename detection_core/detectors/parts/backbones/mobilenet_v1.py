@@ -6,8 +6,13 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.models.hyperparams import BatchNormOptions, InitializerOptions, LayerHyperparams, Penalty
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    InitializerOptions,
+    LayerHyperparams,
+    Penalty,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 STEM_CHANNELS = 32
 # (channels, stride) of the separable convolutions, the paper's table 1

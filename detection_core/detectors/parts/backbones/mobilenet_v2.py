@@ -7,8 +7,13 @@ import dataclasses
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.hyperparams import BatchNormOptions, InitializerOptions, LayerHyperparams, Penalty
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    InitializerOptions,
+    LayerHyperparams,
+    Penalty,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 # (expansion factor, channels, number of blocks, stride of the first block), the paper's table 2
 STAGES = (

@@ -7,8 +7,13 @@ import dataclasses
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.hyperparams import BatchNormOptions, InitializerOptions, LayerHyperparams, Penalty
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    InitializerOptions,
+    LayerHyperparams,
+    Penalty,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 # Layers of the network -> bottleneck blocks of its four stages, the paper's table 1.
 BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}

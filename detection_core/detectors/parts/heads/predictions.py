@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 
 class LevelPredictions(NamedTuple):

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.parts.heads.predictions import HeadOutputs, LevelPredictions, per_anchor
-from detection_core.models.network_layers import LayerCall, NetworkLayers
+from detection_core.detectors.parts.layers.network_layers import LayerCall, NetworkLayers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn_fusion import PLAIN_SUM, WeightedFusion
 from detection_core.detectors.parts.necks.fpn import upsample_like
-from detection_core.models.network_layers import NetworkLayers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

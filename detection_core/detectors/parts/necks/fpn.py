@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

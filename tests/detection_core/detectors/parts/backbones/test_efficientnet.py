@@ -10,7 +10,7 @@ from detection_core.detectors.parts.backbones.efficientnet import (
     _blocks,
     efficientnet,
 )
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 
 def _build(**options):

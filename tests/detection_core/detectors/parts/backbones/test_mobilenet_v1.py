@@ -6,7 +6,7 @@ from detection_core.detectors.parts.backbones.mobilenet_v1 import (
     MobileNetV1Options,
     mobilenet_v1,
 )
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 
 def _ends(size=(64, 96), explicit_padding=False, **options):

@@ -7,7 +7,7 @@ from detection_core.detectors.parts.backbones.mobilenet_v2 import (
     mobilenet_v2,
     round_channels,
 )
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 
 @pytest.mark.parametrize("channels, wanted", [(8.4, 8), (11.2, 16), (5, 8), (32, 32), (19.9, 24), (18, 24)])

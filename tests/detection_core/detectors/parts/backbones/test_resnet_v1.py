@@ -1,7 +1,7 @@
 import tf_keras
 
 from detection_core.detectors.parts.backbones.resnet_v1 import DEFAULT_HYPERPARAMS, ResNetOptions, resnet_v1
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 
 def _ends(**options):

@@ -4,8 +4,8 @@ import tf_keras
 
 from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.detectors.parts.heads.predictions import HeadOutputs
-from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 LAYERS = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=BatchNormOptions()))
 OUTPUTS = HeadOutputs(anchors_per_location=[3, 2], num_class_slots=5)

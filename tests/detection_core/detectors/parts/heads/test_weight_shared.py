@@ -5,8 +5,12 @@ import tf_keras
 
 from detection_core.detectors.parts.heads.predictions import HeadOutputs
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
-from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams, Penalty
-from detection_core.models.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    LayerHyperparams,
+    Penalty,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 L2 = Penalty(kind="l2", weight=1.0)
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), penalty=L2)

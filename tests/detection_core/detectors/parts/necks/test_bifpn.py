@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams
-from detection_core.models.network_layers import NetworkLayers
 
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), activation="swish", force_use_bias=True)
 

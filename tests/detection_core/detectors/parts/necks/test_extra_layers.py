@@ -1,9 +1,13 @@
 import pytest
 import tf_keras
 
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    LayerHyperparams,
+    Penalty,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
-from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams, Penalty
-from detection_core.models.network_layers import NetworkLayers
 
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), penalty=Penalty(kind="l2", weight=1.0))
 

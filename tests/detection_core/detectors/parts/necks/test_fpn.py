@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tf_keras
 
+from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.fpn import FpnOptions, feature_pyramid
-from detection_core.models.hyperparams import LayerHyperparams
-from detection_core.models.network_layers import NetworkLayers
 
 LAYERS = NetworkLayers(hyperparams=LayerHyperparams(activation="none"))
 

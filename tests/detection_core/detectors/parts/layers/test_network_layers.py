@@ -3,8 +3,12 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.hyperparams import BatchNormOptions, LayerHyperparams, Penalty
-from detection_core.models.network_layers import NetworkLayers, pad_to_multiple
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    LayerHyperparams,
+    Penalty,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 
 L2 = Penalty(kind="l2", weight=0.1)
 HYPERPARAMS = LayerHyperparams(penalty=L2, batch_norm=BatchNormOptions(), activation="relu6")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.hyperparams import Penalty, penalty_of
+from detection_core.detectors.parts.layers.layer_hyperparams import Penalty, penalty_of
 
 _log = logging.getLogger(__name__)
 

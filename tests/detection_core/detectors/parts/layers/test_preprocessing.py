@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.models.preprocessing import PREPROCESSORS
+from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 
 
 @pytest.mark.parametrize(

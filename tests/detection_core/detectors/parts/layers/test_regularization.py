@@ -1,8 +1,8 @@
 import numpy as np
 import tf_keras
 
-from detection_core.models.hyperparams import Penalty
-from detection_core.models.regularization import penalized_variables, regularization_loss
+from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
+from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
 
 PENALTIES = {"a/kernel": Penalty(kind="l2", weight=0.5), "gone/kernel": Penalty(kind="l1", weight=1.0)}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.hyperparams import (
+from detection_core.detectors.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     InitializerOptions,
     LayerHyperparams,

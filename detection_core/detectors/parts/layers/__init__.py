@@ -1,0 +1,1 @@
+"""Layers, their hyperparameters and penalties."""
