@@ -24,10 +24,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 import tf_keras
 
-from detection_core.builders.model import build_detection_model
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.models.base import TOTAL_LOSS, DetectionModel
+from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
+from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.ops.objects import new_truth
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions

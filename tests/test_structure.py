@@ -35,7 +35,7 @@ TESTED_IN = {
     "detection_core/evaluation/eval_report.py": "components/evaluator/test_run.py",
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
     "detection_core/evaluation/results.py": "detection_core/evaluation/test_matching.py",
-    "detection_core/detectors/parts/anchor_criterion.py": "detection_core/models/test_ssd.py",
+    "detection_core/detectors/parts/anchor_criterion.py": "detection_core/detectors/ssd/test_model.py",
     "detection_core/optimizers/optimization.py": "detection_core/builders/test_optimizer.py",
     "detection_core/structures.py": "detection_core/data/test_batch.py",
     "detection_core/tasks/evaluate.py": "components/evaluator/test_run.py",

@@ -15,13 +15,13 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.image_resizer import model_image_resizer
-from detection_core.builders.model import build_detection_model
 from detection_core.config.label_map import load_label_map
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
 from detection_core.data.label_map import LabelMap, format_label_map
+from detection_core.detectors.base import DetectionModel
+from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ContractError, ModelError
 from detection_core.export.saved_model import write_saved_model
-from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.data.resize import Resizer
-from detection_core.models.base import DetectionModel
+from detection_core.detectors.base import DetectionModel
 from detection_core.structures import AnchorPredictions, Images
 
 SAVED_MODEL_INPUT = "input_tensor"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.detectors.base import DetectionModel
 from detection_core.errors import ContractError
-from detection_core.models.base import DetectionModel
 from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,

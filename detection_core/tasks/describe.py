@@ -14,11 +14,11 @@ from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.label_targets import build_label_targets, score_columns
-from detection_core.builders.model import build_detection_model
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.messages.extractors import EXTRACTORS
+from detection_core.detectors.base import DetectionModel
+from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError, DetectionError
-from detection_core.models.base import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fine_tune_options
 from detection_core.training.checkpoint_content import TYPES, checkpoint_content

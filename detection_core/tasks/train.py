@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.builders.model import build_detection_model
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map import load_label_map
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
+from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
+from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError
 from detection_core.export.detector_folder import write_detector
-from detection_core.models.base import TOTAL_LOSS, DetectionModel
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.fitting import fit

@@ -8,7 +8,7 @@ import time
 
 import tensorflow as tf
 
-from detection_core.models.base import TOTAL_LOSS
+from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files, s3
 from detection_core.training.options import StepReport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from detection_core.models.checkpoint_keys.scoped_names import FAMILIES, FEATURE_EXTRACTOR
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, FEATURE_EXTRACTOR
 from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
 
 DETECTOR, CLASSIFIER = "detector", "classifier"

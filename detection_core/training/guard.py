@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ModelError
-from detection_core.models.base import TOTAL_LOSS
 from detection_core.training.step import StepOutputs
 
 

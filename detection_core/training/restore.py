@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from detection_core.detectors.base import DetectionModel
+from detection_core.detectors.ssd.checkpoint_names.backbones import CLASSIFICATION_PREFIXES
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import FEATURE_EXTRACTOR, scoped_variables
 from detection_core.errors import ConfigError, ModelError
-from detection_core.models.base import DetectionModel
-from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_PREFIXES
-from detection_core.models.checkpoint_keys.object_keys import object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
-from detection_core.models.checkpoint_keys.scoped_names import FEATURE_EXTRACTOR, scoped_variables
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.named_checkpoint import NamedCheckpoint
 from detection_core.training.object_checkpoint import ObjectCheckpoint

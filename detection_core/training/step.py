@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.errors import ModelError
-from detection_core.models.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth

@@ -15,11 +15,11 @@ from detection_core.builders import (
     input_reader,
     losses,
     matchers,
-    model,
     optimizer,
     similarity,
 )
 from detection_core.config.support.fields import SUPPORT, find_refused, support_name
+from detection_core.detectors.ssd import build
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 # The extractor's name decides which pyramid it has; one that has none takes no arm.
@@ -32,7 +32,7 @@ TABLES = {
     "BoxPredictor.box_predictor_oneof": heads.BOX_PREDICTORS,
     "CalibrationConfig.calibrator": calibration.CALIBRATIONS,
     "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
-    "DetectionModel.model": model.MODELS,
+    "DetectionModel.model": build.MODELS,
     "Hyperparams.normalizer_oneof": hyperparams.NORMALIZERS,
     "ImageResizer.image_resizer_oneof": image_resizer.IMAGE_RESIZERS,
     "Initializer.initializer_oneof": hyperparams.INITIALIZERS,

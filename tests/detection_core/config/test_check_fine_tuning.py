@@ -6,7 +6,7 @@ from detection_core.config.check import find_problems
 from detection_core.config.check_fine_tuning import NAMED_EXTRACTORS
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.models.checkpoint_keys.scoped_names import FAMILIES
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES
 from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"

@@ -10,9 +10,9 @@ import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.artifacts import detector as layout
-from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
+from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ContractError, ModelError
 from detection_core.export.detector_folder import load_detector, write_detector
 from tests.detection_core.quantization.tiny_network import randomise

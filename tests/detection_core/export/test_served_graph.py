@@ -12,9 +12,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.builders.image_resizer import model_image_resizer
-from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ModelError
 from detection_core.export.saved_model import write_saved_model
 from detection_core.export.served_graph import fingerprint_saved_model

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.models.base import DetectionModel, RawDetections
+from detection_core.detectors.base import DetectionModel, RawDetections
 from detection_core.structures import AnchorPredictions, Detections, GroundTruth, Images
 from tests.detection_core.quantization.tiny_network import CLASSES, tiny_network
 

@@ -17,10 +17,10 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
-from detection_core.builders.model import build_detection_model
-from detection_core.models.checkpoint_keys.object_keys import object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
-from detection_core.models.ssd import SsdModel
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
+from detection_core.detectors.ssd.model import SsdModel
 from detection_core.ops.objects import new_truth
 from detection_core.protos import model_pb2
 from detection_core.structures import GroundTruth, Images

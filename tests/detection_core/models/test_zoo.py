@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.builders.model import build_detection_model
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.models.base import (
+from detection_core.detectors.base import (
     CLASSIFICATION_LOSS,
     LOCALIZATION_LOSS,
     REGULARIZATION_LOSS,
     TOTAL_LOSS,
 )
-from detection_core.models.checkpoint_keys.object_keys import object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
-from detection_core.models.ssd import SsdModel
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
+from detection_core.detectors.ssd.model import SsdModel
 from detection_core.protos import model_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import AnchorPredictions, Batch, Detections, Images

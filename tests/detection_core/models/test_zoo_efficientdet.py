@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.builders.model import build_detection_model
+from detection_core.detectors.base import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, TOTAL_LOSS
 from detection_core.detectors.parts.backbones.efficientnet import (
     DEFAULT_HYPERPARAMS,
     EfficientNetOptions,
@@ -15,10 +15,13 @@ from detection_core.detectors.parts.backbones.efficientnet import (
 )
 from detection_core.detectors.parts.layers.layer_hyperparams import penalty_of
 from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
-from detection_core.models.base import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, TOTAL_LOSS
-from detection_core.models.checkpoint_keys.backbones import CLASSIFICATION_BACKBONE, CLASSIFICATION_PREFIXES
-from detection_core.models.checkpoint_keys.object_keys import object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.backbones import (
+    CLASSIFICATION_BACKBONE,
+    CLASSIFICATION_PREFIXES,
+)
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.ops.iou import iou
 from detection_core.ops.nms import NmsOptions, one_by_one
 from detection_core.structures import Images

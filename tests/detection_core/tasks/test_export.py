@@ -12,9 +12,9 @@ import pytest
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.tflite_metadata import read_description
-from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
+from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.export.detector_folder import write_detector

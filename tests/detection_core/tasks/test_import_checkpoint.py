@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.detector import serving_dir
-from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, ModelError
 from detection_core.export.detector_folder import load_detector
-from detection_core.models.checkpoint_keys.object_keys import object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
-from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from tests.detection_core.tasks.tiny_training import LABELS, config_text

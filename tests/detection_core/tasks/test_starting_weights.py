@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detection_core.builders.model import build_detection_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fill_starting_weights, fine_tune_options
 from detection_core.training.restore import FineTuneOptions

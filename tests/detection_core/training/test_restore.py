@@ -3,11 +3,11 @@ import pathlib
 import numpy as np
 import pytest
 
-from detection_core.builders.model import build_detection_model
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, ModelError
-from detection_core.models.checkpoint_keys.object_keys import object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
-from detection_core.models.checkpoint_keys.scoped_names import scoped_variables
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore import (
     FineTuneOptions,

@@ -13,12 +13,12 @@ from PIL import Image
 
 from components.publishing.destination import PushDestination, Version
 from detection_core.artifacts import detector
-from detection_core.builders.model import build_detection_model
 from detection_core.config.label_map import load_label_map
 from detection_core.config.load import parse_pipeline_config
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.export.detector_folder import write_detector
-from detection_core.models.checkpoint_keys.object_keys import object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
 from detection_core.storage import files
 from pipeline import commands
 from pipeline.checks import run_checks

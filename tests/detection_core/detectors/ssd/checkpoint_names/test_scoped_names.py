@@ -3,9 +3,9 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES
-from detection_core.builders.model import build_detection_model
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, scoped_variables
 from detection_core.errors import ModelError
-from detection_core.models.checkpoint_keys.scoped_names import FAMILIES, scoped_variables
 from detection_core.protos import model_pb2
 from tests.detection_core.models.golden_networks import MOBILE, load_golden
 

@@ -11,14 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
-from detection_core.detectors.parts.box_coders.base import BoxCoder
-from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
-from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
-from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
-from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
-from detection_core.errors import ModelError
-from detection_core.models.base import (
+from detection_core.detectors.base import (
     CLASSIFICATION_LOSS,
     LOCALIZATION_LOSS,
     REGULARIZATION_LOSS,
@@ -26,6 +19,13 @@ from detection_core.models.base import (
     DetectionModel,
     RawDetections,
 )
+from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
+from detection_core.detectors.parts.box_coders.base import BoxCoder
+from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
+from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
+from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
+from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
+from detection_core.errors import ModelError
 from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing
 from detection_core.structures import AnchorPredictions, Detections, GroundTruth, Images

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.errors import ModelError
-from detection_core.models.base import (
+from detection_core.detectors.base import (
     CLASSIFICATION_LOSS,
     LOCALIZATION_LOSS,
     REGULARIZATION_LOSS,
     TOTAL_LOSS,
 )
-from detection_core.models.ssd import SsdModel
+from detection_core.detectors.ssd.model import SsdModel
+from detection_core.errors import ModelError
 from detection_core.structures import Images
 from tests.detection_core.models.golden_networks import (
     MOBILE,

@@ -22,15 +22,15 @@ from detection_core.config.check import find_problems
 from detection_core.config.messages.image_resizers import network_size, one_size_problems
 from detection_core.config.problems import Problem, raise_first
 from detection_core.config.support.fields import SUPPORT, find_refused
+from detection_core.detectors.base import DetectionModel
 from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
 from detection_core.detectors.parts.anchors.base import AnchorGenerator
 from detection_core.detectors.parts.heads.predictions import HeadOutputs
 from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.detectors.ssd.model import SsdModel, SsdOptions, SsdParts
 from detection_core.errors import ConfigError
-from detection_core.models.base import DetectionModel
-from detection_core.models.ssd import SsdModel, SsdOptions, SsdParts
 from detection_core.protos import image_resizer_pb2, model_pb2, ssd_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

@@ -7,17 +7,17 @@ import re
 import tensorflow as tf
 import tf_keras
 
-from detection_core.errors import ModelError
-from detection_core.models.checkpoint_keys.backbones import BACKBONE_RULES
-from detection_core.models.checkpoint_keys.heads import HEAD_RULES
-from detection_core.models.checkpoint_keys.necks import NECK_RULES
-from detection_core.models.checkpoint_keys.place import (
+from detection_core.detectors.ssd.checkpoint_names.backbones import BACKBONE_RULES
+from detection_core.detectors.ssd.checkpoint_names.heads import HEAD_RULES
+from detection_core.detectors.ssd.checkpoint_names.necks import NECK_RULES
+from detection_core.detectors.ssd.checkpoint_names.place import (
     VARIABLE_SUFFIX,
     NetworkNames,
     Place,
     PlaceRule,
     names_of,
 )
+from detection_core.errors import ModelError
 
 RULES: dict[str, PlaceRule] = {**BACKBONE_RULES, **NECK_RULES, **HEAD_RULES}
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.ssd.checkpoint_names.object_keys import leaf_name
 from detection_core.errors import ModelError
-from detection_core.models.checkpoint_keys.object_keys import leaf_name
 
 FEATURE_EXTRACTOR = "FeatureExtractor/"
 _SHARED_PREDICTOR = "WeightSharedConvolutionalBoxPredictor"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from detection_core.models.checkpoint_keys.place import SEPARABLE_HALVES, NetworkNames, Place, PlaceRule
+from detection_core.detectors.ssd.checkpoint_names.place import (
+    SEPARABLE_HALVES,
+    NetworkNames,
+    Place,
+    PlaceRule,
+)
 
 _FPN = "_feature_extractor/_fpn_features_generator"
 _COARSE = "_feature_extractor/_coarse_feature_layers"

@@ -1,6 +1,6 @@
 import pytest
 
-from detection_core.models.base import DetectionModel
+from detection_core.detectors.base import DetectionModel
 
 
 def test_a_detector_must_have_every_verb():

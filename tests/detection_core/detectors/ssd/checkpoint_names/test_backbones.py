@@ -3,7 +3,7 @@ import tf_keras
 from detection_core.detectors.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
 from detection_core.detectors.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
 from detection_core.detectors.parts.backbones.mobilenet_v2 import MobileNetV2Options, mobilenet_v2
-from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
+from tests.detection_core.detectors.ssd.checkpoint_names.networks import keys_of, maker
 
 
 def test_layers_of_a_backbone_are_numbered_in_network_order_without_gaps():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detection_core.models.checkpoint_keys.place import NetworkNames, Place, PlaceRule
+from detection_core.detectors.ssd.checkpoint_names.place import NetworkNames, Place, PlaceRule
 
 CLASSIFICATION_BACKBONE = "_feature_extractor/classification_backbone"
 # The part of an EfficientNet that a detector uses is a model of its own beside the whole.

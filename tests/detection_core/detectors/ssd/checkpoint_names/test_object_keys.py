@@ -1,10 +1,10 @@
 import pytest
 import tf_keras
 
-from detection_core.builders.model import build_detection_model
+from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.checkpoint_names.object_keys import leaf_name, object_keys
+from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.errors import ModelError
-from detection_core.models.checkpoint_keys.object_keys import leaf_name, object_keys
-from detection_core.models.checkpoint_keys.place import VARIABLE_SUFFIX
 from tests.detection_core.models.golden_networks import NAMES, load_golden
 
 

@@ -5,7 +5,7 @@ from detection_core.detectors.parts.backbones.mobilenet_v1 import MobileNetV1Opt
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
 from detection_core.detectors.parts.necks.fpn import FpnOptions, feature_pyramid
-from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
+from tests.detection_core.detectors.ssd.checkpoint_names.networks import keys_of, maker
 
 FPN = "_feature_extractor/_fpn_features_generator"
 COARSE = "_feature_extractor/_coarse_feature_layers"

@@ -3,7 +3,7 @@ import tf_keras
 from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.detectors.parts.heads.predictions import HeadOutputs
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
-from tests.detection_core.models.checkpoint_keys.networks import keys_of, maker
+from tests.detection_core.detectors.ssd.checkpoint_names.networks import keys_of, maker
 
 OUTPUTS = HeadOutputs(anchors_per_location=[2, 2], num_class_slots=4)
 HEADS = "_box_predictor/_prediction_heads"
