@@ -32,7 +32,7 @@ from detection_core.ops.objects import new_truth
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
 from detection_core.structures import Batch, Images
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, compile_steps
 
 CONFIG = Path(__file__).parent / "ssd_mobilenet_v2_fpnlite.config"

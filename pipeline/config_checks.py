@@ -23,7 +23,7 @@ def check_classes(settings: PipelineSettings, config: TrainEvalPipelineConfig) -
     path = settings.data.label_map
     if not path or not os.path.exists(path):  # On a cluster it may be the pods' path.
         return
-    from detection_core.config.label_map import load_label_map
+    from detection_core.config.label_map_file import load_label_map
 
     found = load_label_map(path).num_classes
     arm = str(config.model.WhichOneof("model"))

@@ -17,7 +17,7 @@ from components.example_gen.quarantine import check_limit, write_quarantine
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from components.example_gen.transforms import parse_arguments, write_shards
-from detection_core.config.label_map import load_label_map
+from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
 from detection_core.errors import ConfigError
 from detection_core.storage import files

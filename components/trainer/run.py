@@ -6,7 +6,7 @@ from typing import Any
 
 from component_specs import TrainerJob
 from components._runtime.pipeline_config import read_pipeline_config
-from detection_core.config.inputs import point_at_examples
+from detection_core.config.input_paths import point_at_examples
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.examples import check_split

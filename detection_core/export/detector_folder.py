@@ -15,7 +15,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.image_resizer import model_image_resizer
-from detection_core.config.label_map import load_label_map
+from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import DetectionModel

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.builders.label_targets import foreground_classes
+from detection_core.builders.training_labels import foreground_classes
 from detection_core.errors import ExportError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

@@ -13,8 +13,8 @@ from detection_core.builders.augment import build_augmentations
 from detection_core.builders.backbones import BACKBONES
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_decoding
-from detection_core.builders.label_targets import build_label_targets, score_columns
 from detection_core.builders.optimizer import build_optimizer
+from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.detectors.base import DetectionModel
 from detection_core.detectors.ssd.build import build_detection_model

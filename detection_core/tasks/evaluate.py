@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts import detector
-from detection_core.builders.inputs import iterate_truth
-from detection_core.config.inputs import point_at_examples
-from detection_core.config.label_map import load_label_map, parse_label_map
+from detection_core.builders.datasets import iterate_truth
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ContractError

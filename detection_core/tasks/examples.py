@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from detection_core.config.inputs import split_pattern
+from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import count_records, expand_patterns
 from detection_core.data.shard_manifest import MANIFEST_NAME, read_manifest, uri_of
 from detection_core.errors import DataError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from detection_core.artifacts import detector
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
-from detection_core.config.inputs import point_at_examples
+from detection_core.config.input_paths import point_at_examples
 from detection_core.detectors.base import DetectionModel
 from detection_core.errors import ConfigError, ExportError
 from detection_core.export.detector_folder import LoadedDetector, load_detector

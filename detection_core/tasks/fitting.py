@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from detection_core.builders.inputs import (
+from detection_core.builders.datasets import (
     Share,
     build_train_dataset,
     find_bad_train_records,
@@ -30,7 +30,7 @@ from detection_core.training.actions import (
 )
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainableModel
 
 _logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.label_map import load_label_map
+from detection_core.config.label_map_file import load_label_map
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ModelError
 from detection_core.export.detector_folder import write_detector

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
-from detection_core.builders.inputs import iterate_truth
+from detection_core.builders.datasets import iterate_truth
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco

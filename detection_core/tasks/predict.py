@@ -14,7 +14,7 @@ import numpy as np
 
 from detection_core.artifacts import detector
 from detection_core.artifacts.tflite_metadata import read_description
-from detection_core.config.label_map import load_label_map
+from detection_core.config.label_map_file import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 from detection_core.artifacts import detector
-from detection_core.builders.inputs import naming_bad_train_records
+from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.config.check import check_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
 from detection_core.errors import ConfigError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from detection_core.builders.inputs import build_eval_dataset
+from detection_core.builders.datasets import build_eval_dataset
 from detection_core.data.label_map import LabelMap
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.label_map import load_label_map
+from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
 from detection_core.detectors.base import TOTAL_LOSS, DetectionModel

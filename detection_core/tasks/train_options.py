@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
-from detection_core.training.options import CHECKPOINT_MINUTES, TrainOptions
+from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
 
 
 def build_train_options(

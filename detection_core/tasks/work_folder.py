@@ -15,7 +15,7 @@ from detection_core.storage import files, local_files, s3
 from detection_core.tasks.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker
-from detection_core.training.options import CHECKPOINT_MINUTES
+from detection_core.training.loop_options import CHECKPOINT_MINUTES
 
 _logger = logging.getLogger(__name__)
 

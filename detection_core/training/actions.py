@@ -11,7 +11,7 @@ import tensorflow as tf
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files, s3
-from detection_core.training.options import StepReport
+from detection_core.training.loop_options import StepReport
 
 _SHORT_NAMES = {"localization_loss": "box", "classification_loss": "class", "regularization_loss": "reg"}
 

@@ -21,7 +21,7 @@ from detection_core.training.actions import TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints
 from detection_core.training.distribution import current_worker, distributed, on_any_worker
 from detection_core.training.guard import FiniteGuard
-from detection_core.training.options import StepReport, TrainOptions
+from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.step import StepOutputs, TrainableModel, TrainState, compile_steps
 from detection_core.training.stop_signal import StopSignal
 

@@ -13,7 +13,7 @@ from detection_core.errors import ModelError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.variables import trained_variables
 
 

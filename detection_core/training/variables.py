@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 
 
 def trained_variables(variables: Sequence[tf.Variable], options: TrainOptions) -> list[tf.Variable]:

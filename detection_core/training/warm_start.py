@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from detection_core.artifacts import detector
-from detection_core.config.label_map import load_label_map, parse_label_map
+from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.errors import ModelError
 
 _logger = logging.getLogger(__name__)

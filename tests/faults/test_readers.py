@@ -173,7 +173,7 @@ def _run_record(root):
 
 def _readers(root):
     from components.example_gen.readers import find_reader
-    from detection_core.config.label_map import load_label_map
+    from detection_core.config.label_map_file import load_label_map
     from detection_core.config.load import load_pipeline_config
     from detection_core.data.image_header import read_header
     from detection_core.data.records import count_records

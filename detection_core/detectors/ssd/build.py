@@ -14,10 +14,10 @@ import tf_keras
 from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.backbones import build_feature_maps, find_backbone
 from detection_core.builders.heads import HeadPlan, build_head
-from detection_core.builders.label_targets import foreground_classes
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.builders.targets import build_target_assigner
+from detection_core.builders.training_labels import foreground_classes
 from detection_core.config.check import find_problems
 from detection_core.config.messages.image_resizers import network_size, one_size_problems
 from detection_core.config.problems import Problem, raise_first

@@ -11,11 +11,11 @@ from detection_core.builders.heads import build_head
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_decoding
-from detection_core.builders.label_targets import build_label_targets, score_columns
 from detection_core.builders.losses import build_losses
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.builders.targets import build_target_assigner
+from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.anchors import anchors_per_location

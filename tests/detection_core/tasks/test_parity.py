@@ -7,8 +7,8 @@ import io
 import pytest
 from PIL import Image
 
-from detection_core.config.inputs import point_at_examples
-from detection_core.config.label_map import load_label_map
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map
 from detection_core.errors import DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.parity import PARITY_METRIC, Candidate, ParityOptions, measure_parity

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
-from detection_core.config.inputs import point_at_examples
-from detection_core.config.label_map import load_label_map
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError

@@ -18,7 +18,7 @@ from tests.detection_core.tasks.tiny_training import config_text, write_examples
 STEPS = 12
 SCRIPT = """
 import sys
-from detection_core.config.inputs import point_at_examples
+from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.train import train

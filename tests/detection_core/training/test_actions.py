@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from detection_core.progress import ProgressUpdate, format_progress
 from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, reported_at
-from detection_core.training.options import StepReport
+from detection_core.training.loop_options import StepReport
 
 LOSSES = {
     "Loss/classification_loss": 1.22,

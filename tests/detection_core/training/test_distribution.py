@@ -29,7 +29,7 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
         from tests.detection_core.training.test_loop import momentum
         from tests.detection_core.training.tiny_model import TinyModel, make_dataset
         from detection_core.training.loop import run_training
-        from detection_core.training.options import TrainOptions
+        from detection_core.training.loop_options import TrainOptions
         weights = []
         for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
             strategy = tf.distribute.MirroredStrategy(devices)

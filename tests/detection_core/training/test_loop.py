@@ -18,7 +18,7 @@ from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
 from detection_core.training import loop
 from detection_core.training.actions import HistoryFile, TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
-from detection_core.training.options import StepReport, TrainOptions
+from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.step import new_step
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
 

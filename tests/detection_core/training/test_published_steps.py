@@ -12,7 +12,7 @@ from detection_core.detectors.ssd.checkpoint_names.object_keys import object_key
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
 from detection_core.structures import Batch
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step
 from tests.detection_core.models.golden_networks import build_golden, load_golden
 

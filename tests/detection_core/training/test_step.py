@@ -10,7 +10,7 @@ import tf_keras
 from detection_core.errors import ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, counted_losses, shape_gradients, train_step
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
 

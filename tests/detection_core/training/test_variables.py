@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.variables import trained_variables
 
 NAMES = ["backbone/conv/kernel", "backbone/bn/gamma", "head/kernel", "head/bias"]

@@ -13,7 +13,7 @@ from PIL import Image
 
 from components.publishing.destination import PushDestination, Version
 from detection_core.artifacts import detector
-from detection_core.config.label_map import load_label_map
+from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys

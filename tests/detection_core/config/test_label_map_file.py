@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.label_map import load_label_map, parse_label_map
+from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.data.label_map import (
     FREQUENCIES,
     Keypoint,

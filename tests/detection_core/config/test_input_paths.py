@@ -1,4 +1,4 @@
-from detection_core.config.inputs import point_at_examples
+from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_pipeline_config
 from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE
 

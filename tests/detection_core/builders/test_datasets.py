@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from detection_core.builders.inputs import (
+from detection_core.builders.datasets import (
     Share,
     build_eval_dataset,
     build_train_dataset,

@@ -14,7 +14,7 @@ import tensorflow as tf
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
-from detection_core.builders.label_targets import build_label_targets, score_columns
+from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.messages.augmentations import augmentation_problems
 from detection_core.config.problems import raise_first
 from detection_core.data.batch import batched, network_input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from detection_core.training.options import TrainOptions
+from detection_core.training.loop_options import TrainOptions
 
 
 @pytest.mark.parametrize("name", ["num_steps", "log_every", "checkpoint_every", "steps_per_call"])

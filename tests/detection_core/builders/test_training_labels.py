@@ -4,7 +4,7 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.builders.input_reader import ScoreColumns
-from detection_core.builders.label_targets import build_label_targets, foreground_classes, score_columns
+from detection_core.builders.training_labels import build_label_targets, foreground_classes, score_columns
 from detection_core.data.label_targets import LabelTargets
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
