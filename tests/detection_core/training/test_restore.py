@@ -15,7 +15,7 @@ from detection_core.training.restore import (
     RestoreReport,
     restore_fine_tune_checkpoint,
 )
-from tests.detection_core.models.golden_networks import MOBILE, deterministic_weight, load_golden
+from tests.detection_core.detectors.golden_networks import MOBILE, deterministic_weight, load_golden
 from tests.detection_core.training.field_checkpoints import (
     named_weight,
     write_named_checkpoint,

@@ -11,7 +11,7 @@ from detection_core.export.signatures import serving_outputs
 from detection_core.ops.objects import new_truth
 from detection_core.protos import image_resizer_pb2, model_pb2
 from detection_core.structures import GroundTruth, Images
-from tests.detection_core.models.golden_networks import MOBILE, load_golden
+from tests.detection_core.detectors.golden_networks import MOBILE, load_golden
 
 SMALL = """
   num_classes: 10

@@ -11,7 +11,7 @@ from detection_core.detectors.base import (
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.errors import ModelError
 from detection_core.structures import Images
-from tests.detection_core.models.golden_networks import (
+from tests.detection_core.detectors.golden_networks import (
     MOBILE,
     WITH_FORWARD,
     build_golden,

@@ -5,7 +5,7 @@ from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.object_keys import leaf_name, object_keys
 from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.errors import ModelError
-from tests.detection_core.models.golden_networks import NAMES, load_golden
+from tests.detection_core.detectors.golden_networks import NAMES, load_golden
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -32,7 +32,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import AnchorPredictions, Batch, Detections, Images
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step
-from tests.detection_core.models.golden_networks import (
+from tests.detection_core.detectors.golden_networks import (
     DATA,
     Golden,
     build_filled,

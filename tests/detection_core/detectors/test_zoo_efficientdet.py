@@ -25,7 +25,7 @@ from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.ops.iou import iou
 from detection_core.ops.nms import NmsOptions, one_by_one
 from detection_core.structures import Images
-from tests.detection_core.models.golden_networks import (
+from tests.detection_core.detectors.golden_networks import (
     DATA,
     RawInputModel,
     build_golden,

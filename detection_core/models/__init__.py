@@ -1,1 +1,0 @@
-"""Detectors and their parts."""
