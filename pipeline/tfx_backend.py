@@ -14,7 +14,7 @@ from tfx.orchestration import pipeline as tfx_pipeline
 from tfx.orchestration.local import local_dag_runner, runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
-from components._runtime.tfx import component_class
+from components.runtime.tfx import component_class
 from pipeline.dag import Dag, FromCheck
 from pipeline.run_record import StepRecord
 

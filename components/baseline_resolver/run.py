@@ -6,8 +6,8 @@ import logging
 import os
 
 from component_specs import BaselineResolverJob
-from components._runtime.bind import ABSENT
 from components.publishing.destination import PushDestination
+from components.runtime.bind import ABSENT
 from detection_core.storage import files
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from component_specs import ConfigGenJob
 from component_specs.packed_text import unpack
-from components._runtime.pipeline_config import FILE_NAME
+from components.runtime.pipeline_config import FILE_NAME
 from detection_core.config.load import parse_pipeline_config, write_as_run
 from detection_core.errors import ConfigError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs import EvaluatorJob
-from components._runtime.json_parameter import parse_json, shorten
 from components.publishing.blessing import write_blessing
+from components.runtime.json_parameter import parse_json, shorten
 from detection_core.errors import ConfigError
 from detection_core.tasks.evaluate import evaluate_examples
 from detection_core.tasks.evaluate_options import EvaluateOptions

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from components._runtime.json_parameter import shorten
 from components.example_gen.splits import is_by_ratio, parse_splits
+from components.runtime.json_parameter import shorten
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 

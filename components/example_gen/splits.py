@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from components._runtime.json_parameter import parse_json, shorten
+from components.runtime.json_parameter import parse_json, shorten
 from detection_core.errors import ConfigError
 
 T = TypeVar("T")

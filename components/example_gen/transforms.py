@@ -8,8 +8,8 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 
-from components._runtime.json_parameter import parse_json, shorten
 from components.example_gen.shards import write_shard
+from components.runtime.json_parameter import parse_json, shorten
 from detection_core.errors import ConfigError
 from detection_core.progress import Progress
 from detection_core.storage import files

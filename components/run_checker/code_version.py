@@ -2,7 +2,7 @@
 
 What is imported is read from the syntax trees, so that nothing heavy is loaded: imports inside functions
 count, those for type checkers do not. Comments and docstrings do not count either. A component's entry is
-its `run`; what carries paths to it and shows its results, `components._runtime`, decides nothing about them.
+its `run`; what carries paths to it and shows its results, `components.runtime`, decides nothing about them.
 """
 
 from __future__ import annotations

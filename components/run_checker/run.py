@@ -25,12 +25,12 @@ from typing import Any
 from component_specs import RunCheckerJob
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
-from components._runtime.json_parameter import parse_json, shorten
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, Spans, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.placeholders import RunFacts, fill_placeholders
+from components.runtime.json_parameter import parse_json, shorten
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files

@@ -39,7 +39,7 @@ def _config(arguments: argparse.Namespace) -> TrainEvalPipelineConfig:
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
     """Write the config, overrides applied, as the steps of a workflow get it; return its folder."""
-    from components._runtime.pipeline_config import FILE_NAME
+    from components.runtime.pipeline_config import FILE_NAME
     from detection_core.config.load import write_as_run
 
     config, folder = _config(arguments), os.path.join(output, "pipeline_config")

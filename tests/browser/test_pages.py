@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from components._runtime.kfp_pages import dataset_page, evaluation_page
+from components.runtime.kfp.pages import dataset_page, evaluation_page
 from pipeline.report.writer import render_report
 from tests.pipeline.report.fixture_run import write_run
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
-from components._runtime.bind import ABSENT
+from components.runtime.bind import ABSENT
 
 ROOT = Path(__file__).parents[2]
 _SETTINGS = ROOT / "examples" / "digits" / "settings.yaml"

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from component_specs import ConfigGenJob
-from components._runtime.pipeline_config import read_pipeline_config
 from components.config_gen.run import run as write_config
+from components.runtime.pipeline_config import read_pipeline_config
 from pipeline.checks import CHECKS
 from pipeline.dag import FromCheck, FromStep, build_dag, training_config
 from pipeline.settings_file import load_settings

@@ -59,7 +59,7 @@ print(json.dumps(failed))
     assert {name for name, _ in failed} == {
         "component_specs.kfp_yaml",
         "component_specs.tfx_spec",
-        "components._runtime.tfx",
+        "components.runtime.tfx",
         "pipeline.tfx_backend",
     }
 

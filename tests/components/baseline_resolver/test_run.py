@@ -5,9 +5,9 @@ import os
 import pytest
 
 from component_specs import BaselineResolverJob
-from components._runtime.bind import ABSENT
 from components.baseline_resolver.run import run
 from components.publishing.destination import PushDestination, Version
+from components.runtime.bind import ABSENT
 from detection_core.errors import ContractError
 from detection_core.storage import files
 

@@ -4,8 +4,8 @@ import pytest
 
 from component_specs import ConfigGenJob
 from component_specs.packed_text import pack
-from components._runtime.pipeline_config import read_pipeline_config
 from components.config_gen.run import run
+from components.runtime.pipeline_config import read_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError

@@ -47,7 +47,7 @@ def _served(destination):
 
 
 def test_the_former_name_of_the_module_still_leads_here():
-    assert importlib.import_module("components._runtime.destination").PushDestination is PushDestination
+    assert importlib.import_module("components.runtime.destination").PushDestination is PushDestination
 
 
 def test_nothing_is_deployed_before_the_first_push(destination):

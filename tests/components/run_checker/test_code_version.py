@@ -37,7 +37,7 @@ def closures():
             {"trainer", "quantization_rewriter", "tflite_exporter"},
         ),
         ("components.example_gen.coco", {"example_gen"}),
-        ("components._runtime.kfp_views", set()),
+        ("components.runtime.kfp.views", set()),
         ("detection_core.errors", set(STEPS)),
         ("detection_core", set(STEPS)),
     ],

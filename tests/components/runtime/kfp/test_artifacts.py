@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from components._runtime.kfp_artifacts import (
+from components.runtime.kfp.artifacts import (
     finite_numbers,
     local_path,
     make_metadata,

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from component_specs import BaselineResolverJob, EvaluatorJob, ExampleGenJob
-from components._runtime.bind import ABSENT, bind_arguments, bind_artifacts
+from components.runtime.bind import ABSENT, bind_arguments, bind_artifacts
 from detection_core.errors import ContractError
 
 

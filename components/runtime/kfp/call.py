@@ -16,8 +16,8 @@ from component_specs import JOBS
 from component_specs.annotations import Input, job_fields
 from component_specs.interface import find_mismatch
 from component_specs.kfp_outputs import KFP_OUTPUTS
-from components._runtime.bind import present
-from components._runtime.kfp_artifacts import (
+from components.runtime.bind import present
+from components.runtime.kfp.artifacts import (
     IS_ABSENT,
     TYPE,
     Artifact,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from components._runtime.json_parameter import parse_json, shorten
+from components.runtime.json_parameter import parse_json, shorten
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError

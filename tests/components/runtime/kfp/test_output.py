@@ -6,9 +6,9 @@ import math
 import pytest
 
 from component_specs import JOBS
-from components._runtime.bind import ABSENT
-from components._runtime.kfp_call import KfpCall
-from components._runtime.kfp_output import write_output
+from components.runtime.bind import ABSENT
+from components.runtime.kfp.call import KfpCall
+from components.runtime.kfp.output import write_output
 
 
 def _call(tmp_path, component, outputs, results=(), **fields):

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from component_specs import JOBS
 from component_specs.kfp_outputs import KFP_OUTPUTS
-from components._runtime.bind import bind_arguments
-from components._runtime.kfp_call import bind_call, is_kfp_call, prepare
-from components._runtime.kfp_output import write_output
+from components.runtime.bind import bind_arguments
+from components.runtime.kfp.call import bind_call, is_kfp_call, prepare
+from components.runtime.kfp.output import write_output
 from detection_core.errors import DetectionError, as_user_error
 from detection_core.redaction import CleanFormatter, clean_tracebacks
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components._runtime.json_parameter import parse_json, shorten
+from components.runtime.json_parameter import parse_json, shorten
 from detection_core.errors import ConfigError
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from component_specs import BaselineResolverJob
-from components._runtime.container import main
+from components.runtime.container import main
 from detection_core.errors import DataError, as_user_error
 
 _ARGUMENTS = ["--baseline", "b", "--push_destination", "p"]
@@ -88,7 +88,7 @@ def test_neither_a_message_nor_a_crash_tells_a_secret():
     code = (
         "import sys\n"
         "from component_specs import BaselineResolverJob\n"
-        "from components._runtime.container import main\n"
+        "from components.runtime.container import main\n"
         "def run(job):\n"
         "    import logging\n"
         "    logging.info('with http://user:pass-SENTINEL@host')\n"

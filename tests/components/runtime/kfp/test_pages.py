@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from components._runtime.kfp_pages import dataset_page, decision_text
+from components.runtime.kfp.pages import dataset_page, decision_text
 
 _SPLIT = {"images": 4, "empty_images": 1, "objects": 7, "shards": 1, "quarantined": {"bad": 2}}
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from components._runtime.kfp_artifacts import finite_numbers
-from components._runtime.kfp_pages import dataset_page, decision_text, evaluation_page
+from components.runtime.kfp.artifacts import finite_numbers
+from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page
 from detection_core.evaluation.picture_files import list_pictures
 from detection_core.storage import files
 

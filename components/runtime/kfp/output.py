@@ -11,10 +11,10 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import KFP_OUTPUTS
-from components._runtime.bind import ABSENT
-from components._runtime.kfp_artifacts import IS_ABSENT, make_metadata
-from components._runtime.kfp_call import KfpCall
-from components._runtime.kfp_views import draw_view
+from components.runtime.bind import ABSENT
+from components.runtime.kfp.artifacts import IS_ABSENT, make_metadata
+from components.runtime.kfp.call import KfpCall
+from components.runtime.kfp.views import draw_view
 from detection_core.storage import files
 
 _log = logging.getLogger(__name__)

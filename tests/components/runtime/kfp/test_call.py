@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from component_specs.interface import format_interface, interface
-from components._runtime.kfp_call import bind_call, is_kfp_call, prepare
+from components.runtime.kfp.call import bind_call, is_kfp_call, prepare
 from detection_core.errors import ContractError
 
 

@@ -6,8 +6,8 @@ import types
 import pytest
 
 from component_specs.kfp_outputs import KFP_OUTPUTS
-from components._runtime import kfp_views
-from components._runtime.kfp_views import MATRIX_LABELS, draw_view
+from components.runtime.kfp import views
+from components.runtime.kfp.views import MATRIX_LABELS, draw_view
 
 _CLASS = {"objects": 2, "found": 1, "misses": 1, "false_positives": 0, "ap": 0.4, "ap50": 0.5}
 _EMPTY = {**_CLASS, "name": "none", "ap": None, "ap50": None, "recall": [], "precision": [], "scores": []}
@@ -42,7 +42,7 @@ def evaluation(tmp_path):
 
 def test_every_view_has_what_draws_it():
     wanted = {(component, view) for component, given in KFP_OUTPUTS.items() for view in given.views}
-    assert wanted == set(kfp_views._VIEWS)
+    assert wanted == set(views._VIEWS)
 
 
 def test_metrics_are_what_was_measured(evaluation):

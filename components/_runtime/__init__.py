@@ -1,1 +1,0 @@
-"""What binds the components to a backend."""

@@ -1,0 +1,1 @@
+"""A step as Kubeflow Pipelines calls it, and what it tells Kubeflow."""
