@@ -20,10 +20,10 @@ from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.dag import Scalar, Step, fine_tune_checkpoint
-from pipeline.kubeflow_settings import KubeflowSettings
-from pipeline.schedule_settings import ScheduleSettings
-from pipeline.settings import PipelineSettings
-from pipeline.settings_file import format_settings
+from pipeline.settings.kubeflow_settings import KubeflowSettings
+from pipeline.settings.schedule_settings import ScheduleSettings
+from pipeline.settings.settings_file import format_settings
+from pipeline.settings.workflow_settings import PipelineSettings
 
 CHECKS = tuple(KFP_OUTPUTS["run_checker"].results)
 

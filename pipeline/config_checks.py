@@ -9,7 +9,7 @@ from detection_core.config.load import with_line
 from detection_core.config.metric_names import check_metric_names
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from pipeline.settings import PipelineSettings
+from pipeline.settings.workflow_settings import PipelineSettings
 
 
 def check_classes(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:

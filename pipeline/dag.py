@@ -18,7 +18,7 @@ from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.config_checks import check_classes, check_thresholds
-from pipeline.settings import PipelineSettings
+from pipeline.settings.workflow_settings import PipelineSettings
 
 Scalar = str | int | float | bool
 

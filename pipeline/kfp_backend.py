@@ -19,9 +19,9 @@ from detection_core.redaction import redact
 from detection_core.storage import files
 from pipeline.checks import check_step, refuse_placeholders
 from pipeline.dag import FromCheck, Step, build_dag
-from pipeline.kubeflow_settings import TaskSettings
 from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
-from pipeline.settings import PipelineSettings
+from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.workflow_settings import PipelineSettings
 
 
 def compile_pipeline(settings: PipelineSettings, path: str) -> None:

@@ -6,7 +6,7 @@ Pods and Containers", and the validation of environment variables in its API.
 
 from __future__ import annotations
 
-from pipeline.settings_values import matching
+from pipeline.settings.settings_values import matching
 
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"

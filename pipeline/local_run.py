@@ -17,8 +17,8 @@ from pipeline.dag import Dag, build_dag, training_config
 from pipeline.extras import require
 from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.run_record import RunRecord, StepRecord
-from pipeline.settings import PipelineSettings
-from pipeline.settings_file import format_settings
+from pipeline.settings.settings_file import format_settings
+from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.workspace import Workspace
 
 _log = logging.getLogger(__name__)

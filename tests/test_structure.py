@@ -57,7 +57,7 @@ TESTED_IN = {
     "pipeline/report/facts.py": "pipeline/report/test_writer.py",
     "pipeline/report/pictures.py": "pipeline/report/test_writer.py",
     "pipeline/report/quality.py": "pipeline/report/test_writer.py",
-    "pipeline/settings.py": "pipeline/test_settings_file.py",
+    "pipeline/settings/workflow_settings.py": "pipeline/settings/test_settings_file.py",
 }
 # Protocols and entry points of three lines.
 WITHOUT_TEST = ("__main__.py", "base.py")

@@ -7,7 +7,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from pipeline.cluster.errors import OLDEST_SERVER
-from pipeline.settings_yaml import parse_documents, read_settings_text
+from pipeline.settings.settings_yaml import parse_documents, read_settings_text
 
 SCHEMA_VERSION = "2.1.0"
 

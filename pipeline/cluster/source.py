@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from detection_core.errors import ConfigError
 from detection_core.storage.local_copy import local_copy
 from pipeline.cluster.package import Package, read_package
-from pipeline.settings import PipelineSettings
-from pipeline.settings_yaml import read_settings_text
+from pipeline.settings.settings_yaml import read_settings_text
+from pipeline.settings.workflow_settings import PipelineSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
             yield Source(path=path, package=read_package(here), settings=None)
         return
     from pipeline.kfp_backend import compile_pipeline
-    from pipeline.settings_file import load_settings
+    from pipeline.settings.settings_file import load_settings
 
     # The files that the settings name are those of the cluster.
     settings = load_settings(path, overrides, override_files=override_files, check_files=False)

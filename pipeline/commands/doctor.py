@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipeline.cluster.connection import Connection
     from pipeline.doctor.cluster import Cluster
     from pipeline.doctor.finding import Finding
-    from pipeline.settings import PipelineSettings
+    from pipeline.settings.workflow_settings import PipelineSettings
 
 EXIT_PROBLEM = 2
 _WIDTH = 10
@@ -21,7 +21,7 @@ _WIDTH = 10
 
 def doctor(arguments: argparse.Namespace) -> Result:
     """Look at this machine, or at a cluster."""
-    from pipeline.settings_file import load_settings
+    from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, check_files=False) if arguments.settings else None
     found = _look_at_cluster(arguments, settings) if arguments.cluster else _look_at_machine(settings)
@@ -73,7 +73,7 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
 
 def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
     """Return the claims of the settings and the steps that mount each."""
-    from pipeline.kubeflow_settings import STEPS
+    from pipeline.settings.kubeflow_settings import STEPS
 
     claims: dict[str, list[str]] = {}
     for step in STEPS:
@@ -84,7 +84,7 @@ def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
 
 def _images(settings: PipelineSettings | None) -> list[str]:
     """Return the images that the settings name; none where they name nothing but the default."""
-    from pipeline.kubeflow_settings import STEPS, KubeflowSettings
+    from pipeline.settings.kubeflow_settings import STEPS, KubeflowSettings
 
     if settings is None:
         return []

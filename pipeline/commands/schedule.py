@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pipeline.cluster.schedule_record import Schedule
     from pipeline.cluster.source import Source
     from pipeline.cluster.trigger import Trigger
-    from pipeline.schedule_settings import ScheduleSettings
-    from pipeline.settings import PipelineSettings
+    from pipeline.settings.schedule_settings import ScheduleSettings
+    from pipeline.settings.workflow_settings import PipelineSettings
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def create(arguments: argparse.Namespace) -> Result:
 
 def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSettings:
     """Return the `schedule` section with the flags over it."""
-    from pipeline.schedule_settings import ScheduleSettings
+    from pipeline.settings.schedule_settings import ScheduleSettings
 
     given = {
         f.name: value
@@ -167,7 +167,7 @@ def run_now_once(arguments: argparse.Namespace) -> Result:
 def preview(arguments: argparse.Namespace) -> Result:
     """Tell when a schedule would fire; nothing is asked of a server."""
     from pipeline.cluster.trigger import require_future
-    from pipeline.settings_file import load_settings
+    from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, arguments.overrides, check_files=False)
     trigger = settings.schedule.trigger(arguments.settings)
@@ -183,7 +183,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
     from pipeline.cluster.local_schedule import LocalSchedule
     from pipeline.cluster.trigger import require_future
     from pipeline.cluster.units import crontab_line, systemd_units
-    from pipeline.settings_file import load_settings
+    from pipeline.settings.settings_file import load_settings
     from pipeline.workspace import Workspace
 
     printing = arguments.print_systemd or arguments.print_crontab

@@ -11,7 +11,7 @@ from pipeline.commands.base import Argument, argument
 if TYPE_CHECKING:
     from pipeline.cluster.connection import Connection
     from pipeline.cluster.options import ConnectionOptions
-    from pipeline.settings import PipelineSettings
+    from pipeline.settings.workflow_settings import PipelineSettings
 
 # A flag that is not given is None, so that the environment and the settings count.
 SERVER: tuple[Argument, ...] = (
@@ -74,7 +74,7 @@ def server_options(
 
     path = getattr(arguments, "settings", "")
     if settings is None and path:
-        from pipeline.settings_file import load_settings
+        from pipeline.settings.settings_file import load_settings
 
         settings = load_settings(path, check_files=False)
     named: dict[str, Any] = {}

@@ -40,7 +40,7 @@ def _workspace(place: str) -> Any:
     from pipeline.workspace import Workspace
 
     if place.endswith(_SETTINGS_SUFFIXES):
-        from pipeline.settings_file import load_settings
+        from pipeline.settings.settings_file import load_settings
 
         return Workspace(load_settings(place, check_files=False).workspace)
     if not files.is_remote(place) and not os.path.isdir(os.path.join(place, "runs")):
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> Result:
     from pipeline.cluster.trigger import parse_time
     from pipeline.local_run import RunOptions, run_locally
     from pipeline.run_parameters import declared_parameters
-    from pipeline.settings_file import load_settings
+    from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
     if arguments.scheduled_time:
@@ -82,7 +82,7 @@ def validate(arguments: argparse.Namespace) -> Result:
 
     from pipeline.config_checks import check_steps
     from pipeline.dag import build_dag, training_config
-    from pipeline.settings_file import load_settings
+    from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(path, arguments.overrides, override_files=arguments.override_files)
     dag = build_dag(settings)
@@ -140,7 +140,7 @@ def rollback(arguments: argparse.Namespace) -> Result:
 
     place = arguments.place
     if place.endswith(_SETTINGS_SUFFIXES):
-        from pipeline.settings_file import load_settings
+        from pipeline.settings.settings_file import load_settings
 
         place = load_settings(place, check_files=False).push_destination
     if not files.exists(files.join(place, "current.json")):

@@ -73,7 +73,7 @@ def compose_scenes(folder: Path) -> None:
 
 
 def _settings(base: Path, workspace: Path, *more: str) -> Any:
-    from pipeline.settings_file import load_settings
+    from pipeline.settings.settings_file import load_settings
 
     places = (f"workspace={workspace}", f"data.path={base / 'scenes'}")
     return load_settings(str(_SETTINGS), [*places, *_SMALL, *more])

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pipeline.kfp_backend import render_pipeline
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 from tests.end_to_end.conftest import COMPOSE, ROOT, SMALL
 from tests.kubeflow.compiled_run import run_compiled
 from tests.kubeflow.executor_input import Cluster

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pipeline.checks import run_checks
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 from tests.components.example_gen.datasets import Coco
 from tests.kubeflow.compiled_run import run_compiled
 from tests.pipeline.golden import GOLDEN, SETTINGS

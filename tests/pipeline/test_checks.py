@@ -12,7 +12,7 @@ from components.run_checker.run import run
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from detection_core.storage import files
 from pipeline.checks import CHECKS, check_parameters, run_checks
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
 from tests.object_store import dead_server
 

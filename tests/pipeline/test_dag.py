@@ -9,7 +9,7 @@ from components.config_gen.run import run as write_config
 from components.runtime.pipeline_config import read_pipeline_config
 from pipeline.checks import CHECKS
 from pipeline.dag import FromCheck, FromStep, build_dag, training_config
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 
 
 def _steps(settings):

@@ -12,8 +12,8 @@ from detection_core.errors import ConfigError, ContractError
 from pipeline import cli
 from pipeline.dag import build_dag
 from pipeline.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
-from pipeline.kubeflow_settings import STEPS
-from pipeline.settings_file import load_settings
+from pipeline.settings.kubeflow_settings import STEPS
+from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import GOLDEN, SETTINGS, render
 
 

@@ -6,7 +6,7 @@ from components.run_checker.run import FILLED
 from pipeline.checks import check_step
 from pipeline.dag import build_dag
 from pipeline.run_parameters import CHECKER, RUN_PARAMETERS, declared_parameters, set_parameters
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 
 
 def test_every_target_is_a_field_and_texts_go_to_run_checker_alone():

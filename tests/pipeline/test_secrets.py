@@ -16,7 +16,7 @@ from pipeline.console import file_log, start_logging
 from pipeline.kfp_backend import compile_pipeline
 from pipeline.report.writer import write_report
 from pipeline.run_record import StepRecord
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 from pipeline.workspace import Workspace
 from tests.pipeline.golden import SETTINGS
 from tests.pipeline.report.fixture_run import write_run

@@ -4,7 +4,7 @@ import pytest
 
 from component_specs.kfp_outputs import CODE_VERSIONS
 from pipeline.dag import FromCheck, build_dag
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 
 pytestmark = pytest.mark.tfx
 

@@ -28,9 +28,9 @@ from pipeline.commands.base import Argument
 from pipeline.commands.group import Group
 from pipeline.dag import build_dag
 from pipeline.run_record import RunRecord
-from pipeline.settings import PipelineSettings
-from pipeline.settings_file import load_settings
-from pipeline.settings_values import field_hints, settings_fields
+from pipeline.settings.settings_file import load_settings
+from pipeline.settings.settings_values import field_hints, settings_fields
+from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.workspace import Workspace
 from tests.components.example_gen.datasets import Coco
 from tests.detection_core.tasks.tiny_training import LABELS, config_text, write_examples

@@ -7,9 +7,9 @@ import os
 from typing import Annotated, Any, Literal
 
 from component_specs.run_checker import DEPLOYED
-from pipeline.kubeflow_settings import KubeflowSettings
-from pipeline.schedule_settings import ScheduleSettings
-from pipeline.settings_values import NOT_EMPTY, Rule, between, matching
+from pipeline.settings.kubeflow_settings import KubeflowSettings
+from pipeline.settings.schedule_settings import ScheduleSettings
+from pipeline.settings.settings_values import NOT_EMPTY, Rule, between, matching
 
 Bound = Literal["lower_bound", "upper_bound", "min_change"]
 Thresholds = dict[str, Annotated[dict[Bound, float], NOT_EMPTY]]

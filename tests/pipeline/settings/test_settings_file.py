@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
-from pipeline.settings import PipelineSettings
-from pipeline.settings_file import format_settings, load_settings
+from pipeline.settings.settings_file import format_settings, load_settings
+from pipeline.settings.workflow_settings import PipelineSettings
 
 
 @pytest.fixture

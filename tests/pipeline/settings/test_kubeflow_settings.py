@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.kubeflow_settings import TaskSettings
-from pipeline.settings_file import load_settings
+from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
 
 

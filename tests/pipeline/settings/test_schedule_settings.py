@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.settings_file import load_settings
+from pipeline.settings.settings_file import load_settings
 
 
 def test_the_section_is_checked_when_the_file_is_read(digits_settings):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from detection_core.errors import ConfigError
 from pipeline.cluster.trigger import Trigger, find_zone, make_trigger
-from pipeline.settings_values import between
+from pipeline.settings.settings_values import between
 
 _TEXT = {"text": True}
 

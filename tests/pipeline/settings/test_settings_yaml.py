@@ -6,7 +6,7 @@ import time
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.settings_yaml import MAX_BYTES, MAX_DEPTH, parse_settings_text, read_settings_text
+from pipeline.settings.settings_yaml import MAX_BYTES, MAX_DEPTH, parse_settings_text, read_settings_text
 
 
 def test_values_come_with_the_places_of_their_keys():

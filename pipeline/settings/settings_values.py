@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detection_core.errors import ConfigError
-from pipeline.settings_yaml import Places
+from pipeline.settings.settings_yaml import Places
 
 MAX_TEXT = 32_768
 _WHOLE = 2**63

@@ -25,7 +25,7 @@ from pipeline.kubernetes_names import (
     SECONDS_OF_A_POD,
     VARIABLE,
 )
-from pipeline.settings_values import MULTILINE, NOT_EMPTY, between, one_of
+from pipeline.settings.settings_values import MULTILINE, NOT_EMPTY, between, one_of
 
 # Ids of the steps that `steps` may name; which of them a workflow has depends on its other settings.
 STEPS = (

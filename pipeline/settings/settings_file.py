@@ -18,10 +18,10 @@ from component_specs.run_checker import DEPLOYED
 from detection_core.config.paths.field_paths import key_beside
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
-from pipeline.settings import PipelineSettings
-from pipeline.settings_values import Source, build_settings, field_hints, settings_fields, show
-from pipeline.settings_yaml import Places, parse_settings_text, read_settings_text
+from pipeline.settings.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
+from pipeline.settings.settings_values import Source, build_settings, field_hints, settings_fields, show
+from pipeline.settings.settings_yaml import Places, parse_settings_text, read_settings_text
+from pipeline.settings.workflow_settings import PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` lands in `model.overrides`.
 PIPELINE_CONFIG_FIELDS = (

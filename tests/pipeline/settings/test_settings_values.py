@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.kubeflow_settings import ConnectionSettings, TaskSettings
-from pipeline.settings import PipelineSettings
-from pipeline.settings_file import checked_settings, load_settings
-from pipeline.settings_values import (
+from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings
+from pipeline.settings.settings_file import checked_settings, load_settings
+from pipeline.settings.settings_values import (
     MULTILINE,
     NOT_EMPTY,
     Source,
@@ -24,7 +23,8 @@ from pipeline.settings_values import (
     one_of,
     show,
 )
-from pipeline.settings_yaml import parse_settings_text
+from pipeline.settings.settings_yaml import parse_settings_text
+from pipeline.settings.workflow_settings import PipelineSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
