@@ -20,7 +20,7 @@ from types import FrameType
 from detection_core.errors import ConfigError
 from detection_core.storage import local_files
 from pipeline.cluster.trigger import Trigger
-from pipeline.workspace import Workspace
+from pipeline.local.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 

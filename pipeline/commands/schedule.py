@@ -183,8 +183,8 @@ def run_local(arguments: argparse.Namespace) -> Result:
     from pipeline.cluster.local_schedule import LocalSchedule
     from pipeline.cluster.trigger import require_future
     from pipeline.cluster.units import crontab_line, systemd_units
+    from pipeline.local.workspace import Workspace
     from pipeline.settings.settings_file import load_settings
-    from pipeline.workspace import Workspace
 
     printing = arguments.print_systemd or arguments.print_crontab
     overrides, files = arguments.overrides, [os.path.abspath(f) for f in arguments.override_files]

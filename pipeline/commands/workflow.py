@@ -23,7 +23,7 @@ from pipeline.commands.server import PARAM
 from pipeline.console import native_output_to, quick_tensorflow
 
 if TYPE_CHECKING:
-    from pipeline.run_record import RunRecord
+    from pipeline.local.run_record import RunRecord
 
 _SETTINGS_SUFFIXES = (".yaml", ".yml")
 _WORKSPACE = argument("place", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself")
@@ -37,7 +37,7 @@ _RUN = argument("--run", default="", metavar="RUN_ID", help="which run; the newe
 
 
 def _workspace(place: str) -> Any:
-    from pipeline.workspace import Workspace
+    from pipeline.local.workspace import Workspace
 
     if place.endswith(_SETTINGS_SUFFIXES):
         from pipeline.settings.settings_file import load_settings
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> Result:
     """Run the workflow here."""
     from pipeline.cluster.package import check_parameters, parse_parameters
     from pipeline.cluster.trigger import parse_time
-    from pipeline.local_run import RunOptions, run_locally
+    from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.run_parameters import declared_parameters
     from pipeline.settings.settings_file import load_settings
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> Result:
 
 
 def _describe(record: RunRecord) -> Result:
-    from pipeline.run_summary import summarise
+    from pipeline.local.run_summary import summarise
 
     summary = summarise(record)
     return Result(text=summary.text, data=summary.data)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from detection_core.storage import files
-from pipeline.run_record import RunRecord, StepRecord
+from pipeline.local.run_record import RunRecord, StepRecord
 
 _log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeline.local.run_record import RunRecord
 from pipeline.report.artifacts import RunArtifacts, read_json, read_lines, read_text
 from pipeline.report.charts import ChartOptions, Line, line_chart
 from pipeline.report.formats import seconds_between
-from pipeline.run_record import RunRecord
 
 TRAININGS = {
     "trainer": ("Training", "model_run"),

@@ -10,10 +10,10 @@ from typing import Any
 from detection_core.html_page import CONTENT_SECURITY_POLICY, shown
 from detection_core.redaction import redact
 from detection_core.storage import files
+from pipeline.local.run_record import RunRecord
 from pipeline.report import facts, formats, quality
 from pipeline.report.artifacts import RunArtifacts, unless_damaged
 from pipeline.report.pictures import PictureBudget
-from pipeline.run_record import RunRecord
 
 _HERE = os.path.dirname(__file__)
 

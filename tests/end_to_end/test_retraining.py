@@ -16,10 +16,10 @@ from PIL import Image
 from components.publishing.destination import PushDestination
 from detection_core.errors import DataError
 from detection_core.storage.shard_cache import shard_cache
-from pipeline.local_run import run_locally
-from pipeline.run_summary import summarise
+from pipeline.local.local_run import run_locally
+from pipeline.local.run_summary import summarise
+from pipeline.local.workspace import Workspace
 from pipeline.settings.settings_file import load_settings
-from pipeline.workspace import Workspace
 from tests.detection_core.tasks.tiny_training import CONFIG
 from tests.object_store import s3_server
 

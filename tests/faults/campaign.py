@@ -233,7 +233,12 @@ def _import_everything() -> None:
 
     for name in JOBS:
         importlib.import_module(f"components.{name}.run")
-    for name in ("pipeline.cli", "pipeline.tfx_backend", "pipeline.report", "pipeline.commands.cluster"):
+    for name in (
+        "pipeline.cli",
+        "pipeline.local.tfx_backend",
+        "pipeline.report",
+        "pipeline.commands.cluster",
+    ):
         importlib.import_module(name)
 
 

@@ -21,8 +21,8 @@ from components.publishing.blessing import read_verdict
 from components.publishing.destination import PushDestination, Version
 from detection_core.artifacts import detector as layout
 from detection_core.errors import DetectionError, as_user_error
+from pipeline.local.workspace import Workspace
 from pipeline.report import write_report
-from pipeline.workspace import Workspace
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 

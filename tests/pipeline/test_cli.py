@@ -12,8 +12,8 @@ import pytest
 from components.publishing.destination import PushDestination, Version
 from pipeline import cli, commands
 from pipeline.commands.group import Group
-from pipeline.run_record import RunRecord
-from pipeline.workspace import Workspace
+from pipeline.local.run_record import RunRecord
+from pipeline.local.workspace import Workspace
 from tests.object_store import s3_server
 
 ROOT = Path(__file__).parents[2]
@@ -204,7 +204,7 @@ def test_a_crash_keeps_its_traceback(digits_settings, monkeypatch):
         raise RuntimeError("a defect of ours")
 
     monkeypatch.setattr(workflow, "_describe", crash)
-    monkeypatch.setattr("pipeline.local_run.run_locally", lambda *_: None)
+    monkeypatch.setattr("pipeline.local.local_run.run_locally", lambda *_: None)
     with pytest.raises(RuntimeError, match="a defect of ours"):
         cli.main(["run", digits_settings])
 
@@ -213,7 +213,7 @@ def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipeline.local_run.run_locally", interrupted)
+    monkeypatch.setattr("pipeline.local.local_run.run_locally", interrupted)
     assert cli.main(["run", digits_settings]) == cli.EXIT_INTERRUPTED
 
 

@@ -7,7 +7,7 @@ import pytest
 from detection_core.errors import ConfigError
 from pipeline import cli
 from pipeline.dag import build_dag
-from pipeline.local_run import run_locally
+from pipeline.local.local_run import run_locally
 from pipeline.settings.settings_file import load_settings
 
 

@@ -60,7 +60,7 @@ print(json.dumps(failed))
         "component_specs.kfp_yaml",
         "component_specs.tfx_spec",
         "components.runtime.tfx",
-        "pipeline.tfx_backend",
+        "pipeline.local.tfx_backend",
     }
 
 

@@ -14,10 +14,10 @@ from detection_core.redaction import hide
 from pipeline import cli
 from pipeline.console import file_log, start_logging
 from pipeline.kfp_backend import compile_pipeline
+from pipeline.local.run_record import StepRecord
+from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
-from pipeline.run_record import StepRecord
 from pipeline.settings.settings_file import load_settings
-from pipeline.workspace import Workspace
 from tests.pipeline.golden import SETTINGS
 from tests.pipeline.report.fixture_run import write_run
 

@@ -16,7 +16,7 @@ from detection_core.errors import ConfigError
 from pipeline.cluster import local_schedule
 from pipeline.cluster.local_schedule import LocalSchedule
 from pipeline.cluster.trigger import make_trigger
-from pipeline.workspace import Workspace
+from pipeline.local.workspace import Workspace
 
 ROOT = Path(__file__).parents[3]
 NOTE = "import sys; open(sys.argv[1], 'a').write('run\\n'); sys.exit(int(sys.argv[2]))"
@@ -115,7 +115,7 @@ SERVE = """
 import sys
 from pipeline.cluster.local_schedule import LocalSchedule
 from pipeline.cluster.trigger import make_trigger
-from pipeline.workspace import Workspace
+from pipeline.local.workspace import Workspace
 trigger = make_trigger(cron="", interval=sys.argv[2], start="", end="", time_zone="UTC", where="x")
 command = [sys.executable, "-S", "-c", sys.argv[3], sys.argv[1]]
 print(LocalSchedule(trigger, command, Workspace(sys.argv[1])).serve())

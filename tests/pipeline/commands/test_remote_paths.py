@@ -27,11 +27,11 @@ from pipeline.cluster.source import open_source
 from pipeline.commands.base import Argument
 from pipeline.commands.group import Group
 from pipeline.dag import build_dag
-from pipeline.run_record import RunRecord
+from pipeline.local.run_record import RunRecord
+from pipeline.local.workspace import Workspace
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.settings_values import field_hints, settings_fields
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.workspace import Workspace
 from tests.components.example_gen.datasets import Coco
 from tests.detection_core.tasks.tiny_training import LABELS, config_text, write_examples
 from tests.detection_core.training.field_checkpoints import write_object_checkpoint

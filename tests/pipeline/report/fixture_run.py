@@ -22,7 +22,7 @@ from detection_core.evaluation.mistakes import largest_misses, worst_false_posit
 from detection_core.evaluation.pictures import PicturePlan, spread_evenly, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.thresholds import judge, parse_thresholds
-from pipeline.run_record import RunRecord, StepRecord
+from pipeline.local.run_record import RunRecord, StepRecord
 from tests.detection_core.evaluation.images import make_detections, make_truth
 
 NAMES = dict(enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]))

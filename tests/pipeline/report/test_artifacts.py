@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.report.artifacts import RunArtifacts, read_json, read_lines, read_text
-from pipeline.run_record import RunRecord, StepRecord
 
 
 def test_outputs_by_component():

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.report import facts
 from pipeline.report.artifacts import RunArtifacts
-from pipeline.run_record import RunRecord, StepRecord
 
 
 def record_with(component, outputs):

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 
+from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.report.artifacts import RunArtifacts
 from pipeline.report.charts import MAX_LINES
 from pipeline.report.pictures import PictureBudget
 from pipeline.report.quality import MAP, MAP_50, evaluations, metric_table
-from pipeline.run_record import RunRecord, StepRecord
 
 
 def evaluated_run(tmp_path, classes=2):

@@ -11,10 +11,10 @@ import pytest
 
 from detection_core.html_page import CONTENT_SECURITY_POLICY
 from detection_core.storage import files
+from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.report import write_report
 from pipeline.report.pictures import PictureBudget
 from pipeline.report.writer import render_report
-from pipeline.run_record import RunRecord, StepRecord
 from tests.pipeline.report.fixture_run import write_run
 
 VOID = {"meta", "img", "br", "path", "use", "line", "rect"}

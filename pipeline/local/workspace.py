@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from detection_core.storage import files, local_files
-from pipeline.run_record import RunRecord
+from pipeline.local.run_record import RunRecord
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import pytest
 
 from detection_core.errors import ConfigError, StorageError
 from detection_core.storage import files
-from pipeline.run_record import RunRecord
-from pipeline.workspace import Workspace, new_run_id
+from pipeline.local.run_record import RunRecord
+from pipeline.local.workspace import Workspace, new_run_id
 
 _RECORD = RunRecord(
     run_id="20260101-000000-aaaa",

@@ -15,11 +15,11 @@ from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, build_dag, training_config
 from pipeline.extras import require
+from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.workspace import Workspace
 from pipeline.run_parameters import CHECKER, set_parameters
-from pipeline.run_record import RunRecord, StepRecord
 from pipeline.settings.settings_file import format_settings
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class _Run:
         try:
             checks = self._checks()
             self._keep(checks=dict(checks))
-            from pipeline.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+            from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
 
             tfx_pipeline = build_tfx_pipeline(
                 self._dag, checks, self._workspace.artifacts, self._workspace.metadata_path

@@ -24,7 +24,7 @@ _CHECKS = {
 
 
 def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(digits_settings, tmp_path):
-    from pipeline.tfx_backend import build_tfx_pipeline
+    from pipeline.local.tfx_backend import build_tfx_pipeline
 
     dag = build_dag(load_settings(digits_settings))
     pipeline = build_tfx_pipeline(dag, _CHECKS, str(tmp_path / "root"), str(tmp_path / "m.sqlite"))
@@ -41,7 +41,7 @@ def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(digits_settings, tm
 
 
 def test_rendering_twice_is_possible(digits_settings, tmp_path):
-    from pipeline.tfx_backend import build_tfx_pipeline
+    from pipeline.local.tfx_backend import build_tfx_pipeline
 
     dag = build_dag(load_settings(digits_settings))
     places = str(tmp_path / "root"), str(tmp_path / "m.sqlite")
@@ -53,7 +53,7 @@ def test_a_small_dag_runs_is_cached_and_reports_a_failure(digits_settings, tmp_p
     """Only BaselineResolver, which needs no data: what is tested is the runner."""
     from detection_core.errors import ContractError
     from pipeline.dag import Dag
-    from pipeline.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+    from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
 
     full = build_dag(load_settings(digits_settings))
     dag = Dag(name="small", steps=tuple(s for s in full.steps if s.id == "baseline_resolver"))

@@ -7,8 +7,8 @@ import pytest
 
 from components.example_gen.spans import Spans
 from detection_core.storage import files
-from pipeline.run_record import RunRecord, StepRecord
-from pipeline.run_summary import summarise
+from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_summary import summarise
 
 
 def _record(tmp_path, outputs):

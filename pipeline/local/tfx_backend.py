@@ -16,7 +16,7 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
 from components.runtime.tfx import component_class
 from pipeline.dag import Dag, FromCheck
-from pipeline.run_record import StepRecord
+from pipeline.local.run_record import StepRecord
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from detection_core.storage import files
 from pipeline.commands.base import table
-from pipeline.run_record import RunRecord
+from pipeline.local.run_record import RunRecord
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.run_record import RUN_STATUSES, STEP_STATES, RunRecord, StepRecord
+from pipeline.local.run_record import RUN_STATUSES, STEP_STATES, RunRecord, StepRecord
 
 _TEXT = st.text(max_size=20)
 _STEPS = st.builds(
