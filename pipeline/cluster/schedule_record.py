@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.cluster.connection import Connection
-from pipeline.cluster.trigger import format_interval
+from pipeline.schedule.trigger import format_interval
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from pipeline.cluster.placeholders import check_placeholders, filled_parameters
 from pipeline.cluster.schedule_record import Schedule, schedule_from
 from pipeline.cluster.schedule_removal import remove
 from pipeline.cluster.submission import RunRequest, Version, named, pages, start_run
-from pipeline.cluster.trigger import Trigger
+from pipeline.schedule.trigger import Trigger
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_con
 if TYPE_CHECKING:
     from pipeline.cluster.schedule_record import Schedule
     from pipeline.cluster.source import Source
-    from pipeline.cluster.trigger import Trigger
+    from pipeline.schedule.trigger import Trigger
     from pipeline.settings.schedule_settings import ScheduleSettings
     from pipeline.settings.workflow_settings import PipelineSettings
 
@@ -45,7 +45,7 @@ def create(arguments: argparse.Namespace) -> Result:
     from pipeline.cluster.schedules import ScheduleSpec, apply
     from pipeline.cluster.source import open_source
     from pipeline.cluster.submission import ensure_experiment, publish
-    from pipeline.cluster.trigger import require_future
+    from pipeline.schedule.trigger import require_future
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         wanted = _settings_of(arguments, source)
@@ -166,7 +166,7 @@ def run_now_once(arguments: argparse.Namespace) -> Result:
 
 def preview(arguments: argparse.Namespace) -> Result:
     """Tell when a schedule would fire; nothing is asked of a server."""
-    from pipeline.cluster.trigger import require_future
+    from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, arguments.overrides, check_files=False)
@@ -180,10 +180,10 @@ def preview(arguments: argparse.Namespace) -> Result:
 
 def run_local(arguments: argparse.Namespace) -> Result:
     """Run a workflow by its schedule on this machine."""
-    from pipeline.cluster.local_schedule import LocalSchedule
-    from pipeline.cluster.trigger import require_future
-    from pipeline.cluster.units import crontab_line, systemd_units
     from pipeline.local.workspace import Workspace
+    from pipeline.schedule.local_scheduler import LocalSchedule
+    from pipeline.schedule.systemd import crontab_line, systemd_units
+    from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
     printing = arguments.print_systemd or arguments.print_crontab

@@ -53,9 +53,9 @@ def _workspace(place: str) -> Any:
 def run(arguments: argparse.Namespace) -> Result:
     """Run the workflow here."""
     from pipeline.cluster.package import check_parameters, parse_parameters
-    from pipeline.cluster.trigger import parse_time
     from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.run_parameters import declared_parameters
+    from pipeline.schedule.trigger import parse_time
     from pipeline.settings.settings_file import load_settings
 
     settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)

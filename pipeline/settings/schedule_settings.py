@@ -6,7 +6,7 @@ import dataclasses
 from typing import Annotated, Any
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.trigger import Trigger, find_zone, make_trigger
+from pipeline.schedule.trigger import Trigger, find_zone, make_trigger
 from pipeline.settings.settings_values import between
 
 _TEXT = {"text": True}

@@ -12,7 +12,7 @@ from pipeline.cluster.options import ConnectionOptions
 from pipeline.cluster.package import read_package
 from pipeline.cluster.schedules import ScheduleSpec, apply, find_schedule, list_schedules
 from pipeline.cluster.submission import ensure_experiment, publish
-from pipeline.cluster.trigger import make_trigger
+from pipeline.schedule.trigger import make_trigger
 from tests.pipeline.cluster.conftest import write_package
 
 

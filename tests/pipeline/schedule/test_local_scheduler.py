@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cluster import local_schedule
-from pipeline.cluster.local_schedule import LocalSchedule
-from pipeline.cluster.trigger import make_trigger
 from pipeline.local.workspace import Workspace
+from pipeline.schedule import local_scheduler
+from pipeline.schedule.local_scheduler import LocalSchedule
+from pipeline.schedule.trigger import make_trigger
 
 ROOT = Path(__file__).parents[3]
 NOTE = "import sys; open(sys.argv[1], 'a').write('run\\n'); sys.exit(int(sys.argv[2]))"
@@ -24,7 +24,7 @@ NOTE = "import sys; open(sys.argv[1], 'a').write('run\\n'); sys.exit(int(sys.arg
 
 @pytest.fixture(autouse=True)
 def short_naps(monkeypatch):
-    monkeypatch.setattr(local_schedule, "_NAP_SECONDS", 0.01)
+    monkeypatch.setattr(local_scheduler, "_NAP_SECONDS", 0.01)
 
 
 def _trigger(**given):
@@ -113,8 +113,8 @@ def test_a_second_scheduler_is_refused(tmp_path):
 
 SERVE = """
 import sys
-from pipeline.cluster.local_schedule import LocalSchedule
-from pipeline.cluster.trigger import make_trigger
+from pipeline.schedule.local_scheduler import LocalSchedule
+from pipeline.schedule.trigger import make_trigger
 from pipeline.local.workspace import Workspace
 trigger = make_trigger(cron="", interval=sys.argv[2], start="", end="", time_zone="UTC", where="x")
 command = [sys.executable, "-S", "-c", sys.argv[3], sys.argv[1]]

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.cron import Cron, CronField
-from pipeline.cluster.trigger import Trigger
+from pipeline.schedule.cron import Cron, CronField
+from pipeline.schedule.trigger import Trigger
 
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _RUN_LOCAL = "run it with `detflow schedule run-local`"

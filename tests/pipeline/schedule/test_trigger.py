@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.trigger import (
+from pipeline.schedule.trigger import (
     format_interval,
     make_trigger,
     parse_interval,

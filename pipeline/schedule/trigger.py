@@ -8,7 +8,7 @@ import re
 import zoneinfo
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.cron import Cron, parse_cron
+from pipeline.schedule.cron import Cron, parse_cron
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 LONGEST_INTERVAL = 3660 * 86400

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.cron import parse_cron
-from pipeline.cluster.trigger import make_trigger
-from pipeline.cluster.units import calendar_events, crontab_line, five_fields, systemd_units
+from pipeline.schedule.cron import parse_cron
+from pipeline.schedule.systemd import calendar_events, crontab_line, five_fields, systemd_units
+from pipeline.schedule.trigger import make_trigger
 
 
 def _trigger(**given):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.cron import parse_cron
+from pipeline.schedule.cron import parse_cron
 
 UTC = datetime.UTC
 PARIS = zoneinfo.ZoneInfo("Europe/Paris")

@@ -19,8 +19,8 @@ from types import FrameType
 
 from detection_core.errors import ConfigError
 from detection_core.storage import local_files
-from pipeline.cluster.trigger import Trigger
 from pipeline.local.workspace import Workspace
+from pipeline.schedule.trigger import Trigger
 
 _log = logging.getLogger(__name__)
 

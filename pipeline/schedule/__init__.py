@@ -1,0 +1,1 @@
+"""When a workflow runs by itself: cron expressions, and the schedulers of one machine."""
