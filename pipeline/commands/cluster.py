@@ -13,10 +13,10 @@ from pipeline.commands.group import Group
 from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 
 if TYPE_CHECKING:
-    from pipeline.cluster.connection import Connection
-    from pipeline.cluster.run_state import RunState
-    from pipeline.cluster.source import Source
-    from pipeline.cluster.submission import Version
+    from pipeline.kubeflow.connection import Connection
+    from pipeline.kubeflow.run_state import RunState
+    from pipeline.kubeflow.source import Source
+    from pipeline.kubeflow.submission import Version
 
 _log = logging.getLogger(__name__)
 
@@ -42,10 +42,10 @@ _WAIT = (
 
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
-    from pipeline.cluster.package import check_parameters, parse_parameters
-    from pipeline.cluster.placeholders import check_placeholders
-    from pipeline.cluster.source import open_source
-    from pipeline.cluster.submission import (
+    from pipeline.kubeflow.package import check_parameters, parse_parameters
+    from pipeline.kubeflow.placeholders import check_placeholders
+    from pipeline.kubeflow.source import open_source
+    from pipeline.kubeflow.submission import (
         RunRequest,
         default_run_name,
         ensure_experiment,
@@ -87,8 +87,8 @@ def follow(
     arguments: argparse.Namespace, connection: Connection, run_id: str, version: Version | None = None
 ) -> Result:
     """Tell where a run is, and with `--wait` how it ends."""
-    from pipeline.cluster.runs import read_run, wait_for
-    from pipeline.cluster.step_log import step_log
+    from pipeline.kubeflow.runs import read_run, wait_for
+    from pipeline.kubeflow.step_log import step_log
 
     link = connection.link(f"runs/details/{run_id}")
     _log.info("run | %s %s", run_id, link)
@@ -116,7 +116,7 @@ def list_runs(arguments: argparse.Namespace) -> Result:
     """List the runs of a workspace, or of the server."""
     if arguments.place:
         return workflow.runs(arguments)
-    from pipeline.cluster.runs import list_runs as listed
+    from pipeline.kubeflow.runs import list_runs as listed
 
     states = listed(open_connection(arguments), arguments.limit)
     rows = [("run", "name", "started", "state", "schedule")]
@@ -126,21 +126,21 @@ def list_runs(arguments: argparse.Namespace) -> Result:
 
 def show_run(arguments: argparse.Namespace) -> Result:
     """Show a run of the server and its steps."""
-    from pipeline.cluster.runs import read_run
+    from pipeline.kubeflow.runs import read_run
 
     return _describe(read_run(open_connection(arguments), arguments.run_id))
 
 
 def cancel_run(arguments: argparse.Namespace) -> Result:
     """Stop a run of the server."""
-    from pipeline.cluster.runs import cancel
+    from pipeline.kubeflow.runs import cancel
 
     return _describe(cancel(open_connection(arguments), arguments.run_id))
 
 
 def retry_run(arguments: argparse.Namespace) -> Result:
     """Repeat what failed of a run of the server."""
-    from pipeline.cluster.runs import retry
+    from pipeline.kubeflow.runs import retry
 
     connection = open_connection(arguments)
     retry(connection, arguments.run_id)
@@ -150,8 +150,8 @@ def retry_run(arguments: argparse.Namespace) -> Result:
 def show_log(arguments: argparse.Namespace) -> Result:
     """Print the end of a step's log."""
     from detection_core.errors import ConfigError
-    from pipeline.cluster.runs import read_run
-    from pipeline.cluster.step_log import no_log, step_log
+    from pipeline.kubeflow.runs import read_run
+    from pipeline.kubeflow.step_log import no_log, step_log
 
     connection = open_connection(arguments)
     state = read_run(connection, arguments.run_id)

@@ -9,7 +9,7 @@ from pipeline.commands.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, a
 
 def compile_workflow(arguments: argparse.Namespace) -> Result:
     """Write the workflow as a Kubeflow Pipelines package."""
-    from pipeline.kfp_backend import compile_pipeline
+    from pipeline.kubeflow.kfp_backend import compile_pipeline
     from pipeline.settings.settings_file import load_settings
 
     # The files that the settings name are those of the cluster; the pipeline.config is read here.

@@ -10,9 +10,9 @@ from pipeline.commands.base import Result, Verb, argument
 from pipeline.commands.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
 
 if TYPE_CHECKING:
-    from pipeline.cluster.connection import Connection
     from pipeline.doctor.cluster import Cluster
     from pipeline.doctor.finding import Finding
+    from pipeline.kubeflow.connection import Connection
     from pipeline.settings.workflow_settings import PipelineSettings
 
 EXIT_PROBLEM = 2

@@ -17,8 +17,8 @@ from pipeline.commands.group import Group
 from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 
 if TYPE_CHECKING:
-    from pipeline.cluster.schedule_record import Schedule
-    from pipeline.cluster.source import Source
+    from pipeline.kubeflow.schedule_record import Schedule
+    from pipeline.kubeflow.source import Source
     from pipeline.schedule.trigger import Trigger
     from pipeline.settings.schedule_settings import ScheduleSettings
     from pipeline.settings.workflow_settings import PipelineSettings
@@ -40,11 +40,11 @@ _WHEN = (
 
 def create(arguments: argparse.Namespace) -> Result:
     """Make the server have a schedule."""
-    from pipeline.cluster.package import check_parameters, parse_parameters
-    from pipeline.cluster.placeholders import check_placeholders
-    from pipeline.cluster.schedules import ScheduleSpec, apply
-    from pipeline.cluster.source import open_source
-    from pipeline.cluster.submission import ensure_experiment, publish
+    from pipeline.kubeflow.package import check_parameters, parse_parameters
+    from pipeline.kubeflow.placeholders import check_placeholders
+    from pipeline.kubeflow.schedules import ScheduleSpec, apply
+    from pipeline.kubeflow.source import open_source
+    from pipeline.kubeflow.submission import ensure_experiment, publish
     from pipeline.schedule.trigger import require_future
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
@@ -99,7 +99,7 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
 
 def list_all(arguments: argparse.Namespace) -> Result:
     """List the schedules of the server."""
-    from pipeline.cluster.schedules import list_schedules
+    from pipeline.kubeflow.schedules import list_schedules
 
     found = list_schedules(open_connection(arguments))
     rows = [("name", "when", "state", "parameters", "id")]
@@ -109,7 +109,7 @@ def list_all(arguments: argparse.Namespace) -> Result:
 
 def show(arguments: argparse.Namespace) -> Result:
     """Show a schedule of the server."""
-    from pipeline.cluster.schedules import find_schedule
+    from pipeline.kubeflow.schedules import find_schedule
 
     schedule = find_schedule(open_connection(arguments), arguments.name)
     rows = [
@@ -129,7 +129,7 @@ def show(arguments: argparse.Namespace) -> Result:
 
 def pause_one(arguments: argparse.Namespace) -> Result:
     """Pause a schedule."""
-    from pipeline.cluster.schedules import find_schedule, pause
+    from pipeline.kubeflow.schedules import find_schedule, pause
 
     connection = open_connection(arguments)
     return _told(pause(connection, find_schedule(connection, arguments.name)), "paused")
@@ -137,7 +137,7 @@ def pause_one(arguments: argparse.Namespace) -> Result:
 
 def resume_one(arguments: argparse.Namespace) -> Result:
     """Resume a schedule."""
-    from pipeline.cluster.schedules import find_schedule, resume
+    from pipeline.kubeflow.schedules import find_schedule, resume
 
     connection = open_connection(arguments)
     return _told(resume(connection, find_schedule(connection, arguments.name)), "resumed")
@@ -145,7 +145,7 @@ def resume_one(arguments: argparse.Namespace) -> Result:
 
 def delete_one(arguments: argparse.Namespace) -> Result:
     """Delete a schedule."""
-    from pipeline.cluster.schedules import delete, find_schedule
+    from pipeline.kubeflow.schedules import delete, find_schedule
 
     connection = open_connection(arguments)
     schedule = find_schedule(connection, arguments.name)
@@ -155,7 +155,7 @@ def delete_one(arguments: argparse.Namespace) -> Result:
 
 def run_now_once(arguments: argparse.Namespace) -> Result:
     """Start one run of a schedule at once."""
-    from pipeline.cluster.schedules import find_schedule, run_now
+    from pipeline.kubeflow.schedules import find_schedule, run_now
 
     connection = open_connection(arguments)
     schedule = find_schedule(connection, arguments.name)
@@ -216,7 +216,7 @@ def _local_parameters(settings: PipelineSettings) -> list[str]:
     Raises:
         ConfigError: for a parameter that there is not, or a value of another type.
     """
-    from pipeline.cluster.package import check_parameters
+    from pipeline.kubeflow.package import check_parameters
     from pipeline.run_parameters import IMAGE, declared_parameters
 
     given = dict(settings.schedule.parameters)

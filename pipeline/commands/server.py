@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.commands.base import Argument, argument
 
 if TYPE_CHECKING:
-    from pipeline.cluster.connection import Connection
-    from pipeline.cluster.options import ConnectionOptions
+    from pipeline.kubeflow.connection import Connection
+    from pipeline.kubeflow.options import ConnectionOptions
     from pipeline.settings.workflow_settings import PipelineSettings
 
 # A flag that is not given is None, so that the environment and the settings count.
@@ -57,7 +57,7 @@ def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | 
         ConfigError: for options that cannot be used.
         ClusterError: when the server cannot be reached or refuses.
     """
-    from pipeline.cluster.connection import connect
+    from pipeline.kubeflow.connection import connect
 
     return connect(server_options(arguments, settings))
 
@@ -70,7 +70,7 @@ def server_options(
     Raises:
         ConfigError: for a settings file that cannot be used.
     """
-    from pipeline.cluster.options import ConnectionOptions, resolve_options
+    from pipeline.kubeflow.options import ConnectionOptions, resolve_options
 
     path = getattr(arguments, "settings", "")
     if settings is None and path:

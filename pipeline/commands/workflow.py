@@ -52,7 +52,7 @@ def _workspace(place: str) -> Any:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Run the workflow here."""
-    from pipeline.cluster.package import check_parameters, parse_parameters
+    from pipeline.kubeflow.package import check_parameters, parse_parameters
     from pipeline.local.local_run import RunOptions, run_locally
     from pipeline.run_parameters import declared_parameters
     from pipeline.schedule.trigger import parse_time

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from detection_core.errors import DetectionError
-from pipeline.cluster.connection import Connection
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
 from pipeline.doctor.kinds import KINDS
 from pipeline.doctor.kube import ForbiddenError, Kube
 from pipeline.doctor.registry import look_up_image
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
+from pipeline.kubeflow.connection import Connection
 
 # A CronJob's time zone (1.27) is the newest that the manifests of k8s/ use.
 OLDEST_KUBERNETES = (1, 27)

@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.errors import ClusterError
 from pipeline.extras import require
+from pipeline.kubeflow.api_errors import ClusterError
 
 _LIMITS = (5, 15)  # seconds to connect and to answer
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cluster.apiserver import ApiServer
-from tests.pipeline.cluster.conftest import clean_environment, server  # noqa: F401
+from tests.pipeline.kubeflow.conftest import clean_environment, server  # noqa: F401
 
 FOLDER = Path(os.environ.get("DETFLOW_CLUSTER", "/nowhere"))
 

@@ -8,7 +8,7 @@ from component_specs.annotations import job_fields
 from component_specs.interface import interface
 from component_specs.kfp_outputs import KFP_OUTPUTS
 from component_specs.kfp_yaml import FOLDER, main, render
-from pipeline.kfp_rules import find_faults
+from pipeline.kubeflow.kfp_rules import find_faults
 
 
 def _spec(component):

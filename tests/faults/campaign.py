@@ -214,7 +214,7 @@ def _small_file_system(place: Path, kilobytes: int) -> Iterator[Path | None]:
 def _server() -> Iterator[str]:
     """Run the tests' model of a Kubeflow Pipelines server in a process of its own; yields its address."""
     code = (
-        "from tests.pipeline.cluster.kfp_server import KfpServer; import sys\n"
+        "from tests.pipeline.kubeflow.kfp_server import KfpServer; import sys\n"
         "s = KfpServer(); s.start(); print(s.url, flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -178,7 +178,7 @@ def _readers(root):
     from detection_core.data.image_header import read_header
     from detection_core.data.records import count_records
     from detection_core.data.shard_manifest import Shard, format_manifest, read_manifest
-    from pipeline.cluster.package import read_package
+    from pipeline.kubeflow.package import read_package
     from pipeline.settings.settings_file import load_settings
 
     package = (Path(__file__).parents[1] / "pipeline" / "data" / "digits_pipeline.yaml").read_text()

@@ -251,7 +251,7 @@ def local_run(base: Path) -> Victim:
 
 def cluster_verbs(base: Path, url: str) -> list[Victim]:
     """Return `submit` and `schedule create` against a server; each folder's name is the pipeline's."""
-    from tests.pipeline.cluster.conftest import write_package
+    from tests.pipeline.kubeflow.conftest import write_package
 
     def call(*words: str) -> Any:
         from pipeline import cli

@@ -10,7 +10,7 @@ import sys
 import pytest
 import yaml
 
-from pipeline.kfp_backend import render_pipeline
+from pipeline.kubeflow.kfp_backend import render_pipeline
 from pipeline.settings.settings_file import load_settings
 from tests.end_to_end.conftest import COMPOSE, ROOT, SMALL
 from tests.kubeflow.compiled_run import run_compiled

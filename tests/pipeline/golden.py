@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.kfp_backend import render_pipeline
+from pipeline.kubeflow.kfp_backend import render_pipeline
 from pipeline.settings.settings_file import load_settings
 
 SETTINGS = Path(__file__).parents[2] / "examples" / "kubeflow" / "settings.yaml"

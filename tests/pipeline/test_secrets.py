@@ -13,7 +13,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.redaction import hide
 from pipeline import cli
 from pipeline.console import file_log, start_logging
-from pipeline.kfp_backend import compile_pipeline
+from pipeline.kubeflow.kfp_backend import compile_pipeline
 from pipeline.local.run_record import StepRecord
 from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report

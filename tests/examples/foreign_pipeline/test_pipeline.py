@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from pipeline.kfp_rules import check_package
+from pipeline.kubeflow.kfp_rules import check_package
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,3 +1,3 @@
-from tests.pipeline.cluster.conftest import clean_environment, package_path, server
+from tests.pipeline.kubeflow.conftest import clean_environment, package_path, server
 
 __all__ = ["clean_environment", "package_path", "server"]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pipeline import cli
-from tests.pipeline.cluster.argo_model import Step
+from tests.pipeline.kubeflow.argo_model import Step
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_interrupting_the_waiting_leaves_the_run_alone(server, call, package_pat
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipeline.cluster.runs.wait_for", interrupted)
+    monkeypatch.setattr("pipeline.kubeflow.runs.wait_for", interrupted)
     code, _, err = _submit(call, package_path, "--wait")
     [run_id] = server.state.runs
     assert code == cli.EXIT_INTERRUPTED

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline import cli
-from tests.pipeline.cluster.conftest import clean_environment, server  # noqa: F401
 from tests.pipeline.doctor.conftest import kube_server  # noqa: F401
+from tests.pipeline.kubeflow.conftest import clean_environment, server  # noqa: F401
 
 SETTINGS = str(Path(__file__).parents[3] / "examples" / "kubeflow" / "settings.yaml")
 

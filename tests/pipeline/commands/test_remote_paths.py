@@ -23,10 +23,10 @@ from detection_core.storage import files
 from pipeline import commands
 from pipeline.checks import run_checks
 from pipeline.cli import main
-from pipeline.cluster.source import open_source
 from pipeline.commands.base import Argument
 from pipeline.commands.group import Group
 from pipeline.dag import build_dag
+from pipeline.kubeflow.source import open_source
 from pipeline.local.run_record import RunRecord
 from pipeline.local.workspace import Workspace
 from pipeline.settings.settings_file import load_settings

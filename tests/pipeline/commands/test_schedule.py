@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pipeline import cli
-from tests.pipeline.cluster.conftest import write_package
+from tests.pipeline.kubeflow.conftest import write_package
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pipeline.cluster.conftest import clean_environment, server  # noqa: F401
 from tests.pipeline.doctor.fake_kube import FakeKube
+from tests.pipeline.kubeflow.conftest import clean_environment, server  # noqa: F401
 
 
 @pytest.fixture

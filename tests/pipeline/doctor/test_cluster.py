@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.connection import connect
-from pipeline.cluster.options import ConnectionOptions
 from pipeline.doctor.cluster import CLUSTER_CHECKS, Cluster
 from pipeline.doctor.finding import State, examine
 from pipeline.doctor.kinds import KINDS
 from pipeline.doctor.kube import open_kube
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
+from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.options import ConnectionOptions
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.cluster.errors import ClusterError
 from pipeline.doctor.kube import ForbiddenError, open_kube
+from pipeline.kubeflow.api_errors import ClusterError
 
 
 def test_what_is_there_is_read_and_what_is_not_is_none(kube_server):

@@ -1,0 +1,137 @@
+"""What went wrong at the server, as one line that says what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from detection_core.errors import DetectionError
+from pipeline.kubeflow.transport import AnswerTooLargeError
+
+OLDEST_SERVER = "2.16"
+
+
+class ClusterError(DetectionError):
+    """A server that cannot be reached, refuses a request, or a run that failed there.
+
+    Attributes:
+        status: HTTP status of the refusal; 0 where there was no answer.
+        transient: True where the same request may succeed a little later.
+    """
+
+    def __init__(self, message: str, *, where: str = "", status: int = 0, transient: bool = False) -> None:
+        super().__init__(message, where=where)
+        self.status = status
+        self.transient = transient
+
+
+def explain(error: Exception, *, host: str, doing: str, credentials: str) -> ClusterError:
+    """Turn what the client or its connection raised into one line with a remedy.
+
+    Args:
+        error: an `ApiException`, an error of urllib3 or of the client.
+        host: address of the server.
+        doing: what was being done, such as `reading the run 1234`.
+        credentials: where the credentials came from; empty: none were given.
+    """
+    status = int(getattr(error, "status", None) or 0)
+    if status:
+        message = _refused(status, server_message(error), doing, credentials)
+    elif isinstance(error, AnswerTooLargeError):
+        message = f"{doing}: {error}; check that --host is the pipelines API"
+    else:
+        message = _unreachable(error, doing)
+    transient = (status == 0 and not isinstance(error, AnswerTooLargeError)) or status == 429 or status >= 500
+    return ClusterError(message, where=host, status=status, transient=transient)
+
+
+def server_message(error: Any) -> str:
+    """Return the sentence in the body of a refused request, without status codes and stack frames."""
+    body = getattr(error, "body", None) or ""
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+    try:
+        tree = json.loads(text)
+    except ValueError:
+        tree = None
+    if isinstance(tree, dict):
+        # The gateway says `message`, the upload service `error_message` and `error_details`.
+        keys = ("message", "error_details", "error_message", "error")
+        text = next((str(tree[k]) for k in keys if tree.get(k)), "")
+    elif text.lstrip().startswith("<"):
+        text = ""
+    text = " ".join(_STACK.split(text, maxsplit=1)[0].split())
+    return text[:400] or str(getattr(error, "reason", "") or "no reason given")
+
+
+# Where the trace of Go's calls begins: a package by its path, such as github.com/kubeflow/pipelines/..., or
+# what stands before the line of a file.
+_STACK = re.compile(
+    r"\s(?:(?:github\.com|google\.golang\.org|golang\.org|go\.\w+\.\w+|gopkg\.in|(?:sigs\.)?k8s\.io)/\S"
+    r"|\S+\s+/\S+\.go:\d)"
+)
+
+
+def _refused(status: int, said: str, doing: str, credentials: str) -> str:
+    if re.search(r"schema ?version|unknown field|unmarshal|unknown template format", said, re.IGNORECASE):
+        found = (
+            f"the server does not understand the pipeline ({said}): the kfp that compiled it is newer than "
+            f"the server, or the server older than {OLDEST_SERVER}; upgrade the server, or compile with its "
+            "kfp"
+        )
+    elif status == 401 and credentials:
+        found = f"the credentials from {credentials} were not accepted (401); get fresh ones"
+    elif status == 401:
+        found = (
+            "the server wants credentials (401) and none were given; name a file with --token-file or a "
+            "variable with --token-env"
+        )
+    elif status == 403:
+        holder = f"the holder of the credentials from {credentials}" if credentials else "anonymous access"
+        found = f"{holder} may not do this (403: {said}); check --namespace, or ask for the rights in it"
+    elif status >= 500:
+        found = f"the server failed ({status}: {said}); try again, then look at the log of ml-pipeline"
+    else:
+        remedy = _REMEDIES.get(status, "correct what it names")
+        found = f"refused ({status}: {said}); {remedy}"
+    return f"{doing}: {found}"
+
+
+_REMEDIES = {
+    404: "check the id, the namespace and the host",
+    409: "it exists already: choose another name",
+}
+
+
+def _unreachable(error: Exception, doing: str) -> str:
+    """Describe an error below HTTP: name, port, time limit, certificate."""
+    text = f"{type(error).__name__} {error} {getattr(error, 'reason', '')}"
+    for pattern, found in _CONNECTION:
+        if re.search(pattern, text, re.IGNORECASE):
+            return f"{doing}: {found}"
+    return f"{doing}: no answer ({' '.join(str(error).split())[:200]}); check --host and the network"
+
+
+_CONNECTION = (
+    (
+        r"certificate|SSLError|SSL:",
+        "the server's certificate could not be checked; give its CA file with --ca-file, or use http:// if "
+        "the port speaks plain HTTP",
+    ),
+    # Not the word alone: the path through a kube context holds it.
+    (r"ProxyError|connect to proxy", "the proxy did not answer; check HTTPS_PROXY"),
+    (
+        r"name or service not known|name resolution|NameResolution|nodename|getaddrinfo",
+        "no such host name; check --host",
+    ),
+    (
+        r"refused",
+        "nothing listens there (connection refused); check host and port, or start "
+        "`kubectl port-forward -n kubeflow svc/ml-pipeline-ui 8080:80`",
+    ),
+    (r"timed? ?out|TimeoutError", "no answer within the time limit; check --host, or raise --timeout"),
+    (
+        r"RemoteDisconnected|ConnectionReset|aborted|IncompleteRead|ProtocolError|closed",
+        "the server closed the connection; try again, and check that --host is the pipelines API",
+    ),
+)

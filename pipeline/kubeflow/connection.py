@@ -1,0 +1,237 @@
+"""The connection to a Kubeflow Pipelines server: address, credentials, time limits."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from detection_core.errors import ConfigError
+from detection_core.redaction import hide
+from pipeline.kubeflow.api_errors import OLDEST_SERVER, ClusterError, explain
+from pipeline.kubeflow.credentials import Credentials, read_credentials
+from pipeline.kubeflow.options import VARIABLES, ConnectionOptions, check_options
+from pipeline.kubeflow.transport import (
+    bounded_rest,
+    hide_token,
+    keep_host,
+    no_endpoint_variables,
+    proxy_of,
+    retries,
+)
+
+if TYPE_CHECKING:
+    import kfp
+
+_Answer = TypeVar("_Answer")
+
+# Where a pod's namespace stands, and where the pipelines API answers inside a cluster.
+POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+IN_CLUSTER_HOST = "http://ml-pipeline.kubeflow.svc.cluster.local:8888"
+
+
+class Connection:
+    """A server that answered its health check.
+
+    Attributes:
+        client: the `kfp.Client`.
+        host: address in use.
+        namespace: the user's namespace; None on a single-user server.
+        server_version: as the server names it; empty where it does not.
+    """
+
+    def __init__(self, client: kfp.Client, options: ConnectionOptions, credentials: str) -> None:
+        self.client = client
+        self.api_client = client.runs.api_client
+        self.host: str = self.api_client.configuration.host
+        self._ui_host = (options.ui_host or self.host).rstrip("/")
+        self._credentials = credentials
+        self.namespace: str | None = options.namespace or client.get_user_namespace() or None
+        self.server_version = self._check_health()
+
+    def call(self, doing: str, function: Callable[..., _Answer], *args: Any, **kwargs: Any) -> _Answer:
+        """Call the client; what it prints is dropped, what it raises becomes one line.
+
+        Raises:
+            ClusterError: saying what was being done, what went wrong and what to do.
+        """
+        import kfp_server_api
+        import urllib3
+
+        # kfp prints links to standard output, where the result of `--json` goes.
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return function(*args, **kwargs)
+            except (kfp_server_api.ApiException, urllib3.exceptions.HTTPError, OSError) as e:
+                raise self._explained(e, doing) from e
+            except AttributeError as e:
+                # The generated client decodes the body of an answer that never came (a TLS failure).
+                if not isinstance(e.__context__, kfp_server_api.ApiException):
+                    raise
+                raise self._explained(e.__context__, doing) from e
+
+    def _explained(self, error: Exception, doing: str) -> ClusterError:
+        return explain(error, host=self.host, doing=doing, credentials=self._credentials)
+
+    def link(self, place: str) -> str:
+        """Return the address of a page of the user interface, such as `runs/details/ID`."""
+        return f"{self._ui_host}/#/{place}"
+
+    def is_at_least(self, version: str) -> bool:
+        """Tell whether the server is known to have a version, such as 2.17, or a newer one."""
+        numbers = _numbers(self.server_version)
+        return numbers is not None and numbers >= tuple(map(int, version.split(".")))
+
+    def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
+        """Read an address of the server that the client has no function for.
+
+        Args:
+            doing: what is being done, for messages.
+            path: of the address.
+            end_only: whether of a text that is too long the end is read, instead of refusing it.
+        """
+        pool = self.api_client.rest_client.pool_manager
+        with pool.end_only() if end_only else contextlib.nullcontext():
+            answer = self.call(
+                doing,
+                self.api_client.call_api,
+                path,
+                "GET",
+                header_params={"Accept": "*/*"},
+                auth_settings=["Bearer"],
+                _return_http_data_only=True,
+                _preload_content=False,
+            )
+        return str(answer.data.decode("utf-8", "replace"))
+
+    def _check_health(self) -> str:
+        text = self.get_text("asking for the server's health", "/apis/v2beta1/healthz")
+        try:
+            health = json.loads(text)
+            multi_user = bool(health.get("multi_user"))
+        except (ValueError, AttributeError) as e:
+            raise ClusterError(
+                "expected the pipelines API, found a page (perhaps a login); check --host (on full Kubeflow "
+                "it ends in /pipeline), and give --token-file, --token-env or --cookie-env",
+                where=self.host,
+            ) from e
+        # The user interface answers for the API, under names of its own.
+        if health.get("apiServerReady") is False:
+            raise ClusterError(
+                "the user interface answers, but not the pipelines API behind it; try again, then look at the"
+                " log of ml-pipeline",
+                where=self.host,
+                transient=True,
+            )
+        if not multi_user:
+            # Settings may name one, which a server without users refuses; the client would fill it in, too.
+            self.namespace = None
+            self.client._context_setting["namespace"] = ""
+        elif not self.namespace:
+            self.namespace = _pod_namespace()
+        if multi_user and not self.namespace:
+            raise ClusterError(
+                "the server has users with namespaces of their own, and none is chosen; give --namespace",
+                where=self.host,
+            )
+        version = str(health.get("tag_name") or health.get("apiServerTagName") or "")
+        numbers = _numbers(version)
+        if numbers and numbers < tuple(map(int, OLDEST_SERVER.split("."))):
+            raise ClusterError(
+                f"expected a server {OLDEST_SERVER} or newer, found {version}; upgrade it: older ones do not "
+                "run what kfp compiles today",
+                where=self.host,
+            )
+        return version
+
+
+def connect(options: ConnectionOptions) -> Connection:
+    """Connect to a server.
+
+    Raises:
+        ConfigError: for an option or a secret that cannot be used.
+        ClusterError: when the server cannot be reached or refuses.
+    """
+    check_options(options)
+    if not options.host and "KUBERNETES_SERVICE_HOST" in os.environ:
+        options = dataclasses.replace(options, host=IN_CLUSTER_HOST)
+    _require_kfp()
+    credentials = read_credentials(options)
+    client = _build_client(options, credentials)
+    if not options.host and client.runs.api_client.configuration.host == "http://localhost":
+        found = f"no context {options.kube_context} in the kubeconfig" if options.kube_context else "none"
+        raise ConfigError(
+            f"expected the address of a Kubeflow Pipelines server, found {found}; give --host, "
+            f"set {VARIABLES['host']} or kubeflow.host",
+            where="host",
+        )
+    return Connection(client, options, credentials.source)
+
+
+def _require_kfp() -> None:
+    try:
+        import kfp  # noqa: F401
+    except ImportError as e:
+        raise ConfigError(
+            f"expected the package kfp, found {e}; install it with `pip install 'detflow[cluster]'`"
+        ) from e
+
+
+def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.Client:
+    import kfp
+    import kfp_server_api
+
+    class Client(kfp.Client):
+        """A client that sends nothing while it is made: its own check waits without limit, five times."""
+
+        def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
+            return kfp_server_api.V2beta1GetHealthzResponse(multi_user=False)
+
+    silent = contextlib.redirect_stdout(io.StringIO())
+    try:
+        with silent, warnings.catch_warnings(), no_endpoint_variables():
+            warnings.simplefilter("ignore")
+            client = Client(
+                host=options.host.rstrip("/") or None,
+                # Without a host kfp reads `namespace` as the one that the server runs in.
+                namespace=(options.host and options.namespace) or "kubeflow",
+                ssl_ca_cert=options.ca_file or None,
+                verify_ssl=options.verify_tls,
+                kube_context=options.kube_context or None,
+                ui_host=options.ui_host or None,
+                proxy=proxy_of(options.host),
+                **credentials.arguments,
+            )
+    except Exception as e:
+        # Only signing in at the Identity-Aware Proxy, and unreadable certificates, get here.
+        raise explain(e, host=options.host, doing="preparing the connection", credentials="") from e
+    api_client = client.runs.api_client
+    keep_host(api_client.configuration)
+    if "credentials" not in credentials.arguments:  # which kfp fills in later, from the file
+        hide_token(api_client.configuration)
+    hide(api_client.cookie or "")
+    api_client.configuration.retries = retries()
+    api_client.rest_client = bounded_rest(api_client.configuration, options.timeout)
+    return client
+
+
+def _pod_namespace() -> str | None:
+    """Return the namespace of the pod that this runs in; None outside a cluster."""
+    try:
+        with open(POD_NAMESPACE, encoding="utf-8") as f:
+            return f.read().strip() or None
+    except OSError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """Return the first two numbers of a version; None for one that has none, such as that of a branch."""
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    return tuple(map(int, numbers.groups())) if numbers else None

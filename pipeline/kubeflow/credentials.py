@@ -1,0 +1,104 @@
+"""Who signs in at the server: secrets are read, checked and hidden before anything is sent."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Any
+
+from detection_core.errors import ConfigError
+from detection_core.redaction import find_header_fault, hide
+from pipeline.kubeflow.options import ConnectionOptions
+
+# Where the kubelet projects a token for the pipelines API.
+IN_CLUSTER_TOKEN = "/var/run/secrets/kubeflow/pipelines/token"
+
+# A header's value: one line of printable ASCII. A token has no spaces either (RFC 6750, b64token).
+_COOKIE, _TOKEN = re.compile(r"[\x20-\x7e]+"), re.compile(r"[\x21-\x7e]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    """Credentials for a connection.
+
+    Attributes:
+        source: where they come from, for messages; empty: there are none.
+        arguments: of `kfp.Client`.
+    """
+
+    source: str = ""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+
+
+def read_credentials(options: ConnectionOptions) -> Credentials:
+    """Read what the options name.
+
+    Raises:
+        ConfigError: for a secret that is not there or cannot be sent; it says why without saying the secret.
+    """
+    if options.token_file:
+        return _of_file(options.token_file)
+    if options.token_env:
+        token = _variable(options.token_env, "token_env", _TOKEN)
+        return Credentials(f"${options.token_env}", {"existing_token": token})
+    if options.cookie_env:
+        cookie = _variable(options.cookie_env, "cookie_env", _COOKIE)
+        return Credentials(f"${options.cookie_env}", {"cookies": cookie})
+    if options.iap_client_id:
+        return Credentials("the Identity-Aware Proxy", {"client_id": options.iap_client_id})
+    return _of_file(IN_CLUSTER_TOKEN) if os.path.isfile(IN_CLUSTER_TOKEN) else Credentials()
+
+
+def _of_file(path: str) -> Credentials:
+    token = TokenFile(path)
+    token.read()
+    return Credentials(path, {"credentials": token})
+
+
+class TokenFile:
+    """A bearer token in a file, read anew for every request, as the kubelet renews it.
+
+    It has what `kfp.Client` wants of its `TokenCredentialsBase`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def read(self) -> str:
+        """Return the token.
+
+        Raises:
+            ConfigError: when there is none, or none that can be sent.
+        """
+        try:
+            with open(self._path, encoding="utf-8") as f:
+                text = f.read(1 << 20)
+        except (OSError, UnicodeDecodeError) as e:
+            raise ConfigError(
+                f"cannot read the token ({e}); check path and rights", where="token_file"
+            ) from e
+        if not text.strip():
+            raise ConfigError(f"{self._path} is empty; write a token into it", where="token_file")
+        return _checked(text, self._path, "token_file", _TOKEN)
+
+    def refresh_api_key_hook(self, configuration: Any) -> None:
+        """Put the token of the moment into a client's configuration."""
+        configuration.api_key["authorization"] = self.read()
+
+
+def _variable(name: str, where: str, allowed: re.Pattern[str]) -> str:
+    value = os.environ.get(name, "")
+    if not value.strip():
+        raise ConfigError(f"the environment variable {name} is not set; set it to the secret", where=where)
+    return _checked(value, f"the environment variable {name}", where, allowed)
+
+
+def _checked(text: str, source: str, where: str, allowed: re.Pattern[str]) -> str:
+    """Return a secret without the white space around it, hidden from now on."""
+    secret = text.strip()
+    hide(secret)
+    fault = find_header_fault(secret, allowed)
+    if fault:
+        raise ConfigError(f"{source}: {fault}; write the secret again, and nothing else", where=where)
+    return secret

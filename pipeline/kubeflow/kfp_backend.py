@@ -1,0 +1,252 @@
+"""The DAG as a Kubeflow Pipelines pipeline, compiled to YAML; one of the two modules here that know KFP."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from components.run_checker.placeholders import asks_for_value
+from components.run_checker.run import FILLED
+from detection_core.errors import ConfigError
+from detection_core.redaction import redact
+from detection_core.storage import files
+from pipeline.checks import check_step, refuse_placeholders
+from pipeline.dag import FromCheck, Step, build_dag
+from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
+from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.workflow_settings import PipelineSettings
+
+
+def compile_pipeline(settings: PipelineSettings, path: str) -> None:
+    """Write the workflow as a Kubeflow Pipelines package.
+
+    Settings and pipeline.config are part of it. The image is a parameter of the run unless
+    `kubeflow.image_parameter` is false.
+
+    Args:
+        settings: of the workflow.
+        path: file to write, YAML of one or two documents.
+
+    Raises:
+        ConfigError: for settings that cannot be used, or where kfp is not installed.
+    """
+    files.write_text(path, render_pipeline(settings))
+
+
+def render_pipeline(settings: PipelineSettings) -> str:
+    """Return what `compile_pipeline` writes.
+
+    Raises:
+        ConfigError: as `compile_pipeline`.
+    """
+    compiler = _kfp_compiler()
+    from pipeline.kubeflow.kfp_rules import check_package
+
+    steps = _cluster_steps(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pipeline.yaml"
+        compiler.Compiler().compile(_pipeline_function(settings, steps), str(path))
+        text = path.read_text(encoding="utf-8")
+    check_package(text)
+    if redact(text) != text:
+        raise ConfigError(
+            "expected no secret in settings and pipeline.config, found one of this machine's environment, or "
+            "a user and password in an address: it would stand in the package for all to read; leave it out, "
+            "and name a Kubernetes secret in secret_env"
+        )
+    return text
+
+
+def _kfp_compiler() -> Any:
+    try:
+        from kfp import compiler, kubernetes  # noqa: F401
+    except ImportError as e:
+        raise ConfigError(
+            f"expected the packages kfp and kfp-kubernetes, found {e}; install them with"
+            " `pip install 'detflow[cluster]'`"
+        ) from e
+    return compiler
+
+
+def _cluster_steps(settings: PipelineSettings) -> list[Step]:
+    """Return the steps of the DAG, the checks first, with what differs on a cluster."""
+    dag = build_dag(settings)  # first, as it says what is wrong with a configuration file
+    checks, work_dir = check_step(settings), settings.kubeflow.work_dir
+    if work_dir:
+        checks = dataclasses.replace(checks, parameters={**checks.parameters, "work_dir": work_dir})
+    steps = [checks, *dag.steps]
+    refuse_placeholders(steps)
+    asking = next((n for n in FILLED if asks_for_value(str(checks.parameters[n]))), "")
+    if asking and not settings.kubeflow.schedule_time:
+        raise ConfigError(
+            f"expected true, as {asking} holds a placeholder, found false; without it RunChecker is told"
+            " neither the time nor the id of a run",
+            where="kubeflow.schedule_time",
+        )
+    return steps
+
+
+def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any:
+    """Return the pipeline as KFP's compiler takes it: a function whose signature has the run's parameters."""
+    from kfp import dsl
+
+    by_id = {step.id: step for step in steps}
+    offered = [p for p in RUN_PARAMETERS if any(step in by_id for step, _ in p.targets)]
+
+    # KFP calls with one positional argument for each parameter of the signature.
+    def workflow(*channels: Any) -> None:
+        values: dict[str, dict[str, Any]] = {}
+        for parameter, channel in zip(offered, channels, strict=False):
+            for step, field in parameter.targets:
+                values.setdefault(step, {})[field] = channel
+        tasks = _add_tasks(settings, steps, values)
+        for step, task in tasks.items() if settings.kubeflow.image_parameter else ():
+            if not settings.kubeflow.task(step).get("image"):
+                task.set_container_image(channels[-1])
+
+    parameters = [_signature_parameter(p, by_id) for p in offered]
+    descriptions = {p.name: p.description for p in offered}
+    if settings.kubeflow.image_parameter:
+        parameters.append(
+            inspect.Parameter(
+                IMAGE, inspect.Parameter.KEYWORD_ONLY, annotation=str, default=settings.kubeflow.image
+            )
+        )
+        descriptions[IMAGE] = "Container image of the steps, best by digest or by a tag that never moves."
+    workflow.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    workflow.__annotations__ = {p.name: p.annotation for p in parameters}
+    arguments = "\n".join(f"    {name}: {text}" for name, text in descriptions.items())
+    workflow.__doc__ = f"Object detection, from images to a published detector.\n\nArgs:\n{arguments}\n"
+    return dsl.pipeline(
+        name=pipeline_name(settings.name), pipeline_root=settings.kubeflow.pipeline_root or None
+    )(workflow)
+
+
+def pipeline_name(name: str) -> str:
+    """Return a workflow's name as Kubeflow Pipelines allows it: small letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _signature_parameter(parameter: RunParameter, steps: Mapping[str, Step]) -> inspect.Parameter:
+    step, field = next((steps[s], f) for s, f in parameter.targets if s in steps)
+    default = step.parameters.get(field, job_fields(JOBS[step.component]).defaults.get(field))
+    return inspect.Parameter(
+        parameter.name, inspect.Parameter.KEYWORD_ONLY, annotation=parameter_type(parameter), default=default
+    )
+
+
+def _add_tasks(
+    settings: PipelineSettings, steps: Sequence[Step], overrides: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Add a task a step and return them by step id; called by KFP while it traces the pipeline.
+
+    Args:
+        settings: of the workflow.
+        steps: in an order in which every producer comes before its consumers.
+        overrides: step id to parameter field to the pipeline parameter that it takes.
+    """
+    from component_specs.kfp_yaml import kfp_component
+
+    tasks: dict[str, Any] = {}
+    overrides = {**overrides, CHECKER: {**overrides.get(CHECKER, {}), **_of_the_driver(settings)}}
+    for step in steps:
+        # RunChecker's values are parameters of other steps. BaselineResolver and Pusher may therefore be
+        # cached: their keys change when another version is deployed, or the publication is gone.
+        values: dict[str, Any] = {
+            name: tasks[CHECKER].outputs[value.name] if isinstance(value, FromCheck) else value
+            for name, value in step.parameters.items()
+        }
+        for name, source in step.inputs.items():
+            values[name] = tasks[source.step].outputs[source.output]
+        # A step has its own name, so that the same component used twice is told apart.
+        component = kfp_component(step.component, settings.kubeflow.image, step.id, described=False)
+        tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
+        _configure(tasks[step.id], step.id, settings)
+    return tasks
+
+
+def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:
+    """Return the fields of RunChecker that Kubeflow's driver fills; each must be a whole constant."""
+    from kfp import dsl
+
+    if not settings.kubeflow.schedule_time:
+        return {}
+    return {
+        "scheduled_time": dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER,
+        "run_id": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+    }
+
+
+def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
+    """Ask for what the step's pod is to get."""
+    from kfp import kubernetes
+
+    kubeflow = settings.kubeflow
+    wanted = TaskSettings(**kubeflow.task(step))
+    task.set_caching_options(wanted.caching and step != CHECKER)
+    if wanted.image:
+        task.set_container_image(wanted.image)
+    _set_resources(task, wanted)
+    _mount(task, wanted)
+    for name, value in wanted.env.items():
+        task.set_env_variable(name, value)
+    for label, value in wanted.node_selector.items():
+        kubernetes.add_node_selector(task, label_key=label, label_value=value)
+    for toleration in wanted.tolerations:
+        kubernetes.add_toleration(task, **toleration)
+    if wanted.retries:
+        task.set_retry(
+            wanted.retries, backoff_duration=wanted.retry_delay, backoff_factor=wanted.retry_factor
+        )
+    if wanted.timeout:
+        kubernetes.set_timeout(task, seconds=wanted.timeout)
+    # The image's user is not root, and a namespace of the Pod Security standard `restricted` wants it said:
+    # Kubeflow leaves it open for the containers of steps.
+    kubernetes.set_security_context(task, run_as_non_root=True)
+    if kubeflow.image_pull_policy:
+        kubernetes.set_image_pull_policy(task, kubeflow.image_pull_policy)
+    if kubeflow.image_pull_secrets:
+        kubernetes.set_image_pull_secrets(task, kubeflow.image_pull_secrets)
+
+
+def _set_resources(task: Any, wanted: TaskSettings) -> None:
+    if wanted.cpu:
+        task.set_cpu_request(wanted.cpu)
+    if wanted.cpu_limit:
+        task.set_cpu_limit(wanted.cpu_limit)
+    if wanted.memory:
+        task.set_memory_request(wanted.memory)
+    if wanted.memory_limit:
+        task.set_memory_limit(wanted.memory_limit)
+    if wanted.gpu:
+        task.set_accelerator_type(wanted.gpu_type).set_accelerator_limit(wanted.gpu)
+
+
+def _mount(task: Any, wanted: TaskSettings) -> None:
+    from kfp import kubernetes
+
+    for claim, folder in wanted.pvcs.items():
+        kubernetes.mount_pvc(task, pvc_name=claim, mount_path=folder)
+    for secret, variables in wanted.secret_env.items():
+        kubernetes.use_secret_as_env(task, secret_name=secret, secret_key_to_env=variables)
+    for secret, folder in wanted.secret_volumes.items():
+        kubernetes.use_secret_as_volume(task, secret_name=secret, mount_path=folder)
+    for config_map, variables in wanted.config_map_env.items():
+        kubernetes.use_config_map_as_env(task, config_map_name=config_map, config_map_key_to_env=variables)
+    for config_map, folder in wanted.config_map_volumes.items():
+        kubernetes.use_config_map_as_volume(task, config_map_name=config_map, mount_path=folder)
+    if wanted.shared_memory:
+        kubernetes.empty_dir_mount(
+            task,
+            volume_name="shared-memory",
+            mount_path="/dev/shm",
+            medium="Memory",
+            size_limit=wanted.shared_memory,
+        )

@@ -1,0 +1,126 @@
+"""The YAML of a compiled pipeline: its documents, in the shape that everything here reads them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow.api_errors import OLDEST_SERVER
+from pipeline.settings.settings_yaml import parse_documents, read_settings_text
+
+SCHEMA_VERSION = "2.1.0"
+
+# Values of a pipeline of some ten thousand steps.
+_MAX_VALUES = 2_000_000
+_COMPONENT = (
+    "dag",
+    "dag.tasks",
+    "dag.tasks.*",
+    "dag.tasks.*.componentRef",
+    "dag.tasks.*.inputs",
+    "dag.tasks.*.inputs.parameters",
+    "dag.tasks.*.inputs.parameters.*",
+    "inputDefinitions",
+    "inputDefinitions.parameters",
+    "inputDefinitions.parameters.*",
+)
+# Paths at which there must be a mapping where there is anything; `*` is every key.
+_MAPPINGS = (
+    "pipelineInfo",
+    "root",
+    *(f"root.{path}" for path in _COMPONENT),
+    "components",
+    "components.*",
+    *(f"components.*.{path}" for path in _COMPONENT),
+    "deploymentSpec",
+    "deploymentSpec.executors",
+    "deploymentSpec.executors.*",
+)
+
+
+def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
+    """Read a compiled pipeline file.
+
+    Returns:
+        The pipeline, and all documents of the file, among which it is.
+
+    Raises:
+        ConfigError: when it is no such file, or one that no server takes; naming the key.
+    """
+    documents = [
+        d for d in parse_documents(read_settings_text(path, "pipeline file"), path, _MAX_VALUES) if d
+    ]
+    specs = [d for d in documents if isinstance(d, dict) and "pipelineInfo" in d]
+    if len(specs) != 1:
+        found = "several" if specs else "none"
+        raise ConfigError(
+            f"expected a compiled pipeline with one pipelineInfo, found {found}; make one with "
+            "`detflow compile`",
+            where=path,
+        )
+    for document in documents:
+        _check_keys(document, path)
+    spec = specs[0]
+    version = spec.get("schemaVersion")
+    if version != SCHEMA_VERSION:
+        raise ConfigError(
+            f"expected schemaVersion {SCHEMA_VERSION}, found {version}; compile it with kfp {OLDEST_SERVER} "
+            "or newer",
+            where=path,
+        )
+    _check_shape(spec, path)
+    return spec, documents
+
+
+def _check_keys(document: Any, path: str) -> None:
+    """Refuse keys that are no text, which JSON, and so the server, does not have."""
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            odd = next((key for key in value if not isinstance(key, str)), None)
+            if odd is not None:
+                raise ConfigError(
+                    f"expected keys that are texts, found {odd!r}; put it in quotes", where=path
+                )
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+
+
+def _check_shape(spec: Mapping[str, Any], path: str) -> None:
+    if "pipeline_spec" in spec:
+        raise ConfigError(
+            "expected a compiled pipeline, found the key pipeline_spec, under which a server gives one back; "
+            "take what stands below it",
+            where=path,
+        )
+    for wanted in _MAPPINGS:
+        for key, value in _at(spec, wanted.split(".")):
+            if not isinstance(value, dict):
+                raise _mistaken(key, "a mapping", value, path)
+    if "root" not in spec:
+        raise _mistaken("root", "a mapping", None, path)
+    for key in ("pipelineInfo.name", "defaultPipelineRoot"):
+        for _, value in _at(spec, key.split(".")):
+            if not isinstance(value, str):
+                raise _mistaken(key, "a text", value, path)
+    if not spec["pipelineInfo"].get("name"):
+        raise _mistaken("pipelineInfo.name", "a text", None, path)
+
+
+def _mistaken(key: str, expected: str, found: Any, path: str) -> ConfigError:
+    told = "nothing" if found is None else repr(found)[:60]
+    return ConfigError(f"{key}: expected {expected}, found {told}; compile the pipeline again", where=path)
+
+
+def _at(tree: Any, keys: list[str], place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield place and value of everything at a path; what is not there is left out."""
+    if not keys:
+        yield place, tree
+        return
+    if not isinstance(tree, dict):
+        return  # which was told of the path above
+    for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
+        yield from _at(tree[key], keys[1:], f"{place}.{key}" if place else key)

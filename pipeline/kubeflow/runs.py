@@ -1,0 +1,185 @@
+"""Runs on the server: their steps, waiting for them, stopping and repeating them."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.connection import Connection
+from pipeline.kubeflow.package import step_tree
+from pipeline.kubeflow.run_state import RunState, run_state
+from pipeline.kubeflow.step_state import Tasks
+from pipeline.kubeflow.submission import pages
+
+_log = logging.getLogger(__name__)
+
+# A server that restarts is away for a minute or two.
+_PATIENCE_SECONDS = 180
+_STOPPING = "cancelling"
+
+
+def list_runs(connection: Connection, limit: int) -> list[RunState]:
+    """Return the newest runs of the namespace, newest first."""
+    listed = pages(
+        connection,
+        "listing the runs",
+        connection.client.list_runs,
+        "runs",
+        sort_by="created_at desc",
+        namespace=connection.namespace,
+    )
+    return [run_state(connection, run, {}) for run in itertools.islice(listed, limit)]
+
+
+def read_run(connection: Connection, run_id: str) -> RunState:
+    """Return a run with its steps.
+
+    Raises:
+        ClusterError: when there is none, or from the server.
+    """
+    run = connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
+    return run_state(connection, run, _steps_of(connection, run))
+
+
+def wait_for(
+    connection: Connection,
+    run_id: str,
+    *,
+    poll_seconds: float,
+    limit_seconds: float,
+    sleep: Callable[[float], None] = time.sleep,
+) -> RunState:
+    """Wait until a run has ended, logging each change of a step.
+
+    An answer that stays away for up to three minutes, as when the server restarts, does not end the waiting.
+
+    Args:
+        connection: to the server.
+        run_id: of the run.
+        poll_seconds: time between two looks.
+        limit_seconds: longest wait; 0: no limit.
+        sleep: waits.
+
+    Raises:
+        ClusterError: past the limit; the run goes on.
+    """
+    seen: dict[str, str] = {}
+    begun = last_answer = time.monotonic()
+    steps: Tasks | None = None
+    while True:
+        try:
+            run = connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
+            steps = _steps_of(connection, run) if steps is None else steps
+            last_answer = time.monotonic()
+        except ClusterError as e:
+            if not e.transient or time.monotonic() - last_answer > _PATIENCE_SECONDS:
+                # Such as a token that has expired meanwhile; the run itself is not touched by that.
+                _log.warning("run | %s is no longer watched; see `detflow runs show %s`", run_id, run_id)
+                raise
+            _log.warning("run | %s; waiting on", e.message)
+        else:
+            state = run_state(connection, run, steps)
+            _log_changes(state, seen)
+            if state.ended:
+                return state
+        if limit_seconds and time.monotonic() - begun > limit_seconds:
+            raise ClusterError(
+                f"the run {run_id} has not ended within {limit_seconds:g} s; it goes on: "
+                f"`detflow runs show {run_id}` tells how it does",
+                where=connection.host,
+            )
+        sleep(poll_seconds)
+
+
+def cancel(connection: Connection, run_id: str) -> RunState:
+    """Stop a run; one that is being stopped already is left to it.
+
+    Raises:
+        ConfigError: when it has ended.
+        ClusterError: from the server.
+    """
+    state = read_run(connection, run_id)
+    if state.ended:
+        raise _ended_already(state)
+    if state.state == _STOPPING:
+        return state
+    try:
+        connection.call(f"stopping the run {run_id}", connection.client.terminate_run, run_id=run_id)
+    except ClusterError as e:
+        state = read_run(connection, run_id)
+        if state.ended:
+            raise _ended_already(state) from e
+        # The server finds no run to stop (400, 'Row not found') where somebody else has just done so.
+        if state.state == _STOPPING:
+            return state
+        if e.status >= 500 and "not found" in e.message:
+            raise ClusterError(
+                "the cluster no longer has the workflow of this run, which was deleted while it was "
+                f"{state.state}, perhaps with its schedule: nothing of it runs, though Kubeflow will never "
+                "say so; archive or delete it in the user interface",
+                where=run_id,
+                status=e.status,
+            ) from e
+        raise
+    return read_run(connection, run_id)
+
+
+def _ended_already(state: RunState) -> ConfigError:
+    ended = {"failed": "has failed", "succeeded": "has succeeded"}.get(state.state, f"was {state.state}")
+    return ConfigError(f"the run {ended} already; nothing to stop", where=state.run_id)
+
+
+def retry(connection: Connection, run_id: str) -> RunState:
+    """Repeat what failed of a run; what succeeded is kept.
+
+    Raises:
+        ConfigError: when it has not failed.
+        ClusterError: from the server.
+    """
+    state = read_run(connection, run_id)
+    if state.state not in ("failed", "cancelled"):
+        raise ConfigError(
+            f"only a failed or cancelled run can be retried, this one is {state.state}; submit a new one",
+            where=run_id,
+        )
+    connection.call(f"retrying the run {run_id}", connection.client.runs.run_service_retry_run, run_id=run_id)
+    return read_run(connection, run_id)
+
+
+def _log_changes(state: RunState, seen: dict[str, str]) -> None:
+    for step in state.steps:
+        if seen.get(step.name, "pending") != step.state:
+            seen[step.name] = step.state
+            took = f" in {step.seconds:.0f} s" if step.seconds is not None else ""
+            again = f", attempt {step.attempts}" if step.attempts > 1 else ""
+            _log.info("step | %s %s%s%s", step.name, step.state, took, again)
+    if not state.steps and seen.get("") != state.state:
+        # A server that does not tell about steps still tells about the run.
+        seen[""] = state.state
+        _log.info("run | %s", state.state)
+
+
+def _steps_of(connection: Connection, run: Any) -> Tasks:
+    """Return the pipeline's tasks; empty where the server does not give the pipeline."""
+    if run.pipeline_spec:
+        return step_tree(run.pipeline_spec)
+    reference = run.pipeline_version_reference
+    if not reference or not reference.pipeline_version_id:
+        return {}
+    try:
+        version = connection.call(
+            "reading the pipeline of the run",
+            connection.client.get_pipeline_version,
+            reference.pipeline_id,
+            reference.pipeline_version_id,
+        )
+    except ClusterError as e:
+        if e.status != 404:
+            raise
+        return {}  # a version that was deleted since
+    return step_tree(version.pipeline_spec or {})

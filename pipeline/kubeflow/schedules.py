@@ -1,0 +1,326 @@
+"""Schedules on the server: recurring runs, known by their names.
+
+A recurring run cannot be changed. A change is made of four steps, in each of which a schedule exists and at
+most one fires: the new one is created paused, the old one paused, the new one resumed, the old one deleted.
+The new one's description names the old one, so that a later call finishes what was interrupted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import difflib
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.connection import Connection
+from pipeline.kubeflow.package import artifact_root, check_parameters, parse_parameters, spec_parameters
+from pipeline.kubeflow.placeholders import check_placeholders, filled_parameters
+from pipeline.kubeflow.schedule_record import Schedule, schedule_from
+from pipeline.kubeflow.schedule_removal import remove
+from pipeline.kubeflow.submission import RunRequest, Version, named, pages, start_run
+from pipeline.schedule.trigger import Trigger
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScheduleSpec:
+    """What a schedule shall be.
+
+    Attributes:
+        name: by which it is found again.
+        trigger: when it fires.
+        max_concurrency: runs at the same time, 1 to 10.
+        catch_up: whether all slots missed while it was paused or the server down are made up for, and not the
+            last one alone.
+        parameters: checked values; texts may hold placeholders.
+        version: the pipeline version that each run uses.
+        experiment_id: experiment of its runs.
+        service_account: Kubernetes service account of the steps; empty: the server's default.
+        paused: whether it is created paused.
+    """
+
+    name: str
+    trigger: Trigger
+    max_concurrency: int
+    catch_up: bool
+    parameters: Mapping[str, Any]
+    version: Version
+    experiment_id: str
+    service_account: str = ""
+    paused: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Applied:
+    """What `apply` did.
+
+    Attributes:
+        action: `created`, `unchanged` or `replaced`.
+        changes: what differed, one sentence each.
+        schedule: as it is now.
+    """
+
+    action: str
+    changes: tuple[str, ...]
+    schedule: Schedule
+
+
+def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
+    """Make the server have a schedule; calling it again changes nothing.
+
+    A schedule that is replaced stays paused if it was. A start that is over is sent only with `catch_up`.
+
+    Raises:
+        ConfigError: when several schedules have the name.
+        ClusterError: from the server.
+    """
+    if not spec.catch_up:
+        now = datetime.datetime.now(datetime.UTC)
+        spec = dataclasses.replace(spec, trigger=spec.trigger.without_past_start(now))
+    old = _finish_replacement(connection, spec.name)
+    if old is None:
+        made = _create(connection, spec, enabled=not spec.paused, description=_DESCRIPTION)
+        if all(s.schedule_id == made.schedule_id for s in list_schedules(connection, spec.name)[:1]):
+            return Applied(action="created", changes=(), schedule=made)
+        # Somebody else made one at the same moment.
+        delete(connection, made)
+        return apply(connection, spec)
+    changes = _differences(old, spec)
+    if not changes:
+        return Applied(action="unchanged", changes=(), schedule=old)
+    _create(connection, spec, enabled=False, description=_replaces(old))
+    new = _finish_replacement(connection, spec.name)
+    assert new is not None
+    return Applied(action="replaced", changes=tuple(changes), schedule=new)
+
+
+def list_schedules(connection: Connection, name: str = "") -> list[Schedule]:
+    """Return the schedules of the namespace, or those with a name, oldest first."""
+    listed = pages(
+        connection,
+        "listing the schedules",
+        connection.client.list_recurring_runs,
+        "recurring_runs",
+        sort_by="created_at asc",
+        namespace=connection.namespace,
+        filter=named(name) if name else None,
+    )
+    found = [schedule_from(connection, entry) for entry in listed]
+    return [s for s in found if not name or s.name == name]
+
+
+def find_schedule(connection: Connection, name_or_id: str) -> Schedule:
+    """Return the schedule of a name or an id.
+
+    Raises:
+        ConfigError: when there is none, with the nearest name, or several.
+    """
+    every = list_schedules(connection)
+    named = _without_replaced([s for s in every if s.name == name_or_id])
+    found = named or [s for s in every if s.schedule_id == name_or_id]
+    if not found:
+        names = [s.name for s in every]
+        near = difflib.get_close_matches(name_or_id, names, n=1)
+        known = f"there are {', '.join(names)}" if names else "there is none yet"
+        hint = f"did you mean {near[0]}?" if near else known
+        raise ConfigError(f"no schedule {name_or_id}; {hint}", where=connection.host)
+    if len(found) > 1:
+        raise _ambiguous(connection, name_or_id, found)
+    return found[0]
+
+
+def pause(connection: Connection, schedule: Schedule) -> Schedule:
+    """Stop a schedule from firing."""
+    _set_enabled(connection, schedule, enabled=False)
+    return dataclasses.replace(schedule, enabled=False)
+
+
+def resume(connection: Connection, schedule: Schedule) -> Schedule:
+    """Let a schedule fire again."""
+    _set_enabled(connection, schedule, enabled=True)
+    return dataclasses.replace(schedule, enabled=True)
+
+
+def delete(connection: Connection, schedule: Schedule) -> None:
+    """Delete a schedule, and what it replaced and is still there; runs stay, and those under way go on.
+
+    Raises:
+        ClusterError: from the server; and where it would stop runs under way, the schedule being paused then.
+    """
+    replaced = _replaced_by(schedule)
+    left = (
+        [s for s in list_schedules(connection, schedule.name) if s.schedule_id == replaced]
+        if replaced
+        else []
+    )
+    for one in (schedule, *left):
+        kept_by = remove(connection, one)
+        if kept_by:
+            raise ClusterError(
+                f"{' and '.join(kept_by)} of this schedule is under way, and this server, which does not "
+                f"tell its version, may stop it with the schedule; {one.schedule_id} is paused: delete it "
+                "when the run has ended, or upgrade the server",
+                where=one.name,
+            )
+
+
+def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str:
+    """Start one run with a schedule's pinned version and parameters, and return its id.
+
+    Args:
+        connection: to the server.
+        schedule: found before.
+        texts: `NAME=VALUE` that replace parameters of the schedule.
+
+    Raises:
+        ConfigError: for a parameter that the pipeline does not have, or a placeholder that nothing fills.
+        ClusterError: from the server.
+    """
+    if not schedule.version_id:
+        raise ConfigError(
+            "the schedule pins no pipeline version; create it with `detflow schedule create`",
+            where=schedule.name,
+        )
+    version = connection.call(
+        f"reading the pipeline version of {schedule.name}",
+        connection.client.get_pipeline_version,
+        schedule.pipeline_id,
+        schedule.version_id,
+    )
+    spec = version.pipeline_spec or {}
+    declared = spec_parameters(spec)
+    values = {**schedule.parameters, **parse_parameters(declared, texts)}
+    values = check_parameters(declared, values, schedule.name)
+    check_placeholders(values, filled_parameters(spec), schedule.name)
+    now = datetime.datetime.now(datetime.UTC)
+    request = RunRequest(
+        name=f"{schedule.name} now {now:%Y-%m-%d %H:%M:%S}",
+        experiment_id=schedule.experiment_id,
+        parameters=values,
+        service_account=schedule.service_account,
+    )
+    pinned = Version(
+        pipeline_id=schedule.pipeline_id,
+        version_id=schedule.version_id,
+        name=version.display_name or "",
+        reused=True,
+        root=artifact_root(version.pipeline_spec or {}),
+    )
+    return start_run(connection, pinned, request)
+
+
+_DESCRIPTION = "Made by `detflow schedule create`."
+
+
+def _replaces(old: Schedule) -> str:
+    return f"{_DESCRIPTION} Replaces {old.schedule_id}, then {'enabled' if old.enabled else 'paused'}."
+
+
+def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
+    """Bring a replacement under way to its end and return the schedule of the name; None: there is none."""
+    found = list_schedules(connection, name)
+    if len(found) < 2:
+        return found[0] if found else None
+    ids = {s.schedule_id: s for s in found}
+    for new in found:
+        replaced = _replaced_by(new)
+        if replaced not in ids or len(found) > 2:
+            continue
+        old = ids[replaced]
+        if old.enabled:
+            pause(connection, old)
+        wanted = "then enabled." in new.description
+        settled = resume(connection, new) if wanted and not new.enabled else new
+        kept_by = remove(connection, old)
+        if kept_by:
+            _log.warning(
+                "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
+                "`detflow schedule create` deletes it",
+                old.schedule_id,
+                " and ".join(kept_by),
+            )
+        return settled
+    raise _ambiguous(connection, name, found)
+
+
+def _replaced_by(schedule: Schedule) -> str:
+    """Return the id of the schedule that another one replaces; empty: none."""
+    marker = re.search(r"Replaces (\S+), then (enabled|paused)\.", schedule.description)
+    return marker.group(1) if marker else ""
+
+
+def _without_replaced(found: list[Schedule]) -> list[Schedule]:
+    """Return schedules of one name without those that stay paused until their runs have ended."""
+    replaced = {_replaced_by(s) for s in found}
+    return [s for s in found if s.enabled or s.schedule_id not in replaced]
+
+
+def _ambiguous(connection: Connection, name: str, found: list[Schedule]) -> ConfigError:
+    ids = ", ".join(s.schedule_id for s in found)
+    return ConfigError(
+        f"{len(found)} schedules are named {name}: {ids}; delete all but one, by id, with "
+        "`detflow schedule delete`",
+        where=connection.host,
+    )
+
+
+def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
+    trigger, old_start = spec.trigger, old.start
+    if old_start and not spec.catch_up and old_start <= datetime.datetime.now(datetime.UTC):
+        old_start = None  # it came to pass since then
+    wanted: dict[str, tuple[Any, Any]] = {
+        "cron": (old.cron, trigger.cron.text if trigger.cron else ""),
+        "interval": (old.interval_seconds, trigger.interval_seconds),
+        "start": (_seconds(old_start), _seconds(trigger.start)),
+        "end": (_seconds(old.end), _seconds(trigger.end)),
+        "max_concurrency": (old.max_concurrency, spec.max_concurrency),
+        "catch_up": (old.catch_up, spec.catch_up),
+        "parameters": (dict(old.parameters), dict(spec.parameters)),
+        "pipeline version": (old.version_id, spec.version.version_id),
+        "experiment": (old.experiment_id, spec.experiment_id),
+    }
+    if spec.service_account:
+        # The server fills in a default of its own.
+        wanted["service_account"] = (old.service_account, spec.service_account)
+    return [f"{name}: {a!r} -> {b!r}" for name, (a, b) in wanted.items() if a != b]
+
+
+def _seconds(moment: datetime.datetime | None) -> str:
+    return moment.astimezone(datetime.UTC).isoformat(timespec="seconds") if moment else ""
+
+
+def _create(connection: Connection, spec: ScheduleSpec, *, enabled: bool, description: str) -> Schedule:
+    trigger = spec.trigger
+    made = connection.call(
+        f"creating the schedule {spec.name}",
+        connection.client.create_recurring_run,
+        experiment_id=spec.experiment_id,
+        job_name=spec.name,
+        description=description,
+        start_time=_seconds(trigger.start) or None,
+        end_time=_seconds(trigger.end) or None,
+        interval_second=trigger.interval_seconds or None,
+        cron_expression=trigger.cron.text if trigger.cron else None,
+        max_concurrency=spec.max_concurrency,
+        no_catchup=not spec.catch_up,
+        params=dict(spec.parameters),
+        pipeline_root=spec.version.root or None,
+        pipeline_id=spec.version.pipeline_id,
+        version_id=spec.version.version_id,
+        enabled=enabled,
+        service_account=spec.service_account or None,
+    )
+    return schedule_from(connection, made)
+
+
+def _set_enabled(connection: Connection, schedule: Schedule, *, enabled: bool) -> None:
+    client = connection.client
+    function = client.enable_recurring_run if enabled else client.disable_recurring_run
+    doing = f"{'resuming' if enabled else 'pausing'} the schedule {schedule.name}"
+    connection.call(doing, function, schedule.schedule_id)

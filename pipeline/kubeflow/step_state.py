@@ -1,0 +1,250 @@
+"""The steps of a run, as plain values: what Kubeflow tells of Argo's nodes, in the pipeline's own terms.
+
+Around each step Kubeflow puts a driver, which prepares it, and inside it an executor, which is its container;
+a condition, a loop or a pipeline used as a step is a graph with such steps inside. Argo repeats what failed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pipeline.kubeflow.argo_nodes import NodeTree, node_id
+
+Tasks = Mapping[str, Any]  # a task to the tasks inside it
+
+_DRIVER = "-driver"
+_NEVER_BEGUN = ("pending", "cached", "skipped", "not run")
+_STARTED = ("running", "failed", "cancelling")
+_NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+_WORDS = {
+    "": "pending",
+    "RUNTIME_STATE_UNSPECIFIED": "pending",
+    "CANCELED": "cancelled",
+    "CANCELING": "cancelling",
+}
+# Argo names a pod after the workflow, the template and the node; the templates are those of Kubeflow's
+# compiler (`backend/src/v2/compiler/argocompiler`: container.go, dag.go, importer.go).
+_EXECUTOR_PODS = ("system-container-impl", "retry-system-container-impl", "system-importer")
+_DRIVER_PODS = ("system-container-driver", "system-dag-driver")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepState:
+    """A step of a run.
+
+    Attributes:
+        name: of the task; one inside a condition, a loop or another pipeline bears its name before a slash.
+        depth: in how many of those it lies.
+        state: `pending`, `running`, `succeeded`, `cached`, `skipped`, `failed`, `cancelled`; once the run has
+            ended also `not run`, and `unknown` where the server did not tell its end.
+        seconds: how long it took; None where it has not ended, or was never begun.
+        attempts: how often it was begun; 0: never.
+        error: what the server says about a failure.
+        pods: names under which its log may be found, the likeliest first.
+    """
+
+    name: str
+    state: str
+    seconds: float | None = None
+    error: str = ""
+    pods: tuple[str, ...] = ()
+    depth: int = 0
+    attempts: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How the run as a whole stands, which decides what the states of its steps mean.
+
+    Attributes:
+        ended: whether it has ended.
+        cancelled: since when it was being stopped; None: nobody stopped it.
+    """
+
+    ended: bool
+    cancelled: datetime.datetime | None
+
+
+def word_of(state: str | None) -> str:
+    """Return a state of Kubeflow as the word for it here."""
+    return _WORDS.get(state or "", (state or "").lower())
+
+
+def error_of(thing: Any) -> str:
+    """Return what the server says of a run or a task that failed, in one line."""
+    message = thing.error.message if thing.error else ""
+    return " ".join((message or "").split())
+
+
+def step_states(details: Sequence[Any], tasks: Tasks, ending: Ending) -> tuple[StepState, ...]:
+    """Return the steps of a run, those inside another one after it.
+
+    Args:
+        details: the run's tasks, as the client gives them.
+        tasks: the pipeline's tasks; empty where they are not known.
+        ending: of the run.
+    """
+    tree = NodeTree(details)
+    if tree.workflow:
+        entry = tree.last(tree.workflow)
+        return tuple(_Steps(tree, ending).of_run(entry, tasks))
+    return tuple(_flat(details, tasks, ending))
+
+
+class _Steps:
+    def __init__(self, tree: NodeTree, ending: Ending) -> None:
+        self._tree = tree
+        self._ending = ending
+
+    def of_run(self, entry: str, tasks: Tasks) -> Iterator[StepState]:
+        root = f"{entry}.root"
+        driver = self._tree.detail(root + _DRIVER)
+        if self._tree.detail(root) is None and driver is not None and word_of(driver.state) == "failed":
+            yield self._step(root, "", 0)
+        yield from self._inside(self._tree.last(root), tasks, "", 0)
+
+    def _inside(self, graph: str, tasks: Tasks, prefix: str, depth: int) -> Iterator[StepState]:
+        """Yield the steps in a graph; of a loop, its items: what it consists of is not the pipeline's."""
+        labels = [_label(n) for n in self._tree.inside(graph)]
+        loop = "iteration-driver" in labels
+        if loop:
+            names = dict.fromkeys(n for n in labels if n.startswith("iteration-iterations("))
+        else:
+            own = (n if n in tasks else n.removesuffix(_DRIVER) for n in labels)
+            names = dict.fromkeys([*tasks, *own])
+        for label in sorted(names, key=lambda n: self._begin(f"{graph}.{n}")):
+            step = self._step(f"{graph}.{label}", prefix, depth)
+            yield step
+            body = self._body(f"{graph}.{label}")
+            if step.state not in _NEVER_BEGUN and not self._is_container(body):
+                below = tasks if loop else tasks.get(label) or {}
+                yield from self._inside(body, below, f"{step.name}/", depth + 1)
+
+    def _body(self, name: str) -> str:
+        """Return the graph of what a step does: of a loop's item that of the step that is repeated."""
+        inner = self._tree.last(name)
+        item = f"{inner}.iteration-item"
+        return self._tree.last(item) if item in self._tree.inside(inner) else inner
+
+    def _is_container(self, graph: str) -> bool:
+        return f"{graph}.executor" in self._tree.inside(graph)
+
+    def _begin(self, name: str) -> datetime.datetime:
+        known = (self._tree.detail(n) for n in (name + _DRIVER, name))
+        return next((d.start_time for d in known if d is not None and d.start_time), _NEVER)
+
+    def _step(self, name: str, prefix: str, depth: int) -> StepState:
+        tree, label = self._tree, _item(_label(name))
+        detail, driver = tree.detail(name), tree.detail(name + _DRIVER)
+        state = word_of(detail.state) if detail is not None else "pending"
+        if state == "pending" and driver is not None and word_of(driver.state) == "failed":
+            return StepState(
+                name=prefix + label,
+                depth=depth,
+                state=self._settled("failed", driver),
+                error=error_of(driver) or "Kubeflow's driver could not prepare it",
+                pods=tuple(self._pods(name + _DRIVER, _DRIVER_PODS)),
+                attempts=len(tree.attempts(name + _DRIVER)) or 1,
+            )
+        body = self._body(name)
+        executor = f"{body}.executor" if self._is_container(body) else name
+        if state == "succeeded" and self._is_cached(name, executor):
+            state = "cached"
+        state = self._settled(state, detail)
+        return StepState(
+            name=prefix + label,
+            depth=depth,
+            state=state,
+            seconds=_seconds(detail) if state in ("succeeded", "failed", "cancelled") else None,
+            error=error_of(detail) if detail is not None else "",
+            pods=tuple(self._pods(executor, _EXECUTOR_PODS)) if detail is not None else (),
+            attempts=0 if state in _NEVER_BEGUN else len(tree.attempts(executor)) or 1,
+        )
+
+    def _is_cached(self, name: str, executor: str) -> bool:
+        """Tell whether the executor of a step that succeeded was left out: its outputs were in the cache."""
+        tree = self._tree
+        if not executor.endswith(".executor") or tree.attempts(executor):
+            return False
+        detail = tree.detail(executor)
+        # Where Kubeflow's own retries are on, a container that ran has an attempt.
+        return bool(tree.attempts(name + _DRIVER)) or (
+            detail is not None and word_of(detail.state) == "skipped"
+        )
+
+    def _settled(self, state: str, detail: Any) -> str:
+        return _settled(state, detail, self._ending)
+
+    def _pods(self, name: str, templates: Sequence[str]) -> Iterator[str]:
+        """Yield the names of the pods of a node's attempts, the last attempt first.
+
+        Kubeflow's archive goes by the node's id, its live log and its user interface by the pod's name.
+        """
+        workflow = self._tree.workflow
+        for attempt in reversed(self._tree.attempts(name) or [name]):
+            node = node_id(workflow, attempt)
+            yield node
+            for template in templates:
+                yield f"{workflow}-{template}-{node.rpartition('-')[2]}"
+
+
+def _settled(state: str, detail: Any, ending: Ending) -> str:
+    """Return a step's state in the light of the run's."""
+    if not ending.ended:
+        return state
+    if state == "pending":
+        return "not run"
+    begun_before_the_stop = (
+        ending.cancelled
+        and detail is not None
+        and (not detail.end_time or detail.end_time.year <= 1970 or detail.end_time >= ending.cancelled)
+    )
+    if begun_before_the_stop and state in _STARTED:
+        return "cancelled"
+    return "unknown" if state in ("running", "cancelling") else state
+
+
+def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[StepState]:
+    """Yield the steps where nothing says what lies in what; of those with one name the last one begun."""
+    last: dict[str, Any] = {}
+    for detail in sorted(details, key=lambda d: d.start_time or d.create_time or _NEVER):
+        name = detail.display_name or ""
+        if name in tasks if tasks else _is_step(name):
+            last[name] = detail
+    for name, detail in last.items():
+        state = _settled(word_of(detail.state), detail, ending)
+        pods = [*(c.pod_name for c in detail.child_tasks or ()), detail.pod_name]
+        yield StepState(
+            name=name,
+            state=state,
+            seconds=_seconds(detail) if state in ("succeeded", "failed", "cancelled") else None,
+            error=error_of(detail),
+            pods=tuple(dict.fromkeys(p for p in pods if p)),
+            attempts=int(state not in _NEVER_BEGUN),
+        )
+    if ending.ended and details:
+        yield from (StepState(name=name, state="not run") for name in tasks if name not in last)
+
+
+def _is_step(name: str) -> bool:
+    return bool(name) and not name.startswith(("executor", "root")) and not name.endswith(_DRIVER)
+
+
+def _label(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _item(label: str) -> str:
+    """Return the name of a loop's item, which Argo calls `iteration-iterations(0:0)`, as `iteration-0`."""
+    found = re.fullmatch(r"iteration-iterations\((\d+):.*\)", label)
+    return f"iteration-{found.group(1)}" if found else label
+
+
+def _seconds(detail: Any) -> float | None:
+    if detail is None or not detail.end_time or not detail.start_time or detail.end_time < detail.start_time:
+        return None
+    return float((detail.end_time - detail.start_time).total_seconds())

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.options import VARIABLES, ConnectionOptions
+from tests.pipeline.kubeflow.kfp_server import KfpServer
+
+_PARAMETERS = {
+    "data_path": {"parameterType": "STRING"},
+    "train_steps": {"parameterType": "NUMBER_INTEGER", "defaultValue": 100},
+    "learning_rate": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.1},
+    "fast": {"parameterType": "BOOLEAN", "defaultValue": False},
+    "tags": {"parameterType": "LIST", "isOptional": True},
+    "extra": {"parameterType": "STRUCT", "isOptional": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch, tmp_path):
+    """No credentials, contexts or proxies of the machine that runs the tests."""
+    from kfp import Client
+
+    monkeypatch.setattr(Client, "_LOCAL_KFP_CONTEXT", str(tmp_path / "no-context.json"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    for name in (*proxies, "KUBERNETES_SERVICE_HOST", *VARIABLES.values()):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def server():
+    server = KfpServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def connection(server):
+    return connect(ConnectionOptions(host=server.url, timeout=5))
+
+
+def write_package(
+    folder, *, name="digits", steps=("example-gen", "trainer", "pusher"), fills=True, **changes
+):
+    """Write a small compiled pipeline, as the compiler would.
+
+    Its first step takes `data_path`, and fills placeholders in it unless `fills` is false.
+    """
+    constant = "{{$.pipeline_job_schedule_time_utc}}" if fills else ""
+    first = {
+        "data_path": {"componentInputParameter": "data_path"},
+        "scheduled_time": {"runtimeValue": {"constant": constant}},
+    }
+    executors = {f"exec-{s}": {"container": {"image": "img:1", "command": ["true"]}} for s in steps}
+    spec = {
+        "pipelineInfo": {"name": name},
+        "schemaVersion": "2.1.0",
+        "sdkVersion": "kfp-2.17.0",
+        "root": {
+            "inputDefinitions": {"parameters": _PARAMETERS},
+            "dag": {
+                "tasks": {
+                    s: {
+                        "taskInfo": {"name": s},
+                        "componentRef": {"name": f"comp-{s}"},
+                        "inputs": {"parameters": first if s == steps[0] else {}},
+                    }
+                    for s in steps
+                }
+            },
+        },
+        "components": {f"comp-{s}": {"executorLabel": f"exec-{s}"} for s in steps},
+        "deploymentSpec": {"executors": executors},
+        **changes,
+    }
+    path = folder / "pipeline.yaml"
+    path.write_text("# PIPELINE DEFINITION\n" + yaml.safe_dump(spec), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def package_path(tmp_path):
+    return write_package(tmp_path)

@@ -1,0 +1,313 @@
+"""A strict Kubeflow Pipelines server on a real socket: routes, faults and the log of what was asked."""
+
+from __future__ import annotations
+
+import email
+import json
+import re
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.pipeline.kubeflow.kfp_state import KfpState, RefusalError
+from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
+
+ID = "([^/:]+)"
+
+
+class KfpServer:
+    """The server.
+
+    Attributes:
+        state: what it keeps.
+        token: bearer token that it wants, or a function that gives the one of the moment; empty: none.
+        cookie: cookie that it wants; empty: none.
+        version: as its health check names it.
+        logs: id of a run to the logs of its nodes, by full name; see `write_log`.
+        pods_gone: whether Kubernetes has removed the pods of what has ended.
+        kube_proxy: path under which a Kubernetes API server hands requests on; empty: none.
+        behind_ui: whether the address is that of the user interface, which hands on `/apis/v2beta1` only.
+        api_ready: whether the user interface reaches the API.
+        requests: method and path of every request, in order.
+    """
+
+    def __init__(self) -> None:
+        self.state = KfpState()
+        self.token: str | Callable[[], str] = ""
+        self.cookie = ""
+        self.version = "2.17.0"
+        self.logs: dict[str, dict[str, str]] = {}
+        self.pods_gone = False
+        self.kube_proxy = ""
+        self.behind_ui, self.api_ready = False, True
+        self.requests: list[str] = []
+        self._faults: list[list[Any]] = []
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+        self._scheme = "http"
+
+    def start(self, certificate: str = "") -> None:
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+            self._scheme = "https"
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self._http.server_port}"
+
+    def misbehave(self, request: str, what: Any, times: int = 1) -> None:
+        """Answer the next requests that match in another way.
+
+        Args:
+            request: pattern of method and path, such as `POST .*/runs`.
+            what: a status; a status and a message; `close`; `html`. A number of seconds, as a float, or a
+                function to call first: the answer is then the right one.
+            times: how many requests.
+        """
+        self._faults.append([re.compile(request), what, times])
+
+    def write_log(self, run_id: str, task: str, log: str, **which: Any) -> None:
+        """Let a task have written a log, or `driver=True` its driver, in its last `attempt` or another."""
+        node = self.state.workflow(self.state.runs[run_id]).node_of(task, **which)
+        self.logs.setdefault(run_id, {})[node] = log
+
+    def count(self, request: str) -> int:
+        """Return how many requests matched a pattern."""
+        return sum(bool(re.fullmatch(request, r)) for r in self.requests)
+
+    def answer(self, request: Request) -> tuple[int, str, str] | None:
+        """Return status, type and text; None: close the connection."""
+        line = f"{request.method} {request.path}"
+        self.requests.append(line)
+        fault = self._fault(line)
+        if isinstance(fault, float):
+            self._over.wait(fault)
+        elif callable(fault):
+            fault()
+        elif fault is not None:
+            return self._misbehaved(fault)
+        if not request.path.startswith(self.kube_proxy):
+            return 404, "text/plain", "404 page not found\n"
+        request.path = request.path.removeprefix(self.kube_proxy)
+        try:
+            self._authorise(request)
+            with self._lock:
+                found = self._route(request)
+        except RefusalError as e:
+            return e.status, "application/json", _error(e.status, str(e), upload="upload" in request.path)
+        except BadBodyError as e:
+            return 400, "application/json", _error(400, str(e))
+        if isinstance(found, str):
+            return 200, "text/plain", found
+        _check_answer(request, found)
+        return 200, "application/json", json.dumps(found if found is not None else {})
+
+    def _misbehaved(self, fault: Any) -> tuple[int, str, str] | None:
+        if fault == "close":
+            return None
+        if fault == "html":
+            return 200, "text/html", "<html><title>Log in</title></html>"
+        status, message = fault if isinstance(fault, tuple) else (fault, "it is broken")
+        return status, "application/json", _error(status, message)
+
+    def _fault(self, line: str) -> Any:
+        for fault in self._faults:
+            if fault[2] and fault[0].fullmatch(line):
+                fault[2] -= 1
+                return fault[1]
+        return None
+
+    def _authorise(self, request: Request) -> None:
+        token = self.token() if callable(self.token) else self.token
+        if token and request.headers.get("authorization") != f"Bearer {token}":
+            raise RefusalError(401, "Request header error: there is no user identity header.")
+        if self.cookie and request.headers.get("cookie") != self.cookie:
+            raise RefusalError(401, "no session")
+
+    def _route(self, request: Request) -> Any:
+        hidden = "/apis/v1alpha1/" if self.behind_ui else "/k8s/"
+        for method, pattern, function in _ROUTES if not request.path.startswith(hidden) else ():
+            match = re.fullmatch(pattern, request.path)
+            if match and method == request.method:
+                return function(self, request, *map(unquote, match.groups()))
+        raise RefusalError(404, f"Not Found: {request.method} {request.path}")
+
+
+class Request:
+    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
+        parts = urlsplit(handler.path)
+        self.method, self.path = handler.command, parts.path
+        self.query = dict(parse_qsl(parts.query))
+        self.headers = {k.lower(): v for k, v in handler.headers.items()}
+        self.raw = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+
+    @property
+    def body(self) -> Any:
+        try:
+            return json.loads(self.raw)
+        except ValueError as e:
+            raise BadBodyError(f"proto: syntax error: {e}") from e
+
+    @property
+    def file(self) -> bytes:
+        header = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
+        [part] = email.message_from_bytes(header + self.raw).get_payload()
+        if part.get_param("name", header="content-disposition") != "uploadfile":
+            raise RefusalError(400, "Failed to read pipeline from file")
+        return part.get_payload(decode=True)
+
+
+Route = Callable[..., Any]
+_V2 = "/apis/v2beta1"
+_ROUTES: tuple[tuple[str, str, Route], ...] = (
+    ("GET", f"{_V2}/healthz", lambda s, r: _health(s)),
+    ("GET", f"{_V2}/pipelines", lambda s, r: s.state.listed(s.state.pipelines, "pipelines", r.query)),
+    ("POST", f"{_V2}/pipelines", lambda s, r: s.state.create_pipeline(r.body)),
+    (
+        "POST",
+        f"{_V2}/pipelines/upload_version",
+        lambda s, r: s.state.upload_version(r.query.get("name", ""), r.query.get("pipelineid", ""), r.file),
+    ),
+    (
+        "GET",
+        f"{_V2}/pipelines/{ID}/versions",
+        lambda s, r, i: s.state.listed(s.state.versions, "pipeline_versions", r.query, pipeline_id=i),
+    ),
+    (
+        "GET",
+        f"{_V2}/pipelines/{ID}/versions/{ID}",
+        lambda s, r, i, v: s.state.find(s.state.versions, v, "PipelineVersion"),
+    ),
+    ("GET", f"{_V2}/experiments", lambda s, r: s.state.listed(s.state.experiments, "experiments", r.query)),
+    ("POST", f"{_V2}/experiments", lambda s, r: s.state.create_experiment(r.body)),
+    ("GET", f"{_V2}/runs", lambda s, r: s.state.listed(s.state.runs, "runs", r.query)),
+    ("POST", f"{_V2}/runs", lambda s, r: s.state.create_run(r.body)),
+    ("GET", f"{_V2}/runs/{ID}", lambda s, r, i: s.state.read_run(i)),
+    ("POST", f"{_V2}/runs/{ID}:terminate", lambda s, r, i: s.state.terminate(i)),
+    ("POST", f"{_V2}/runs/{ID}:retry", lambda s, r, i: s.state.retry(i)),
+    (
+        "GET",
+        f"{_V2}/recurringruns",
+        lambda s, r: s.state.listed(s.state.recurring, "recurringRuns", r.query),
+    ),
+    ("POST", f"{_V2}/recurringruns", lambda s, r: s.state.create_recurring(r.body)),
+    (
+        "GET",
+        f"{_V2}/recurringruns/{ID}",
+        lambda s, r, i: s.state.find(s.state.recurring, i, "Recurring run"),
+    ),
+    ("POST", f"{_V2}/recurringruns/{ID}:enable", lambda s, r, i: s.state.set_mode(i, True)),
+    ("POST", f"{_V2}/recurringruns/{ID}:disable", lambda s, r, i: s.state.set_mode(i, False)),
+    (
+        "DELETE",
+        f"{_V2}/recurringruns/{ID}",
+        lambda s, r, i: s.state.delete_recurring(i, r.query.get("propagation_policy", "")),
+    ),
+    ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", lambda s, r, i, node: _log_of(s, i, node)),
+    ("GET", "/k8s/pod/logs", lambda s, r: _log_through_ui(s, r.query)),
+)
+
+
+# What is answered is held against the models, too: the test server may not invent a field either.
+_ANSWERS = {
+    f"GET {_V2}/pipelines": "V2beta1ListPipelinesResponse",
+    f"POST {_V2}/pipelines": "V2beta1Pipeline",
+    f"POST {_V2}/pipelines/upload_version": "V2beta1PipelineVersion",
+    f"GET {_V2}/pipelines/{ID}/versions": "V2beta1ListPipelineVersionsResponse",
+    f"GET {_V2}/pipelines/{ID}/versions/{ID}": "V2beta1PipelineVersion",
+    f"GET {_V2}/experiments": "V2beta1ListExperimentsResponse",
+    f"POST {_V2}/experiments": "V2beta1Experiment",
+    f"GET {_V2}/runs": "V2beta1ListRunsResponse",
+    f"POST {_V2}/runs": "V2beta1Run",
+    f"GET {_V2}/runs/{ID}": "V2beta1Run",
+    f"GET {_V2}/recurringruns": "V2beta1ListRecurringRunsResponse",
+    f"POST {_V2}/recurringruns": "V2beta1RecurringRun",
+    f"GET {_V2}/recurringruns/{ID}": "V2beta1RecurringRun",
+}
+
+
+def _check_answer(request: Request, found: Any) -> None:
+    for pattern, kind in _ANSWERS.items():
+        if re.fullmatch(pattern, f"{request.method} {request.path}"):
+            check_body(kind, found, "answer")
+
+
+def _health(server: KfpServer) -> dict[str, Any]:
+    state = {"multi_user": server.state.multi_user}
+    if server.behind_ui:
+        if not server.api_ready:
+            return {"frontendTagName": server.version, "apiServerReady": False}
+        return {**state, "apiServerTagName": server.version, "apiServerReady": True}
+    return {**state, "commit_sha": "x", "tag_name": server.version, "pipeline_store": "database"}
+
+
+def _log_of(server: KfpServer, run_id: str, asked: str) -> Any:
+    """Give a log: of a pod by its name while it is there, else from the archive, by the id of the node.
+
+    Where there is neither, the answer has begun as a log already, and so the status is 200
+    (`backend/src/apiserver/server/run_log_server.go`).
+    """
+    workflow = server.state.workflow(server.state.find(server.state.runs, run_id, "Run"))
+    for name, log in server.logs.get(run_id, {}).items():
+        there = not server.pods_gone and workflow.pods()[name] == asked
+        if there or (workflow.id(name) == asked and workflow.nodes[name].phase != "Running"):
+            return log
+    said = f'failed to read the logs of {asked}: pods "{asked}" not found'
+    return json.dumps({"error_message": said, "error_details": f"{said}\ngithub.com/kubeflow/pipelines/x.go"})
+
+
+def _log_through_ui(server: KfpServer, query: dict[str, str]) -> str:
+    """Give a log through the user interface, which goes by the pod's name alone (`frontend/server`)."""
+    if server.state.multi_user and "podnamespace" not in query:
+        raise RefusalError(422, "podnamespace argument is required")
+    workflow = server.state.workflow(server.state.find(server.state.runs, query["runid"], "Run"))
+    for name, log in server.logs.get(query["runid"], {}).items():
+        if workflow.pods()[name] == query["podname"]:
+            return log
+    raise RefusalError(500, "Could not get main container logs: Error: Unable to retrieve workflow status")
+
+
+def _error(status: int, message: str, upload: bool = False) -> str:
+    if upload:
+        stack = "github.com/kubeflow/pipelines/backend/src/common/util.New\n\t/go/src/util/error.go:142"
+        return json.dumps({"error_message": message, "error_details": f"{message}\n{stack}\nmain.main"})
+    return json.dumps({"error": message, "code": status, "message": message, "details": []})
+
+
+def _handler(server: KfpServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _do(self) -> None:
+            answer = server.answer(Request(self))
+            if answer is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            status, kind, text = answer
+            data = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_DELETE = _do
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    return Handler

@@ -1,0 +1,406 @@
+"""What a Kubeflow Pipelines server keeps, and the rules that it holds requests to."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import re
+import uuid
+from typing import Any
+
+import kfp_server_api
+import yaml
+from google.protobuf import json_format
+from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+from tests.pipeline.kubeflow.argo_model import Step, Workflow
+from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
+
+ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
+
+
+class RefusalError(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class KfpState:
+    """Pipelines, versions, experiments, runs and recurring runs.
+
+    Attributes:
+        multi_user: whether namespaces are wanted.
+        forbidden: namespaces in which nothing is allowed.
+        failing_step: task that fails in every run; empty: none.
+        failing_driver: whether it fails before it begins.
+        tells_steps: whether runs are given with their tasks.
+        retried: whether Kubeflow's configuration of Argo retries errors, as it does from 2.17 on.
+        outcomes: task to what shall become of it, as fields of `Step`.
+        failed_roots: attempts at whole runs that fail before the one that goes on.
+        orphans: whether deleting a recurring run may leave its runs alone, as it may from 2.16 on.
+        lost: runs whose workflows were deleted under them.
+    """
+
+    def __init__(self) -> None:
+        self.multi_user = False
+        self.forbidden: tuple[str, ...] = ()
+        self.failing_step = ""
+        self.failing_driver = False
+        self.tells_steps = True
+        self.retried = True
+        self.outcomes: dict[str, dict] = {}
+        self.failed_roots = 0
+        self.orphans = True
+        self.lost: set[str] = set()
+        self.pipelines: dict[str, dict] = {}
+        self.versions: dict[str, dict] = {}
+        self.experiments: dict[str, dict] = {}
+        self.runs: dict[str, dict] = {}
+        self.recurring: dict[str, dict] = {}
+        self.progress: dict[str, int] = {}
+        self._clock = itertools.count()
+
+    # Pipelines and versions
+
+    def create_pipeline(self, body: Any) -> dict:
+        check_body("V2beta1Pipeline", body)
+        name = body.get("name") or body.get("display_name") or ""
+        self._require(bool(name), "pipeline's name cannot be empty")
+        namespace = self._namespace(body.get("namespace"))
+        for other in self.pipelines.values():
+            if (other["name"], other["namespace"]) == (name, namespace):
+                raise RefusalError(409, f"The name {name} already exists. Please specify a new name.")
+        made = {"name": name, "display_name": name, **body, "namespace": namespace}
+        return self._keep(self.pipelines, "pipeline_id", made)
+
+    def upload_version(self, name: str, pipeline_id: str, file: bytes) -> dict:
+        if pipeline_id not in self.pipelines:
+            raise RefusalError(400, "Failed to create a pipeline version")
+        spec = check_package(file)
+        for other in self.versions.values():
+            if (other["pipeline_id"], other["name"]) == (pipeline_id, name):
+                raise RefusalError(409, "Failed to create a pipeline version")
+        made = {"pipeline_id": pipeline_id, "name": name, "display_name": name, "pipeline_spec": spec}
+        return self._keep(self.versions, "pipeline_version_id", made)
+
+    # Experiments
+
+    def create_experiment(self, body: Any) -> dict:
+        check_body("V2beta1Experiment", body)
+        self._require(bool(body.get("display_name")), "experiment's name cannot be empty")
+        namespace = self._namespace(body.get("namespace"))
+        for other in self.experiments.values():
+            if (other["display_name"], other["namespace"]) == (body["display_name"], namespace):
+                raise RefusalError(409, f"Experiment with name {body['display_name']} already exists")
+        return self._keep(self.experiments, "experiment_id", {**body, "namespace": namespace})
+
+    # Runs
+
+    def create_run(self, body: Any) -> dict:
+        check_body("V2beta1Run", body)
+        self._require(bool(body.get("display_name")), "The run name is empty. Please specify a valid name")
+        experiment = self._experiment(body)
+        version = self._version(body)
+        self.check_parameters(version, body.get("runtime_config", {}).get("parameters", {}))
+        check_executors(version)
+        made = {
+            **body,
+            "namespace": experiment["namespace"],
+            "state": "PENDING",
+            "state_history": [],
+            "finished_at": "1970-01-01T00:00:00Z",
+        }
+        run = self._keep(self.runs, "run_id", made)
+        self._enter(run, "PENDING")
+        self.progress[run["run_id"]] = -1
+        return self.show_run(run)
+
+    def read_run(self, run_id: str) -> dict:
+        """Give a run; each look moves it on by one step."""
+        run = self.find(self.runs, run_id, "Run")
+        if run_id not in self.lost:
+            if run["state"] == "CANCELING":
+                # A workflow that was stopped has failed for Argo, and so for Kubeflow.
+                self._end(run, "FAILED")
+            elif run["state"] not in ENDED:
+                self._advance(run)
+        return self.show_run(run)
+
+    def terminate(self, run_id: str) -> None:
+        run = self.find(self.runs, run_id, "Run")
+        if run["state"] not in ("PENDING", "RUNNING"):
+            raise RefusalError(400, f"Failed to terminate run {run_id}: Invalid input error: Row not found")
+        if run_id in self.lost:
+            workflow = self.workflow(run).name
+            raise RefusalError(500, f'Failed to terminate run: workflows.argoproj.io "{workflow}" not found')
+        self._enter(run, "CANCELING")
+
+    def retry(self, run_id: str) -> None:
+        run = self.find(self.runs, run_id, "Run")
+        if run["state"] not in ("FAILED", "CANCELED"):
+            raise RefusalError(400, "Only failed runs can be retried")
+        run["finished_at"] = "1970-01-01T00:00:00Z"
+        self._enter(run, "RUNNING")
+
+    def tasks(self, run: dict) -> list[str]:
+        return list(self._root_of(run)["root"]["dag"]["tasks"])
+
+    def _root_of(self, run: dict) -> dict:
+        version = self.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
+        return version["pipeline_spec"].get("pipeline_spec", version["pipeline_spec"])
+
+    def _advance(self, run: dict) -> None:
+        tasks, done = self.tasks(run), self.progress[run["run_id"]]
+        if run["state"] != "RUNNING":
+            self._enter(run, "RUNNING")
+        if done >= 0 and tasks[done] == self.failing_step:
+            self._end(run, "FAILED")
+            return
+        self.progress[run["run_id"]] = done + 1
+        if done + 1 == len(tasks):
+            self._end(run, "SUCCEEDED")
+
+    def _end(self, run: dict, state: str) -> None:
+        run["finished_at"] = self._now()
+        self._enter(run, state)
+
+    def _enter(self, run: dict, state: str) -> None:
+        run["state"] = state
+        run["state_history"] = [*run["state_history"], {"update_time": self._now(), "state": state}]
+
+    def show_run(self, run: dict) -> dict:
+        shown = {k: v for k, v in run.items() if k != "namespace"}
+        if self.tells_steps:
+            details = self.workflow(run).details(run["run_id"])
+            shown["run_details"] = {"task_details": details}
+        return shown
+
+    def workflow(self, run: dict) -> Workflow:
+        """Give the nodes of a run's workflow, as they are now."""
+        done, state = self.progress.get(run["run_id"], -1), run["state"]
+        stopped = any(entry["state"] == "CANCELING" for entry in run["state_history"])
+        steps = []
+        for i, name in enumerate(self.tasks(run)):
+            if i > done and (state != "FAILED" or stopped):
+                break
+            phase = "Succeeded" if i < done else "Failed" if state == "FAILED" else "Running"
+            if i > done:
+                phase = "Omitted"
+            elif phase == "Failed" and not stopped and self.failing_driver:
+                phase = "Unprepared"
+            steps.append(self._step(self._root_of(run)["root"]["dag"]["tasks"], name, phase, i, run))
+        phase = {"FAILED": "Failed", "SUCCEEDED": "Succeeded"}.get(state, "Running")
+        name = f"{self._root_of(run)['pipelineInfo']['name']}-{run['run_id'][:5]}"
+        return Workflow(name, retried=self.retried).run(steps, phase, failed_roots=self.failed_roots)
+
+    def _step(self, tasks: dict, name: str, phase: str, begin: int, run: dict) -> Step:
+        outcome = dict(self.outcomes.get(name, {}))
+        inner = self._root_of(run)["components"].get(tasks[name]["componentRef"]["name"], {})
+        below = inner.get("dag", {}).get("tasks", {})
+        inside = [self._step(below, n, phase, begin, run) for n in below]
+        if phase != "Succeeded":
+            outcome.pop("phase", None)  # it is not so far
+        more = {"items": [inside, inside]} if "parameterIterator" in tasks[name] else {"inside": inside}
+        return Step(**{"name": name, "phase": phase, "begin": begin, **more, **outcome})
+
+    # Recurring runs
+
+    def create_recurring(self, body: Any) -> dict:
+        check_body("V2beta1RecurringRun", body)
+        self._require(bool(body.get("display_name")), "Recurring run name is empty")
+        experiment = self._experiment(body)
+        version = self._version(body)
+        concurrency = int(body.get("max_concurrency", 0))
+        self._require(
+            1 <= concurrency <= 10,
+            f"The max concurrency of the recurring run is out of range. Received {concurrency}.",
+        )
+        self._check_trigger(body.get("trigger", {}))
+        self.check_parameters(version, body.get("runtime_config", {}).get("parameters", {}))
+        made = {
+            "service_account": "pipeline-runner",
+            **body,
+            "max_concurrency": str(concurrency),
+            "namespace": experiment["namespace"],
+            "status": "ENABLED" if body.get("mode") == "ENABLE" else "DISABLED",
+        }
+        return self._keep(self.recurring, "recurring_run_id", made)
+
+    def fire(self, recurring_id: str) -> str:
+        """Start a run of a recurring run, as its controller does, and give its id."""
+        recurring = self.recurring[recurring_id]
+        wanted = ("experiment_id", "pipeline_version_reference", "runtime_config")
+        body = {k: recurring[k] for k in wanted} | {"display_name": f"{recurring['display_name']} fired"}
+        run_id = self.create_run(body)["run_id"]
+        self.runs[run_id]["recurring_run_id"] = recurring_id
+        return run_id
+
+    def _check_trigger(self, trigger: dict) -> None:
+        self._require(len(trigger) == 1, "a recurring run wants one trigger, a cron or a periodic schedule")
+        cron = trigger.get("cron_schedule", {}).get("cron")
+        if cron is not None and not cron.startswith("@"):
+            # As the server's own parser: five fields pass.
+            self._require(len(cron.split()) in (5, 6), f"Schedule cron is not a supported format: {cron}")
+        if "periodic_schedule" in trigger:
+            interval = int(trigger["periodic_schedule"].get("interval_second", 0))
+            self._require(interval >= 1, f"Found invalid period schedule interval {interval}")
+
+    def set_mode(self, recurring_id: str, enabled: bool) -> None:
+        self.find(self.recurring, recurring_id, "Recurring run")
+        self.recurring[recurring_id]["status"] = "ENABLED" if enabled else "DISABLED"
+
+    def delete_recurring(self, recurring_id: str, policy: str) -> dict:
+        """Delete a recurring run, and with it the workflows of its runs, unless told not to.
+
+        The cluster's garbage collector does that, as seen on 2.17.0; `propagation_policy` came with
+        kubeflow/pipelines#12574.
+        """
+        self.find(self.recurring, recurring_id, "Recurring run")
+        policies = ("", *kfp_server_api.V2beta1DeletePropagationPolicy.allowable_values)
+        self._require(policy in policies, f"invalid propagation_policy: {policy}")
+        del self.recurring[recurring_id]
+        if policy != "ORPHAN" or not self.orphans:
+            self.lost |= {
+                run["run_id"]
+                for run in self.runs.values()
+                if run.get("recurring_run_id") == recurring_id and run["state"] not in ENDED
+            }
+        return {}
+
+    # What is common
+
+    def find(self, kept: dict[str, dict], key: str, what: str) -> dict:
+        if key not in kept:
+            raise RefusalError(404, f"{what} {key} not found")
+        self._allow(kept[key].get("namespace", ""))
+        return kept[key]
+
+    def listed(self, kept: dict[str, dict], field: str, query: dict[str, str], **equal: str) -> dict:
+        if "namespace" in query or (self.multi_user and not equal and field != "pipelines"):
+            namespace = self._namespace(query.get("namespace"))
+            equal = {**equal, "namespace": namespace}
+        if "experiment_id" in query:
+            equal = {**equal, "experiment_id": query["experiment_id"]}
+        name = _display_name(query.get("filter", ""))
+        entries = [
+            e
+            for e in kept.values()
+            if all(e[k] == v for k, v in equal.items())
+            and (name is None or e["display_name"].lower() == name.lower())
+        ]
+        order = query.get("sort_by", "")
+        self._require(not order or re.fullmatch(r"created_at( asc| desc)?", order), f"bad sort: {order}")
+        entries.sort(key=lambda e: e["created_at"], reverse=order.endswith("desc"))
+        begin, size = int(query.get("page_token") or 0), int(query.get("page_size") or 10)
+        page = entries[begin : begin + size]
+        more = {"next_page_token": str(begin + size)} if begin + size < len(entries) else {}
+        shown = [self.show_run(e) for e in page] if field == "runs" else page
+        return {field: shown, "total_size": len(entries), **more}
+
+    def check_parameters(self, version: dict, values: dict) -> None:
+        declared = root(version).get("inputDefinitions", {}).get("parameters", {})
+        extra = [name for name in values if name not in declared]
+        self._require(not extra, f"parameter(s) provided are not required by pipeline: {', '.join(extra)}")
+        for name, entry in declared.items():
+            if name not in values:
+                optional = entry.get("isOptional") or "defaultValue" in entry
+                self._require(optional, f"parameter {name} is not optional, yet has no value")
+                continue
+            kinds = {
+                "STRING": str,
+                "BOOLEAN": bool,
+                "LIST": list,
+                "STRUCT": dict,
+                "NUMBER_INTEGER": (int, float),
+                "NUMBER_DOUBLE": (int, float),
+            }
+            wanted = kinds[entry["parameterType"]]
+            fits = isinstance(values[name], wanted) and (wanted is bool or not isinstance(values[name], bool))
+            self._require(fits, f"input parameter {name} requires type {entry['parameterType']}")
+
+    def _experiment(self, body: dict) -> dict:
+        self._require(bool(body.get("experiment_id")), "experiment id is missing")
+        return self.find(self.experiments, body["experiment_id"], "Experiment")
+
+    def _version(self, body: dict) -> dict:
+        reference = body.get("pipeline_version_reference") or {}
+        self._require(
+            "pipeline_id" in reference and "pipeline_version_id" in reference, "pipeline source is missing"
+        )
+        version = self.find(self.versions, reference["pipeline_version_id"], "PipelineVersion")
+        self._require(version["pipeline_id"] == reference["pipeline_id"], "version of another pipeline")
+        return version
+
+    def _namespace(self, given: str | None) -> str:
+        if not self.multi_user:
+            self._require(not given, "Namespace should not be provided in single-user mode.")
+            return ""
+        self._require(bool(given), "Namespace cannot be empty in multi-user mode")
+        self._allow(given or "")
+        return given or ""
+
+    def _allow(self, namespace: str) -> None:
+        if namespace and namespace in self.forbidden:
+            raise RefusalError(403, f"User is not authorized to work in namespace {namespace}")
+
+    def _keep(self, kept: dict[str, dict], key: str, made: dict) -> dict:
+        made = {**made, key: str(uuid.uuid4()), "created_at": self._now()}
+        kept[made[key]] = made
+        return made
+
+    def _now(self) -> str:
+        start = datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
+        return (start + datetime.timedelta(seconds=next(self._clock))).isoformat().replace("+00:00", "Z")
+
+    @staticmethod
+    def _require(holds: Any, message: str) -> None:
+        if not holds:
+            raise BadBodyError(message)
+
+
+def root(version: dict) -> dict:
+    spec = version["pipeline_spec"]
+    return spec.get("pipeline_spec", spec)["root"]
+
+
+def check_package(file: bytes) -> dict:
+    """Parse a pipeline file as the server does: strictly, and nothing but schema 2.1.0."""
+    documents = [d for d in yaml.safe_load_all(file.decode()) if d]
+    spec, *platforms = documents
+    try:
+        json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+        for platform in platforms:
+            json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
+    except json_format.ParseError as e:
+        # As seen on 2.17.0, which then takes the file for none of the formats that it knows.
+        raise RefusalError(400, "unknown template format: pipeline spec is invalid") from e
+    if spec.get("schemaVersion") != "2.1.0":
+        found = spec.get("schemaVersion")
+        raise RefusalError(400, f"KFP only supports schema version 2.1.0, but the pipeline has {found}")
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", spec["pipelineInfo"].get("name", "")):
+        raise RefusalError(400, "invalid v2 pipeline spec: name should consist of lower case characters")
+    return {"pipeline_spec": spec, "platform_spec": platforms[0]} if platforms else spec
+
+
+def check_executors(version: dict) -> None:
+    """Parse what Kubernetes is to do for each executor, which server 2.17.0 does when a run is made."""
+    platforms = version["pipeline_spec"].get("platform_spec", {}).get("platforms", {})
+    executors = platforms.get("kubernetes", {}).get("deploymentSpec", {}).get("executors", {})
+    for config in executors.values():
+        try:
+            json_format.ParseDict(config, KubernetesExecutorConfig())
+        except json_format.ParseError as e:
+            raise RefusalError(400, f"Failed to create a run: kubernetes config: {e}") from e
+
+
+def _display_name(text: str) -> str | None:
+    if not text:
+        return None
+    [predicate] = json.loads(text)["predicates"]
+    if (predicate["operation"], predicate["key"]) not in ((1, "display_name"), ("EQUALS", "display_name")):
+        raise BadBodyError(f"Invalid filter: {text}")
+    return predicate["stringValue"]

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import sys
+import time
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow import connection as connection_module
+from pipeline.kubeflow import credentials, runs
+from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.options import ConnectionOptions, resolve_options
+from pipeline.kubeflow.schedules import list_schedules
+from tests.pipeline.kubeflow.test_runs import start
+
+
+def _options(server, **options):
+    return ConnectionOptions(**{"host": server.url, "timeout": 5, **options})
+
+
+def test_a_single_user_server_needs_no_credentials(server, connection):
+    assert (connection.host, connection.namespace, connection.server_version) == (server.url, None, "2.17.0")
+    assert connection.link("runs/details/1") == f"{server.url}/#/runs/details/1"
+    assert server.requests == ["GET /apis/v2beta1/healthz"]
+
+
+def test_a_token_from_a_file_is_read_anew_for_each_request(server, tmp_path):
+    path = tmp_path / "token"
+    path.write_text("first\n")
+    server.token = "first"
+    connection = connect(_options(server, token_file=str(path)))
+    server.token = "second"
+    path.write_text("second\n")
+    assert connection.call("listing", connection.client.list_experiments).total_size == 0
+
+
+def test_a_token_or_a_cookie_comes_from_the_environment(server, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    server.token = "secret"
+    connect(_options(server, token_env="MY_TOKEN"))
+    monkeypatch.setenv("MY_COOKIE", "authservice_session=1")
+    server.token, server.cookie = "", "authservice_session=1"
+    connect(_options(server, cookie_env="MY_COOKIE"))
+
+
+def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkeypatch):
+    path = tmp_path / "token"
+    path.write_text("projected")
+    monkeypatch.setattr(credentials, "IN_CLUSTER_TOKEN", str(path))
+    monkeypatch.setattr(connection_module, "IN_CLUSTER_HOST", server.url)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    server.token = "projected"
+    assert connect(ConnectionOptions(timeout=5)).host == server.url
+
+
+_PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
+
+
+def _kubeconfig(server, folder, monkeypatch, user):
+    config = {
+        "current-context": "one",
+        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    server.kube_proxy = _PROXY
+
+
+@pytest.mark.parametrize("context", ["one", ""])
+def test_a_kube_context_leads_through_the_proxy_of_its_cluster_every_time(
+    server, package_path, tmp_path, monkeypatch, context
+):
+    """kubernetes' loader resets address and hook with every request."""
+    _kubeconfig(server, tmp_path, monkeypatch, {"token": "secret"})
+    server.token = "secret"
+    connection = connect(ConnectionOptions(kube_context=context, timeout=5))
+    run_id = start(connection, package_path)
+    for _ in range(3):
+        assert runs.read_run(connection, run_id).run_id == run_id
+        assert [s.run_id for s in runs.list_runs(connection, 5)] == [run_id]
+        assert list_schedules(connection) == []
+    assert all(request.split()[1].startswith(_PROXY) for request in server.requests)
+    with pytest.raises(ConfigError, match="no context other in the kubeconfig; give --host"):
+        connect(ConnectionOptions(kube_context="other", timeout=5))
+
+
+def test_a_token_of_a_kubeconfig_that_expires_is_renewed_for_as_long_as_it_takes(
+    server, package_path, tmp_path, monkeypatch
+):
+    count, plugin = tmp_path / "count", tmp_path / "plugin"
+    count.write_text("0")
+    plugin.write_text(
+        f"""#!/bin/sh
+n=$(($(cat {count}) + 1)); echo $n > {count}
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+"status": {{"token": "token-'$n'", "expirationTimestamp": "2020-01-01T00:00:00Z"}}}}'
+"""
+    )
+    plugin.chmod(0o755)
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(plugin),
+            "interactiveMode": "Never",
+        }
+    }
+    _kubeconfig(server, tmp_path, monkeypatch, user)
+    server.token = lambda: f"token-{count.read_text().strip()}"
+    connection = connect(ConnectionOptions(kube_context="one", timeout=5))
+    run_id = start(connection, package_path)
+    assert runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=30).good
+    assert int(count.read_text()) > 10, "each request had a token of its own"
+
+
+def test_a_certificate_is_checked_against_the_given_authority(server, tmp_path):
+    from tests.pipeline.kubeflow.kfp_server import KfpServer
+
+    certificate = _self_signed(tmp_path)
+    secure = KfpServer()
+    secure.start(certificate)
+    try:
+        assert connect(_options(secure, ca_file=certificate)).server_version
+        assert connect(_options(secure, verify_tls=False)).server_version
+        with pytest.raises(ClusterError, match="certificate could not be checked; give its CA file"):
+            connect(_options(secure))
+    finally:
+        secure.stop()
+    with pytest.raises(ClusterError, match=r"certificate could not be checked.*http://"):
+        connect(ConnectionOptions(host=server.url.replace("http:", "https:"), timeout=5))
+
+
+def _self_signed(folder):
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "server.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    return str(path)
+
+
+def test_a_server_with_users_wants_a_namespace(server, tmp_path, monkeypatch):
+    server.state.multi_user = True
+    with pytest.raises(ClusterError, match="give --namespace"):
+        connect(_options(server))
+    assert connect(_options(server, namespace="team-a")).namespace == "team-a"
+    path = tmp_path / "namespace"
+    path.write_text("of-the-pod")
+    monkeypatch.setattr(connection_module, "POD_NAMESPACE", str(path))
+    assert connect(_options(server)).namespace == "of-the-pod"
+
+
+def test_a_missing_kfp_says_what_to_install(server, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kfp", None)
+    with pytest.raises(ConfigError, match=r"expected the package kfp, .*pip install 'detflow\[cluster\]'"):
+        connect(_options(server))
+
+
+def test_an_old_server_is_refused_and_an_unnamed_one_is_not(server):
+    server.version = "2.4.1"
+    with pytest.raises(ClusterError, match=r"expected a server 2\.16 or newer, found 2\.4\.1; upgrade it"):
+        connect(_options(server))
+    server.version = "unknown"
+    connect(_options(server))
+
+
+def test_the_user_interface_answers_for_the_server(server):
+    server.behind_ui = True
+    assert connect(_options(server)).server_version == "2.17.0"
+    server.version = "2.4.1"
+    with pytest.raises(ClusterError, match=r"found 2\.4\.1; upgrade it"):
+        connect(_options(server))
+    server.api_ready = False
+    with pytest.raises(ClusterError, match="not the pipelines API behind it; try again"):
+        connect(_options(server))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("html", "expected the pipelines API, found a page .*login.*--cookie-env"),
+        (404, r"refused \(404: it is broken\); check the id, the namespace and the host"),
+        (500, r"the server failed \(500: it is broken\); try again"),
+        ("close", "the server closed the connection; try again"),
+        (401, r"wants credentials \(401\) and none were given; name a file with --token-file"),
+        (403, r"anonymous access may not do this \(403: it is broken\); check --namespace"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_with_a_remedy(server, fault, message):
+    server.misbehave("GET .*healthz", fault, times=5)
+    with pytest.raises(ClusterError, match=message) as caught:
+        connect(_options(server))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(server.url)
+
+
+def test_refused_credentials_are_named_without_their_content(server, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "topsecret")
+    server.token = "another"
+    with pytest.raises(
+        ClusterError, match=r"credentials from \$MY_TOKEN were not accepted \(401\)"
+    ) as caught:
+        connect(_options(server, token_env="MY_TOKEN"))
+    assert "topsecret" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_costs_no_more_than_the_limit(server):
+    server.misbehave("GET .*healthz", 30.0, times=9)
+    begun = time.monotonic()
+    with pytest.raises(ClusterError, match="no answer within the time limit; check --host, or raise"):
+        connect(_options(server, timeout=1))
+    assert time.monotonic() - begun < 5
+
+
+def test_a_host_that_is_not_there_says_so():
+    with pytest.raises(ClusterError, match=r"nothing listens there.*kubectl port-forward"):
+        connect(ConnectionOptions(host="http://127.0.0.1:1", timeout=2))
+    with pytest.raises(ClusterError, match="no such host name; check --host"):
+        connect(ConnectionOptions(host="http://no-such-host.invalid", timeout=2))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "expected the address of a Kubeflow Pipelines server, found none; give --host"),
+        ({"host": "localhost:8080"}, "starts with http:// or https://, found 'localhost:8080'"),
+        ({"host": "http://h", "ca_file": "/no/file"}, "no file /no/file; check the path"),
+        ({"host": "http://h", "timeout": 0}, "expected 1 second or more, found 0"),
+        (
+            {"host": "http://h", "token_env": "A", "cookie_env": "B"},
+            "one way to sign in, found token_env",
+        ),
+        ({"host": "http://h", "token_env": "NOT_SET"}, "the environment variable NOT_SET is not set"),
+        ({"host": "http://h", "token_file": "/no/file"}, "cannot read the token"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_before_anything_is_sent(options, message):
+    with pytest.raises(ConfigError, match=message):
+        connect(ConnectionOptions(**options))
+
+
+def test_an_empty_token_file_is_refused(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match="is empty; write a token into it"):
+        connect(ConnectionOptions(host="http://h", token_file=str(path)))
+
+
+def test_the_proxy_of_the_environment_is_used(server, monkeypatch):
+    monkeypatch.setenv("http_proxy", server.url)
+    assert connect(ConnectionOptions(host="http://far.invalid", timeout=5)).server_version
+    monkeypatch.setenv("no_proxy", "far.invalid")
+    with pytest.raises(ClusterError, match="no such host name"):
+        connect(ConnectionOptions(host="http://far.invalid", timeout=2))
+
+
+def test_nothing_that_kfp_prints_reaches_standard_output(connection, capsys):
+    connection.call("making an experiment", connection.client.create_experiment, "one")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_signed_in_proxy_gets_the_client_id(server, monkeypatch):
+    monkeypatch.setattr("kfp.client.auth.get_auth_token", lambda client_id, *_: (f"for {client_id}", False))
+    server.token = "for my-client"
+    assert connect(_options(server, iap_client_id="my-client")).server_version
+
+
+def test_a_variable_of_kfp_does_not_win_over_a_flag(server, monkeypatch):
+    monkeypatch.setenv("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID", "from-the-shell")
+    monkeypatch.setenv("KF_PIPELINES_ENDPOINT", "http://from-the-shell")
+    monkeypatch.setenv("MY_TOKEN", base64.b64encode(b"x").decode())
+    server.token = base64.b64encode(b"x").decode()
+    options = resolve_options({"host": server.url, "token_env": "MY_TOKEN"}, {})
+    assert connect(options).host == server.url

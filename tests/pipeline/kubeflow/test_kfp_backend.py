@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import builtins
+import hashlib
+import re
+
+import pytest
+import yaml
+
+from component_specs.kfp_yaml import FOLDER
+from detection_core.errors import ConfigError, ContractError
+from pipeline import cli
+from pipeline.dag import build_dag
+from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
+from pipeline.settings.kubeflow_settings import STEPS
+from pipeline.settings.settings_file import load_settings
+from tests.pipeline.golden import GOLDEN, SETTINGS, render
+
+
+@pytest.fixture(scope="module")
+def spec():
+    return next(yaml.safe_load_all(GOLDEN.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="module")
+def kubernetes():
+    _, platforms = yaml.safe_load_all(GOLDEN.read_text(encoding="utf-8"))
+    return platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+
+
+def _tasks(spec):
+    return spec["root"]["dag"]["tasks"]
+
+
+def test_the_golden_is_up_to_date():
+    assert render() == GOLDEN.read_text(encoding="utf-8"), "run `make specs`"
+
+
+def test_every_step_of_the_dag_is_a_task_with_its_edges(spec):
+    dag = build_dag(load_settings(str(SETTINGS), check_files=False))
+    tasks = _tasks(spec)
+    assert {s.id.replace("_", "-") for s in dag.steps} | {"run-checker"} == set(tasks)
+    assert {step.id for step in dag.steps} | {"run_checker"} == set(STEPS)
+    for step in dag.steps:
+        wired = tasks[step.id.replace("_", "-")]["inputs"].get("artifacts", {})
+        found = {n: tuple(a["taskOutputArtifact"].values()) for n, a in wired.items()}
+        assert found == {n: (s.output, s.step.replace("_", "-")) for n, s in step.inputs.items()}
+
+
+def test_a_component_of_the_pipeline_is_the_one_that_is_checked_in(spec):
+    checked_in = yaml.safe_load((FOLDER / "evaluator.yaml").read_text(encoding="utf-8"))
+    for name in ("evaluator", "quantized-evaluator"):
+        found, wanted = spec["components"][f"comp-{name}"], checked_in["components"]["comp-evaluator"]
+        assert _without_descriptions(found, name) == _without_descriptions(wanted, name)
+
+
+def _without_descriptions(body, name):
+    if isinstance(body, dict):
+        kept = {k: _without_descriptions(v, name) for k, v in body.items() if k != "description"}
+        return {**kept, "executorLabel": ""} if "executorLabel" in kept else kept
+    return body
+
+
+def test_what_a_user_may_change_is_a_parameter_with_type_default_and_description(spec):
+    parameters = spec["root"]["inputDefinitions"]["parameters"]
+    assert set(parameters) == {p.name for p in RUN_PARAMETERS} | {"image"}
+    for parameter in parameters.values():
+        assert parameter["parameterType"] and parameter["description"] and "defaultValue" in parameter
+    assert parameters["data_path"]["defaultValue"] == "/data/digits"
+    assert parameters["push_destination"]["defaultValue"] == "/published/digits"
+    assert parameters["train_steps"]["parameterType"] == "NUMBER_INTEGER"
+    tasks = _tasks(spec)
+    for parameter in RUN_PARAMETERS:
+        for step, field in parameter.targets:
+            taken = tasks[step.replace("_", "-")]["inputs"]["parameters"][field]
+            assert taken == {"componentInputParameter": parameter.name}
+
+
+def test_placeholders_in_the_settings_want_a_run_that_is_told_its_time(tmp_path):
+    sets = ["data.path=/data/[[ScheduledTime]]", "kubeflow.schedule_time=false"]
+    render_pipeline(load_settings(str(SETTINGS), sets[:1], check_files=False))
+    with pytest.raises(ConfigError, match=r"kubeflow\.schedule_time: expected true, as data_path holds"):
+        render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+    with pytest.raises(ConfigError, match=r"example_gen: shards_uri: expected no placeholder"):
+        sets = ["data.shards_uri=s3://b/[[ScheduledTime]]"]
+        render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+
+
+def test_for_the_local_runner_no_time_is_asked_for(spec):
+    sets = ["kubeflow.schedule_time=false"]
+    plain = render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+    assert "pipeline_job_schedule_time_utc" not in plain
+    checks = _tasks(spec)["run-checker"]["inputs"]["parameters"]
+    assert checks["scheduled_time"]["runtimeValue"]["constant"] == "{{$.pipeline_job_schedule_time_utc}}"
+    assert checks["run_id"]["runtimeValue"]["constant"] == "{{$.pipeline_job_uuid}}"
+
+
+def test_checks_come_from_one_step_that_is_never_cached(spec):
+    tasks = _tasks(spec)
+    taken = tasks["pusher"]["inputs"]["parameters"]["push_token"]["taskOutputParameter"]
+    assert taken == {"outputParameterKey": "push_token", "producerTask": "run-checker"}
+    uncached = [name for name, task in tasks.items() if not task.get("cachingOptions", {}).get("enableCache")]
+    assert uncached == ["run-checker"]
+
+
+def test_pods_get_what_the_settings_ask_for(spec, kubernetes):
+    container = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]
+    assert container["resources"]["resourceMemoryLimit"] == "16Gi"
+    assert container["resources"]["accelerator"]["resourceType"] == "nvidia.com/gpu"
+    assert _tasks(spec)["trainer"]["retryPolicy"]["maxRetryCount"] == 2
+    trainer = kubernetes["exec-trainer"]
+    assert [(m["constant"], m["mountPath"]) for m in trainer["pvcMount"]] == [("detflow-work", "/work")]
+    assert trainer["emptyDirMounts"][0]["mountPath"] == "/dev/shm"
+    assert trainer["tolerations"][0]["operator"] == "Exists"
+    assert trainer["activeDeadlineSeconds"] == "86400"
+    assert "pvcMount" not in kubernetes["exec-evaluator"]
+
+
+def test_every_step_runs_the_image_of_the_run(spec):
+    assert spec["root"]["inputDefinitions"]["parameters"]["image"]["defaultValue"] == "detflow:0.1.0"
+    executors = spec["deploymentSpec"]["executors"].values()
+    taken = {e["container"]["image"] for e in executors}
+    assert taken == {"{{$.inputs.parameters['pipelinechannel--image']}}"}
+    for task in _tasks(spec).values():
+        given = task["inputs"]["parameters"]["pipelinechannel--image"]
+        assert given == {"componentInputParameter": "image"}
+
+
+@pytest.mark.parametrize("parameter", [True, False])
+def test_a_step_may_have_an_image_of_its_own(parameter):
+    sets = ["kubeflow.steps.trainer.image=gpu:1", f"kubeflow.image_parameter={parameter}"]
+    spec = next(yaml.safe_load_all(render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))))
+    executors = spec["deploymentSpec"]["executors"]
+    images = {name: executor["container"]["image"] for name, executor in executors.items()}
+    assert images.pop("exec-trainer") == "gpu:1" and "gpu:1" not in images.values()
+
+
+def test_the_image_may_be_fixed():
+    settings = load_settings(str(SETTINGS), ["kubeflow.image_parameter=false"], check_files=False)
+    text = render_pipeline(settings)
+    spec = next(yaml.safe_load_all(text))
+    assert "image" not in spec["root"]["inputDefinitions"]["parameters"]
+    executors = spec["deploymentSpec"]["executors"].values()
+    assert {e["container"]["image"] for e in executors} == {"detflow:0.1.0"}
+
+
+def test_secrets_config_maps_and_the_rest(tmp_path):
+    steps = (
+        "{pusher: {secret_env: {s3: {key: AWS_SECRET_ACCESS_KEY}}, secret_volumes: {tls: /tls}, "
+        "config_map_env: {c: {region: AWS_REGION}}, config_map_volumes: {m: /m}, env: {A: b}, "
+        "node_selector: {disk: ssd}, caching: false}}"
+    )
+    overrides = [
+        f"kubeflow.steps={steps}",
+        "kubeflow.image_pull_secrets=[registry]",
+        "kubeflow.work_dir=gs://bucket/work",
+        "kubeflow.pipeline_root=gs://bucket/root",
+        "name=My_Digits",
+    ]
+    spec, platforms = yaml.safe_load_all(
+        render_pipeline(load_settings(str(SETTINGS), overrides, check_files=False))
+    )
+    pusher = platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]["exec-pusher"]
+    assert pusher["secretAsEnv"][0]["keyToEnv"] == [{"envVar": "AWS_SECRET_ACCESS_KEY", "secretKey": "key"}]
+    assert pusher["secretAsVolume"][0]["mountPath"] == "/tls"
+    assert pusher["configMapAsEnv"][0]["keyToEnv"][0]["envVar"] == "AWS_REGION"
+    assert pusher["configMapAsVolume"][0]["mountPath"] == "/m"
+    assert pusher["nodeSelector"]["labels"] == {"disk": "ssd"}
+    assert pusher["imagePullSecret"][0]["secretName"] == "registry"
+    assert spec["deploymentSpec"]["executors"]["exec-pusher"]["container"]["env"] == [
+        {"name": "A", "value": "b"}
+    ]
+    assert "enableCache" not in _tasks(spec)["pusher"].get("cachingOptions", {})
+    assert spec["defaultPipelineRoot"] == "gs://bucket/root"
+    assert spec["pipelineInfo"]["name"] == "my-digits"
+    assert spec["root"]["inputDefinitions"]["parameters"]["work_dir"]["defaultValue"] == "gs://bucket/work"
+
+
+def test_no_step_may_run_as_root(kubernetes, spec):
+    assert set(kubernetes) == set(spec["deploymentSpec"]["executors"])
+    assert all(e["securityContext"] == {"runAsNonRoot": True} for e in kubernetes.values())
+
+
+def test_without_quantization_its_steps_are_missing():
+    settings = load_settings(str(SETTINGS), ["quantize.enabled=false"], check_files=False)
+    tasks = _tasks(next(yaml.safe_load_all(render_pipeline(settings))))
+    assert "quantization-rewriter" not in tasks and "quantized-evaluator" not in tasks
+
+
+def test_names_that_a_server_takes():
+    assert pipeline_name("My_Pipeline-2") == "my-pipeline-2"
+    assert re.fullmatch("[a-z0-9][a-z0-9-]*", pipeline_name("__x__"))
+
+
+def test_the_command_writes_the_package(tmp_path, capsys):
+    path = tmp_path / "new" / "pipeline.yaml"
+    assert cli.main(["compile", str(SETTINGS), "-o", str(path)]) == 0
+    assert capsys.readouterr().out.strip() == str(path)
+    assert path.read_text() == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_without_kfp_one_message_says_what_to_install(monkeypatch):
+    original = builtins.__import__
+
+    def refuse(name, *arguments, **keywords):
+        if name == "kfp":
+            raise ImportError("No module named 'kfp'")
+        return original(name, *arguments, **keywords)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ConfigError, match=r"pip install 'detflow\[cluster\]'"):
+        render_pipeline(load_settings(str(SETTINGS), check_files=False))
+
+
+def test_training_that_goes_on_from_the_deployed_model_takes_the_baseline():
+    settings = load_settings(str(SETTINGS), ["train.warm_start=deployed"], check_files=False)
+    trainer = _tasks(next(yaml.safe_load_all(render_pipeline(settings))))["trainer"]
+    source = trainer["inputs"]["artifacts"]["warm_start"]["taskOutputArtifact"]
+    assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
+
+
+def test_a_missing_configuration_is_one_message(tmp_path, capsys):
+    missing = f"model.config={tmp_path}/none.config"
+    assert cli.main(["compile", str(SETTINGS), "-o", str(tmp_path / "p.yaml"), "--set", missing]) == 2
+    assert "none.config" in capsys.readouterr().err and not (tmp_path / "p.yaml").exists()
+
+
+def test_the_example_of_a_cluster_quantizes_as_the_digits_example_does():
+    digits = SETTINGS.parents[1] / "digits" / "settings.yaml"
+    here, there = (load_settings(str(path), check_files=False) for path in (SETTINGS, digits))
+    assert here.quantize == there.quantize
+    assert here.quantize.overrides["train_config.num_steps"] == 150
+
+
+def _settings_with_paths(tmp_path, names):
+    """Return the example's settings with a pipeline.config that lists files."""
+    text = (SETTINGS.parents[1] / "digits" / "pipeline.config").read_text(encoding="utf-8")
+    paths = "".join(f'    input_path: "{name}"\n' for name in names)
+    config = tmp_path / "pipeline.config"
+    config.write_text(f"{text}\ntrain_input_reader {{ tf_record_input_reader {{\n{paths} }} }}\n")
+    return load_settings(str(SETTINGS), [f"model.config={config}"], check_files=False), config.stat().st_size
+
+
+def test_a_pipeline_config_of_any_likely_length_fits(tmp_path):
+    names = [f"/data/shards/train-{i:05d}-of-02000" for i in range(2000)]
+    settings, size = _settings_with_paths(tmp_path, names)
+    assert size > 90_000
+    render_pipeline(settings)
+
+
+def test_one_that_is_too_long_is_refused_before_it_reaches_a_cluster(tmp_path):
+    names = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(900)]
+    settings, size = _settings_with_paths(tmp_path, names)
+    assert size < 90_000
+    with pytest.raises(ContractError, match=r"record of a run would reach .* \(config-gen \d{3}, "):
+        render_pipeline(settings)

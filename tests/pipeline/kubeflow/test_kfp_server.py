@@ -1,0 +1,114 @@
+"""The test server refuses what the real one refuses; otherwise the tests against it would prove little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.package import read_package
+from pipeline.kubeflow.submission import RunRequest, ensure_experiment, publish, start_run
+from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
+from tests.pipeline.kubeflow.test_runs import start
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"display_nam": "x"}, 'unknown field "display_nam"'),
+        ({"trigger": {"cron": "x"}}, 'unknown field "cron" in body.trigger'),
+        ({"display_name": 3}, "body.display_name: expected str, found 3"),
+        ({"no_catchup": "yes"}, "body.no_catchup: expected bool"),
+        ({"max_concurrency": "many"}, "body.max_concurrency"),
+        ({"max_concurrency": True}, "body.max_concurrency"),
+        ({"mode": "ENABLED"}, "body.mode: expected one of"),
+        (
+            {"trigger": {"cron_schedule": {"start_time": "2030-01-01T00:00:00"}}},
+            "start_time: expected datetime",
+        ),
+        ({"runtime_config": {"parameters": []}}, r"expected dict\(str, object\)"),
+        ([], "expected V2beta1RecurringRun"),
+    ],
+)
+def test_an_unknown_key_and_a_wrong_type_are_refused(body, message):
+    with pytest.raises(BadBodyError, match=message):
+        check_body("V2beta1RecurringRun", body)
+
+
+def test_a_body_as_the_client_sends_it_passes():
+    check_body(
+        "V2beta1RecurringRun",
+        {
+            "display_name": "x",
+            "max_concurrency": 1,
+            "mode": "ENABLE",
+            "trigger": {"periodic_schedule": {"interval_second": 60, "end_time": "2030-01-01T00:00:00Z"}},
+            "runtime_config": {"parameters": {"a": [1, {"b": None}]}},
+        },
+    )
+
+
+def test_the_client_meets_the_rules_of_the_server(connection):
+    client = connection.client
+    with pytest.raises(ClusterError, match="experiment id is missing"):
+        connection.call("running", client.run_pipeline, None, "x", pipeline_id="p", version_id="v")
+    with pytest.raises(ClusterError, match="404: Experiment e not found"):
+        connection.call("running", client.run_pipeline, "e", "x", pipeline_id="p", version_id="v")
+    with pytest.raises(ClusterError, match="400: bad sort: size"):
+        connection.call("listing", client.list_runs, sort_by="size")
+    with pytest.raises(ClusterError, match="400: Invalid filter"):
+        bad = '{"predicates": [{"operation": 1, "key": "nam", "stringValue": "x"}]}'
+        connection.call("listing", client.list_runs, filter=bad)
+
+
+def test_an_unknown_field_for_kubernetes_is_refused_when_a_run_is_made(connection, package_path):
+    executors = {"exec-trainer": {"imagePullPolicy": "Always", "deadline": 3}}
+    platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
+    path = Path(package_path)
+    path.write_text(f"{path.read_text()}---\n{yaml.safe_dump(platform)}")
+    version = publish(connection, read_package(package_path))
+    experiment = ensure_experiment(connection, "digits")
+    request = RunRequest(name="r", experiment_id=experiment, parameters={"data_path": "/data"})
+    with pytest.raises(ClusterError, match="deadline"):
+        start_run(connection, version, request)
+
+
+def test_deleting_a_recurring_run_takes_its_workflows_with_it_unless_told_not_to(
+    server, connection, package_path
+):
+    version = publish(connection, read_package(package_path))
+    delete = connection.client.recurring_runs.recurring_run_service_delete_recurring_run
+    lost = {}
+    for policy in ("BACKGROUND", "ORPHAN"):
+        made = connection.call(
+            "creating",
+            connection.client.create_recurring_run,
+            experiment_id=ensure_experiment(connection, "digits"),
+            job_name=policy,
+            interval_second=60,
+            params={"data_path": "x"},
+            pipeline_id=version.pipeline_id,
+            version_id=version.version_id,
+        )
+        run_id = server.state.fire(made.recurring_run_id)
+        connection.call("deleting", delete, made.recurring_run_id, propagation_policy=policy)
+        lost[policy] = run_id in server.state.lost
+    assert lost == {"BACKGROUND": True, "ORPHAN": False}
+    with pytest.raises(ClusterError, match="404"):
+        connection.call("deleting", delete, made.recurring_run_id, propagation_policy="ORPHAN")
+
+
+def test_a_run_is_told_as_kubeflow_tells_it(server, connection, package_path):
+    run_id = start(connection, package_path)
+    server.state.failing_step = "pusher"
+    for _ in range(4):
+        run = connection.call("reading", connection.client.get_run, run_id)
+    assert [entry.state for entry in run.state_history] == ["PENDING", "RUNNING", "FAILED"]
+    details = run.run_details.task_details
+    assert not any(d.parent_task_id or d.pod_name or d.error for d in details)
+    ids = {c.pod_name for d in details for c in d.child_tasks or ()}
+    assert ids and not ids & {d.task_id for d in details}
+    assert {d.state for d in details if d.display_name == "trainer"} == {"RUNTIME_STATE_UNSPECIFIED"}
+    assert {"executor", "executor(0)", "pusher-driver(0)"} <= {d.display_name for d in details}

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow.package import check_parameters, parse_parameters, read_package, step_names, step_tree
+from tests.pipeline.kubeflow.conftest import write_package
+
+
+@pytest.fixture
+def declared(package_path):
+    return read_package(package_path).parameters
+
+
+def test_a_package_tells_its_name_steps_and_parameters(package_path):
+    package = read_package(package_path)
+    assert package.name == "digits"
+    assert set(package.steps) == {"example-gen", "trainer", "pusher"}
+    assert package.parameters["data_path"].required and not package.parameters["tags"].required
+
+
+def test_the_digest_goes_by_content(tmp_path, package_path):
+    first = read_package(package_path).digest
+    with open(package_path, "a", encoding="utf-8") as f:
+        f.write("\n# another comment\n")
+    assert read_package(package_path).digest == first
+    assert read_package(write_package(tmp_path, steps=("trainer",))).digest != first
+
+
+def test_a_second_document_for_kubernetes_counts_and_is_read_past(package_path):
+    first = read_package(package_path).digest
+    with open(package_path, "a", encoding="utf-8") as f:
+        f.write("---\nplatforms: {kubernetes: {}}\n")
+    package = read_package(package_path)
+    assert package.name == "digits" and package.digest != first
+
+
+def test_the_steps_are_found_in_what_the_server_gives_back():
+    spec = {"root": {"dag": {"tasks": {"a": {}}}}}
+    assert step_names(spec) == step_names({"pipeline_spec": spec, "platform_spec": {}}) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: x\n", "expected a compiled pipeline with one pipelineInfo, found none"),
+        ("pipelineInfo: {name: x}\nschemaVersion: 2.0.0\n", "expected schemaVersion 2.1.0, found 2.0.0"),
+        ("a: [", "not valid YAML"),
+    ],
+)
+def test_a_file_that_no_server_takes_is_refused(tmp_path, text, message):
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_package(str(path))
+
+
+def test_texts_become_typed_values(declared):
+    texts = ["data_path=1", "train_steps=5", "learning_rate=1e-3", "fast=true", "tags=[1]", 'extra={"a": 1}']
+    assert parse_parameters(declared, texts) == {
+        "data_path": "1",
+        "train_steps": 5,
+        "learning_rate": 0.001,
+        "fast": True,
+        "tags": [1],
+        "extra": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train_stepz=5", "no parameter train_stepz; did you mean train_steps?"),
+        ("nothing_like_it=5", "no parameter nothing_like_it; the pipeline has .*data_path"),
+        ("train_steps=5.5", "--param train_steps: expected a whole number, found '5.5'"),
+        ("train_steps=true", "expected a whole number"),
+        ("learning_rate=NaN", "expected a number, found 'NaN'"),
+        ("fast=yes", "expected true or false"),
+        ("tags={}", "expected a list, as JSON"),
+        ("train_steps", "expected NAME=VALUE"),
+    ],
+)
+def test_a_text_that_does_not_fit_is_refused(declared, text, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_parameters(declared, [text])
+
+
+def test_values_of_a_settings_file_are_checked_too(declared):
+    assert check_parameters(declared, {"data_path": "x", "learning_rate": 1}, "s.yaml")
+    with pytest.raises(ConfigError, match=r"s.yaml: train_steps: expected a whole number, found '5'"):
+        check_parameters(declared, {"data_path": "x", "train_steps": "5"}, "s.yaml")
+    with pytest.raises(ConfigError, match=r"no value for data_path.*give --param data_path=VALUE"):
+        check_parameters(declared, {}, "s.yaml")
+    with pytest.raises(ConfigError, match="no parameter x; the pipeline has none"):
+        check_parameters({}, {"x": 1}, "s.yaml")
+
+
+def test_tasks_come_in_the_order_of_what_they_need():
+    tasks = {
+        "a": {"dependentTasks": ["c"]},
+        "b": {"dependentTasks": ["a"]},
+        "c": {"componentRef": {"name": "inner"}},
+    }
+    inner = {"dag": {"tasks": {"x": {"dependentTasks": ["y"]}, "y": {}}}}
+    tree = step_tree({"root": {"dag": {"tasks": tasks}}, "components": {"inner": inner}})
+    assert list(tree) == ["c", "a", "b"] and list(tree["c"]) == ["y", "x"]
+    circle = {"a": {"dependentTasks": ["b"]}, "b": {"dependentTasks": ["a"]}}
+    assert list(step_tree({"root": {"dag": {"tasks": circle}}})) == ["a", "b"]

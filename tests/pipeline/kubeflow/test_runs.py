@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow import runs
+from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.package import read_package
+from pipeline.kubeflow.submission import RunRequest, ensure_experiment, publish, start_run
+from tests.pipeline.kubeflow.argo_model import Step
+
+
+def start(connection, package_path):
+    """Start a run and return its id."""
+    version = publish(connection, read_package(package_path))
+    request = RunRequest(
+        name="run 1",
+        experiment_id=ensure_experiment(connection, "digits"),
+        parameters={"data_path": "/data"},
+    )
+    return start_run(connection, version, request)
+
+
+@pytest.fixture
+def run_id(connection, package_path):
+    return start(connection, package_path)
+
+
+def _wait(connection, run_id, limit_seconds=0, sleep=lambda _: None):
+    return runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=limit_seconds, sleep=sleep)
+
+
+def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
+    caplog.set_level(logging.INFO)
+    state = _wait(connection, run_id)
+    assert (state.state, state.good, state.failure()) == ("succeeded", True, "")
+    assert state.finished and state.link.endswith(f"/#/runs/details/{run_id}")
+    steps = [r.getMessage() for r in caplog.records if r.getMessage().startswith("step |")]
+    assert steps == [
+        "step | example-gen running",
+        "step | example-gen succeeded in 30 s",
+        "step | pusher running",
+        "step | pusher succeeded in 30 s",
+        "step | trainer running",
+        "step | trainer succeeded in 30 s",
+    ]
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_failed_step_is_named(server, connection, run_id, retried):
+    server.state.failing_step, server.state.retried = "example-gen", retried
+    state = _wait(connection, run_id)
+    assert state.failure() == "step example-gen failed: see its log"
+    assert state.failed_step.name == "example-gen"
+    assert [s.state for s in state.steps] == ["failed", "not run", "not run"]
+
+
+def test_a_step_that_could_not_be_prepared_is_named(server, connection, run_id):
+    server.state.failing_step, server.state.failing_driver = "pusher", True
+    state = _wait(connection, run_id)
+    assert state.failure() == "step pusher failed: Kubeflow's driver could not prepare it"
+
+
+def test_a_step_inside_another_one_is_named_where_it_failed(server, connection, run_id, caplog):
+    caplog.set_level(logging.INFO)
+    server.state.outcomes = {"pusher": {"inside": [Step(name="probe", phase="Failed", begin=1)]}}
+    server.state.failing_step = "pusher"
+    state = _wait(connection, run_id)
+    assert state.failure() == "step pusher/probe failed: see its log"
+    assert "step | pusher/probe failed in 30 s" in caplog.messages
+
+
+def test_the_attempts_of_what_was_repeated_belong_together(server, connection, run_id, caplog):
+    caplog.set_level(logging.INFO)
+    server.state.failed_roots = 1
+    server.state.outcomes = {"example-gen": {"failed_drivers": 1, "failed_attempts": 2}}
+    assert _wait(connection, run_id).good
+    assert "step | example-gen succeeded in 30 s, attempt 3" in caplog.messages
+    assert not any("failed" in message for message in caplog.messages)
+
+
+def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connection, run_id, caplog):
+    server.state.tells_steps = False
+    server.state.failing_step = "trainer"
+    caplog.set_level(logging.INFO)
+    state = _wait(connection, run_id)
+    assert state.failure() == "the run failed: no step says why; see the user interface"
+    assert [r.getMessage() for r in caplog.records if r.getMessage().startswith("run |")] == [
+        "run | running",
+        "run | failed",
+    ]
+
+
+def test_a_run_whose_version_is_gone_is_still_shown(server, connection, run_id):
+    runs.read_run(connection, run_id)
+    server.misbehave("GET .*/versions/.*", 404)
+    names = [s.name for s in runs.read_run(connection, run_id).steps]
+    assert names == ["example-gen", "pusher"]
+
+
+def test_waiting_outlives_a_restart_of_the_server_but_no_refusal(server, connection, run_id, caplog):
+    server.misbehave("GET .*/runs/.*", 503, times=4)
+    server.misbehave("GET .*/runs/.*", "close", times=3)
+    assert _wait(connection, run_id).good
+    server.misbehave("GET .*/runs/.*", 401)
+    with pytest.raises(ClusterError, match="401"):
+        _wait(connection, run_id)
+    assert f"{run_id} is no longer watched; see `detflow runs show {run_id}`" in caplog.text
+
+
+def test_a_server_that_stays_away_ends_the_waiting(server, connection, run_id, monkeypatch):
+    monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
+    server.misbehave("GET .*/runs/.*", 503, times=9)
+    with pytest.raises(ClusterError, match="503"):
+        _wait(connection, run_id)
+
+
+def test_waiting_has_a_limit_and_the_run_goes_on(connection, run_id):
+    with pytest.raises(
+        ClusterError, match=f"not ended within 1e-09 s; it goes on: `detflow runs show {run_id}`"
+    ):
+        _wait(connection, run_id, limit_seconds=1e-9)
+
+
+def test_a_run_is_cancelled_and_the_waiting_ends(connection, run_id):
+    runs.read_run(connection, run_id)
+    runs.cancel(connection, run_id)
+    state = _wait(connection, run_id)
+    assert (state.state, state.good, state.ended, state.failure()) == ("cancelled", False, True, "")
+    assert [s.state for s in state.steps] == ["succeeded", "cancelled", "not run"]
+    [listed] = runs.list_runs(connection, 20)
+    assert listed.state == "cancelled"
+    with pytest.raises(ConfigError, match="the run was cancelled already"):
+        runs.cancel(connection, run_id)
+
+
+def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
+    read = server.state.read_run
+    server.state.read_run = lambda i: server.state.show_run(server.state.runs[i])  # it takes its time to stop
+    server.state.terminate(run_id)
+    assert runs.cancel(connection, run_id).state == "cancelling"
+    assert server.count("POST .*:terminate") == 0
+    server.state.runs[run_id]["state"] = "RUNNING"
+    server.misbehave("POST .*:terminate", lambda: server.state.terminate(run_id))  # somebody is quicker
+    assert runs.cancel(connection, run_id).state == "cancelling"
+    server.state.runs[run_id]["state"] = "RUNNING"
+    server.misbehave("POST .*:terminate", lambda: server.state._end(server.state.runs[run_id], "SUCCEEDED"))
+    with pytest.raises(ConfigError, match="the run has succeeded already"):
+        runs.cancel(connection, run_id)
+    server.state.read_run = read
+
+
+def test_a_run_whose_workflow_was_deleted_cannot_be_stopped(server, connection, run_id):
+    runs.read_run(connection, run_id)
+    server.state.lost.add(run_id)
+    with pytest.raises(ClusterError, match=r"no longer has the workflow of this run.*nothing of it runs"):
+        runs.cancel(connection, run_id)
+
+
+def test_a_run_that_was_cancelled_and_then_failed_has_failed(server, connection, run_id):
+    runs.read_run(connection, run_id)
+    runs.cancel(connection, run_id)
+    _wait(connection, run_id)
+    server.state.failing_step = "pusher"
+    runs.retry(connection, run_id)
+    assert _wait(connection, run_id).state == "failed"
+
+
+def test_a_failed_run_is_retried(server, connection, run_id):
+    with pytest.raises(
+        ConfigError, match="only a failed or cancelled run can be retried, this one is running"
+    ):
+        runs.retry(connection, run_id)
+    server.state.failing_step = "trainer"
+    _wait(connection, run_id)
+    server.state.failing_step = ""
+    runs.retry(connection, run_id)
+    assert _wait(connection, run_id).good
+
+
+def test_the_newest_runs_are_listed_first(server, connection, run_id, package_path):
+    version = publish(connection, read_package(package_path))
+    experiment = ensure_experiment(connection, "digits")
+    for i in range(3):
+        values = {"data_path": "x"}
+        request = RunRequest(name=f"later {i}", experiment_id=experiment, parameters=values)
+        start_run(connection, version, request)
+    assert [s.name for s in runs.list_runs(connection, 2)] == ["later 2", "later 1"]
+    assert len(runs.list_runs(connection, 20)) == 4
+
+
+def test_an_unknown_run_says_so(connection):
+    with pytest.raises(ClusterError, match=r"reading the run nope: refused \(404: Run nope not found\)"):
+        runs.read_run(connection, "nope")

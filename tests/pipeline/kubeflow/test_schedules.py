@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from detection_core.errors import ConfigError
+from pipeline.kubeflow import runs, schedules
+from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.options import ConnectionOptions
+from pipeline.kubeflow.package import read_package
+from pipeline.kubeflow.schedules import ScheduleSpec, apply, find_schedule, list_schedules
+from pipeline.kubeflow.submission import ensure_experiment, publish
+from pipeline.schedule.trigger import make_trigger
+from tests.pipeline.kubeflow.conftest import write_package
+
+
+def _trigger(**given):
+    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC", "where": "s.yaml"}
+    return make_trigger(**{**texts, **given})
+
+
+@pytest.fixture
+def spec(connection, package_path):
+    return ScheduleSpec(
+        name="nightly",
+        trigger=_trigger(cron="0 0 3 * * *", start="2030-01-01T00:00:00+01:00"),
+        max_concurrency=1,
+        catch_up=False,
+        parameters={"data_path": "/data/[[ScheduledTime]]", "learning_rate": 1},
+        version=publish(connection, read_package(package_path)),
+        experiment_id=ensure_experiment(connection, "digits"),
+    )
+
+
+def _change(spec, **changes):
+    return dataclasses.replace(spec, **changes)
+
+
+def test_creating_it_twice_changes_nothing(server, connection, spec):
+    first, second = apply(connection, spec), apply(connection, spec)
+    assert (first.action, second.action) == ("created", "unchanged")
+    [kept] = server.state.recurring.values()
+    assert kept["no_catchup"] is True and kept["status"] == "ENABLED" and kept["max_concurrency"] == "1"
+    assert kept["trigger"] == {
+        "cron_schedule": {"cron": "0 0 3 * * *", "start_time": "2029-12-31T23:00:00+00:00"}
+    }
+    assert kept["pipeline_version_reference"]["pipeline_version_id"] == spec.version.version_id
+    assert kept["runtime_config"]["parameters"] == spec.parameters
+    assert second.schedule.when == "cron 0 0 3 * * *"
+
+
+def test_two_that_create_it_at_the_same_moment_end_with_one(server, connection, spec):
+    apply(connection, spec)
+    other = server.state.recurring.popitem()[1]
+    server.misbehave(_CREATE, lambda: server.state.recurring.update({other["recurring_run_id"]: other}))
+    assert apply(connection, spec).action == "unchanged"
+    assert list(server.state.recurring) == [other["recurring_run_id"]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"max_concurrency": 10}, "max_concurrency: 1 -> 10"),
+        ({"catch_up": True}, "catch_up: False -> True"),
+        ({"parameters": {"data_path": "/other"}}, "parameters: "),
+        ({"service_account": "robot"}, "service_account: 'pipeline-runner' -> 'robot'"),
+        ({"trigger": _trigger(interval="6h", end="2031-01-01T00:00:00Z")}, "interval: 0 -> 21600"),
+    ],
+)
+def test_a_change_replaces_the_schedule_and_is_told(server, connection, spec, changes, told):
+    old = apply(connection, spec).schedule
+    applied = apply(connection, _change(spec, **changes))
+    assert applied.action == "replaced"
+    assert any(change.startswith(told) for change in applied.changes)
+    [kept] = server.state.recurring.values()
+    assert kept["recurring_run_id"] != old.schedule_id and kept["status"] == "ENABLED"
+    assert apply(connection, _change(spec, **changes)).action == "unchanged"
+
+
+def test_a_start_that_is_over_makes_no_run_of_its_own(server, connection, spec):
+    # Kubeflow would make up for the last slot since then at once, with every replacement again.
+    started = _change(spec, trigger=_trigger(cron="0 0 3 * * *", start="2020-01-01T00:00:00Z"))
+    apply(connection, started)
+    [kept] = server.state.recurring.values()
+    assert kept["trigger"] == {"cron_schedule": {"cron": "0 0 3 * * *"}}
+    kept["trigger"]["cron_schedule"]["start_time"] = "2020-01-01T00:00:00Z"  # it was ahead when this was made
+    assert apply(connection, started).action == "unchanged"
+    apply(connection, _change(started, catch_up=True))
+    [kept] = server.state.recurring.values()
+    assert kept["trigger"]["cron_schedule"]["start_time"] == "2020-01-01T00:00:00+00:00"
+
+
+def test_a_new_release_moves_the_schedule(connection, spec, tmp_path):
+    apply(connection, spec)
+    version = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
+    applied = apply(connection, _change(spec, version=version))
+    assert applied.changes[0].startswith("pipeline version: ")
+    assert applied.schedule.version_id == version.version_id
+
+
+def test_a_paused_schedule_stays_paused(connection, spec):
+    paused = _change(spec, paused=True)
+    assert not apply(connection, paused).schedule.enabled
+    assert apply(connection, _change(paused, catch_up=True)).schedule.enabled is False
+    schedules.resume(connection, find_schedule(connection, "nightly"))
+    assert apply(connection, _change(paused, catch_up=True)).schedule.enabled is True
+
+
+_CREATE, _PAUSE = "POST .*/recurringruns", "POST .*:disable"
+_RESUME, _DELETE = "POST .*:enable", "DELETE .*/recurringruns/.*"
+
+
+@pytest.mark.parametrize(
+    ("failing", "was_paused"),
+    [(step, False) for step in (_CREATE, _PAUSE, _RESUME, _DELETE)] + [(_CREATE, True), (_DELETE, True)],
+)
+def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(
+    server, connection, spec, failing, was_paused
+):
+    apply(connection, _change(spec, paused=was_paused))
+    server.misbehave(failing, 500)
+    changed = _change(spec, max_concurrency=2)
+    with pytest.raises(ClusterError, match="500"):
+        apply(connection, changed)
+    assert server.state.recurring, "there must be a schedule at every moment"
+    enabled = [r for r in server.state.recurring.values() if r["status"] == "ENABLED"]
+    assert len(enabled) <= 1, "and no more than one that fires"
+    applied = apply(connection, changed)
+    assert applied.schedule.max_concurrency == 2
+    [kept] = server.state.recurring.values()
+    assert kept["status"] == ("DISABLED" if was_paused else "ENABLED")
+
+
+def test_a_cut_off_replacement_is_finished_before_the_next_change(server, connection, spec):
+    apply(connection, spec)
+    server.misbehave("POST .*:enable", 500)
+    with pytest.raises(ClusterError):
+        apply(connection, _change(spec, max_concurrency=2))
+    applied = apply(connection, _change(spec, max_concurrency=3))
+    assert applied.action == "replaced" and applied.schedule.enabled
+    [kept] = server.state.recurring.values()
+    assert kept["max_concurrency"] == "3" and kept["status"] == "ENABLED"
+
+
+def test_two_of_a_name_that_somebody_else_made_are_refused(server, connection, spec):
+    apply(connection, spec)
+    [one] = server.state.recurring.values()
+    server.state.recurring["other"] = {**one, "recurring_run_id": "other"}
+    with pytest.raises(ConfigError, match=r"2 schedules are named nightly: .*other; delete all but one"):
+        apply(connection, _change(spec, max_concurrency=2))
+    with pytest.raises(ConfigError, match="2 schedules are named nightly"):
+        find_schedule(connection, "nightly")
+    schedules.delete(connection, find_schedule(connection, "other"))
+    assert find_schedule(connection, "nightly").schedule_id == one["recurring_run_id"]
+
+
+def test_the_server_has_its_own_say(connection, spec):
+    with pytest.raises(ClusterError, match="max concurrency of the recurring run is out of range"):
+        apply(connection, _change(spec, max_concurrency=11))
+
+
+def test_schedules_are_paused_resumed_listed_and_deleted(server, connection, spec):
+    for i in range(3):
+        apply(connection, _change(spec, name=f"night-{i}"))
+    assert [s.name for s in list_schedules(connection)] == ["night-0", "night-1", "night-2"]
+    schedule = find_schedule(connection, "night-1")
+    assert schedules.pause(connection, schedule).enabled is False
+    assert find_schedule(connection, schedule.schedule_id).enabled is False
+    schedules.resume(connection, schedule)
+    assert find_schedule(connection, "night-1").enabled
+    schedules.delete(connection, schedule)
+    with pytest.raises(ConfigError, match="no schedule night-1; did you mean night-"):
+        find_schedule(connection, "night-1")
+    with pytest.raises(ClusterError, match=r"deleting the schedule night-1: refused \(404"):
+        schedules.delete(connection, schedule)
+
+
+@pytest.mark.parametrize("version", ["2.16.1", "2.17.0"])
+def test_runs_under_way_outlive_the_schedule_that_started_them(server, connection, spec, version):
+    server.version = version
+    connection = connect(ConnectionOptions(host=server.url, timeout=5))
+    first = apply(connection, spec).schedule
+    run_ids = [server.state.fire(first.schedule_id)]
+    second = apply(connection, _change(spec, max_concurrency=2)).schedule
+    run_ids.append(server.state.fire(second.schedule_id))
+    schedules.delete(connection, second)
+    assert not server.state.recurring
+    for run_id in run_ids:
+        assert runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=5).good
+
+
+@pytest.fixture
+def unnamed(server):
+    """A connection to a server that does not tell its version, and cannot leave runs alone."""
+    server.version, server.state.orphans = "unknown", False
+    return connect(ConnectionOptions(host=server.url, timeout=5))
+
+
+def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server, unnamed, spec):
+    schedule = apply(unnamed, spec).schedule
+    run_id = server.state.fire(schedule.schedule_id)
+    with pytest.raises(ClusterError, match=f"run {run_id} of this schedule is under way.*is paused"):
+        schedules.delete(unnamed, schedule)
+    assert server.state.recurring[schedule.schedule_id]["status"] == "DISABLED"
+    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    schedules.delete(unnamed, schedule)
+    assert not server.state.recurring
+
+
+def test_a_replaced_schedule_whose_run_would_be_stopped_is_deleted_later(server, unnamed, spec, caplog):
+    old = apply(unnamed, spec).schedule
+    run_id = server.state.fire(old.schedule_id)
+    changed = _change(spec, max_concurrency=2)
+    applied = apply(unnamed, changed)
+    assert (applied.action, applied.schedule.enabled) == ("replaced", True)
+    assert f"{old.schedule_id} is paused and stays until run {run_id} has ended" in caplog.text
+    assert server.state.recurring[old.schedule_id]["status"] == "DISABLED"
+    assert find_schedule(unnamed, "nightly").schedule_id == applied.schedule.schedule_id
+    assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 2
+    with pytest.raises(ClusterError, match=f"{run_id} of this schedule.*; {old.schedule_id} is paused"):
+        schedules.delete(unnamed, applied.schedule)
+    assert list(server.state.recurring) == [old.schedule_id], "what was to be deleted could be"
+    apply(unnamed, spec)
+    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    schedules.delete(unnamed, find_schedule(unnamed, "nightly"))
+    assert not server.state.recurring
+
+
+def test_a_replaced_schedule_is_deleted_when_its_run_has_ended(server, unnamed, spec):
+    run_id = server.state.fire(apply(unnamed, spec).schedule.schedule_id)
+    changed = _change(spec, max_concurrency=2)
+    apply(unnamed, changed)
+    assert len(server.state.recurring) == 2
+    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 1
+
+
+def test_no_schedule_at_all_is_said(connection):
+    with pytest.raises(ConfigError, match="no schedule nightly; there is none yet"):
+        find_schedule(connection, "nightly")
+
+
+def test_run_now_uses_the_pinned_version_and_leaves_placeholders_to_it(server, connection, spec, tmp_path):
+    schedule = apply(connection, spec).schedule
+    publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
+    run = server.state.runs[schedules.run_now(connection, schedule, ["train_steps=7"])]
+    assert run["pipeline_version_reference"]["pipeline_version_id"] == spec.version.version_id
+    parameters = run["runtime_config"]["parameters"]
+    assert parameters["data_path"] == "/data/[[ScheduledTime]]" and parameters["train_steps"] == 7
+    assert run["service_account"] == "pipeline-runner"
+    with pytest.raises(ConfigError, match="no parameter x"):
+        schedules.run_now(connection, schedule, ["x=1"])
+
+
+def test_the_folder_of_the_artifacts_is_told_to_every_run(server, connection, spec, tmp_path):
+    path = write_package(tmp_path, defaultPipelineRoot="gs://bucket/root")
+    schedule = apply(connection, _change(spec, version=publish(connection, read_package(path)))).schedule
+    [kept] = server.state.recurring.values()
+    assert kept["runtime_config"]["pipeline_root"] == "gs://bucket/root"
+    run = server.state.runs[schedules.run_now(connection, schedule, [])]
+    assert run["runtime_config"]["pipeline_root"] == "gs://bucket/root"
+
+
+def test_run_now_wants_a_pinned_version_that_is_still_there(server, connection, spec):
+    schedule = apply(connection, spec).schedule
+    server.state.versions.clear()
+    with pytest.raises(ClusterError, match=r"reading the pipeline version of nightly: refused \(404"):
+        schedules.run_now(connection, schedule, [])
+    with pytest.raises(ConfigError, match="pins no pipeline version"):
+        schedules.run_now(connection, dataclasses.replace(schedule, version_id=""), [])

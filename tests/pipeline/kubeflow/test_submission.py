@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline.kubeflow.api_errors import ClusterError
+from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.options import ConnectionOptions
+from pipeline.kubeflow.package import read_package
+from pipeline.kubeflow.submission import (
+    RunRequest,
+    default_run_name,
+    ensure_experiment,
+    pages,
+    publish,
+    start_run,
+)
+from tests.pipeline.kubeflow.conftest import write_package
+
+
+def _start(connection, version, **changes):
+    request = {
+        "name": "run 1",
+        "experiment_id": ensure_experiment(connection, "digits"),
+        "parameters": {"data_path": "/data"},
+    }
+    return start_run(connection, version, RunRequest(**{**request, **changes}))
+
+
+def test_the_same_content_is_uploaded_once(server, connection, tmp_path, package_path):
+    package = read_package(package_path)
+    first, second = publish(connection, package), publish(connection, package)
+    assert (first.reused, second.reused) == (False, True)
+    assert first.version_id == second.version_id
+    assert first.name == f"digits-{package.digest}"
+    changed = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
+    assert changed.pipeline_id == first.pipeline_id and changed.version_id != first.version_id
+    assert len(server.state.pipelines) == 1 and len(server.state.versions) == 2
+
+
+def test_a_pipeline_whose_name_differs_in_case_is_another(server, connection, package_path):
+    server.state.create_pipeline({"display_name": "Digits"})
+    publish(connection, read_package(package_path))
+    assert [p["name"] for p in server.state.pipelines.values()] == ["Digits", "digits"]
+
+
+@pytest.mark.parametrize(
+    ("request_line", "make"),
+    [
+        ("POST .*/pipelines", lambda state: state.create_pipeline({"display_name": "digits"})),
+        ("POST .*/experiments", lambda state: state.create_experiment({"display_name": "digits"})),
+    ],
+)
+def test_what_somebody_else_makes_at_the_same_moment_is_used(
+    server, connection, package_path, request_line, make
+):
+    server.misbehave(request_line, lambda: make(server.state))
+    _start(connection, publish(connection, read_package(package_path)))
+    assert len(server.state.pipelines) == len(server.state.experiments) == len(server.state.runs) == 1
+
+
+def test_a_version_that_somebody_else_uploads_at_the_same_moment_is_used(server, connection, package_path):
+    package = read_package(package_path)
+
+    def upload():
+        [pipeline_id] = server.state.pipelines
+        with open(package_path, "rb") as f:
+            server.state.upload_version(f"digits-{package.digest}", pipeline_id, f.read())
+
+    server.misbehave("POST .*upload_version", upload)
+    assert publish(connection, package).reused
+    assert len(server.state.versions) == 1
+
+
+def test_a_run_bears_version_experiment_and_parameters(server, connection, package_path):
+    version = publish(connection, read_package(package_path))
+    run_id = _start(connection, version, service_account="robot")
+    run = server.state.runs[run_id]
+    assert run["pipeline_version_reference"]["pipeline_version_id"] == version.version_id
+    assert run["runtime_config"]["parameters"] == {"data_path": "/data"}
+    assert run["service_account"] == "robot"
+    assert run["experiment_id"] == ensure_experiment(connection, "digits")
+    assert len(server.state.experiments) == 1
+
+
+def test_the_server_checks_parameters_too(connection, package_path):
+    version = publish(connection, read_package(package_path))
+    with pytest.raises(ClusterError, match="not required by pipeline: nonsense"):
+        _start(connection, version, parameters={"data_path": "x", "nonsense": 1})
+
+
+def test_a_namespace_is_not_sent_to_a_server_without_users(server, package_path):
+    connection = connect(ConnectionOptions(host=server.url, namespace="detflow", timeout=5))
+    assert connection.namespace is None
+    publish(connection, read_package(package_path))
+    assert ensure_experiment(connection, "digits")
+
+
+def test_every_namespace_has_its_own_pipelines_and_experiments(server, package_path):
+    server.state.multi_user = True
+    package = read_package(package_path)
+    for namespace in ("team-a", "team-b"):
+        connection = connect(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
+        _start(connection, publish(connection, package))
+    assert {p["namespace"] for p in server.state.pipelines.values()} == {"team-a", "team-b"}
+    assert {r["namespace"] for r in server.state.runs.values()} == {"team-a", "team-b"}
+    server.state.forbidden = ("team-b",)
+    with pytest.raises(ClusterError, match="403: User is not authorized to work in namespace team-b"):
+        publish(connection, package)
+
+
+def test_a_pipeline_that_the_server_does_not_understand_is_explained(connection, tmp_path):
+    package = read_package(write_package(tmp_path, fieldOfTomorrow=1))
+    with pytest.raises(ClusterError, match=r"unknown template format.*newer than the server") as caught:
+        publish(connection, package)
+    assert "github.com" not in str(caught.value)
+
+
+def test_listing_goes_through_all_pages(server, connection):
+    for i in range(205):
+        server.state.create_experiment({"display_name": f"e{i}"})
+    listed = list(pages(connection, "listing", connection.client.list_experiments, "experiments"))
+    assert len(listed) == 205
+    assert server.count("GET .*/experiments") == 3
+
+
+def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, package_path):
+    version = publish(connection, read_package(package_path))
+    server.misbehave("POST .*/runs", "close")
+    with pytest.raises(ClusterError, match="closed the connection"):
+        _start(connection, version)
+    assert server.count("POST .*/runs") == 1
+
+
+def test_runs_are_named_by_pipeline_and_time():
+    assert default_run_name("digits").startswith("digits 20")
