@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from detection_core.storage import files
-from pipeline.commands.base import table
+from pipeline.cli.base import table
 from pipeline.local.run_record import RunRecord
 
 _log = logging.getLogger(__name__)

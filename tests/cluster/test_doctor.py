@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline import cli
+from pipeline.cli.parser import parser
 from tests.cluster.conftest import crds
 from tests.k8s.test_manifests import K8S, build
 
@@ -93,7 +93,7 @@ def doctor(api, server, monkeypatch, capsys, clean_environment):
             "--json",
             *arguments,
         ]
-        code = cli.main(command)
+        code = parser.main(command)
         found = {}
         for finding in json.loads(capsys.readouterr().out)["findings"]:
             found.setdefault(finding["check"], []).append(finding)

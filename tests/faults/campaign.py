@@ -234,10 +234,10 @@ def _import_everything() -> None:
     for name in JOBS:
         importlib.import_module(f"components.{name}.run")
     for name in (
-        "pipeline.cli",
+        "pipeline.cli.parser",
         "pipeline.local.tfx_backend",
         "pipeline.report",
-        "pipeline.commands.cluster",
+        "pipeline.cli.cluster",
     ):
         importlib.import_module(name)
 

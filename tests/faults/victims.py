@@ -226,11 +226,11 @@ def local_run(base: Path) -> Victim:
     """Return a whole run on one machine."""
 
     def run(folder: Path) -> None:
-        from pipeline import cli
+        from pipeline.cli.parser import parser
 
         places = (f"workspace={folder / 'workspace'}", f"data.path={base / 'scenes'}")
         sets = [f"--set={text}" for text in (*places, *_SMALL, *_SHORT)]
-        code = cli.main(["run", str(_SETTINGS), *sets])
+        code = parser.main(["run", str(_SETTINGS), *sets])
         if code:
             raise SystemExit(code)
 
@@ -254,11 +254,11 @@ def cluster_verbs(base: Path, url: str) -> list[Victim]:
     from tests.pipeline.kubeflow.conftest import write_package
 
     def call(*words: str) -> Any:
-        from pipeline import cli
+        from pipeline.cli.parser import parser
 
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            code = cli.main([*words, "--host", url, "--timeout", "20", "--json"])
+            code = parser.main([*words, "--host", url, "--timeout", "20", "--json"])
         if code:
             print(out.getvalue(), file=sys.stderr)
             raise SystemExit(code)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline import cli
+from pipeline.cli.parser import parser
 from pipeline.dag import build_dag
 from pipeline.local.local_run import run_locally
 from pipeline.settings.settings_file import load_settings
@@ -39,7 +39,7 @@ def test_a_label_map_of_the_pods_is_not_looked_for(digits_settings):
 
 def test_a_training_without_end_is_refused_before_data_are_read(digits_settings, tmp_path, capsys):
     argument = ["--set", "train_config.num_steps=0"]
-    assert cli.main(["validate", digits_settings, *argument]) == 2
+    assert parser.main(["validate", digits_settings, *argument]) == 2
     assert "train_config.num_steps: expected the number of updates" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="Set num_steps"):
         run_locally(load_settings(digits_settings, argument[1:]))
@@ -55,9 +55,9 @@ def test_a_training_without_end_is_refused_before_data_are_read(digits_settings,
     ],
 )
 def test_what_trainer_would_refuse_stops_a_run_before_it_begins(digits_settings, tmp_path, change, capsys):
-    assert cli.main(["validate", digits_settings, "--set", change]) == 2
+    assert parser.main(["validate", digits_settings, "--set", change]) == 2
     assert "pipeline.config:" in capsys.readouterr().err
-    assert cli.main(["run", digits_settings, "--set", change]) == 2
+    assert parser.main(["run", digits_settings, "--set", change]) == 2
     assert not (tmp_path / "build" / "digits" / "workspace").exists()
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from component_specs.kfp_yaml import FOLDER
 from detection_core.errors import ConfigError, ContractError
-from pipeline import cli
+from pipeline.cli.parser import parser
 from pipeline.dag import build_dag
 from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
 from pipeline.settings.kubeflow_settings import STEPS
@@ -194,7 +194,7 @@ def test_names_that_a_server_takes():
 
 def test_the_command_writes_the_package(tmp_path, capsys):
     path = tmp_path / "new" / "pipeline.yaml"
-    assert cli.main(["compile", str(SETTINGS), "-o", str(path)]) == 0
+    assert parser.main(["compile", str(SETTINGS), "-o", str(path)]) == 0
     assert capsys.readouterr().out.strip() == str(path)
     assert path.read_text() == GOLDEN.read_text(encoding="utf-8")
 
@@ -221,7 +221,7 @@ def test_training_that_goes_on_from_the_deployed_model_takes_the_baseline():
 
 def test_a_missing_configuration_is_one_message(tmp_path, capsys):
     missing = f"model.config={tmp_path}/none.config"
-    assert cli.main(["compile", str(SETTINGS), "-o", str(tmp_path / "p.yaml"), "--set", missing]) == 2
+    assert parser.main(["compile", str(SETTINGS), "-o", str(tmp_path / "p.yaml"), "--set", missing]) == 2
     assert "none.config" in capsys.readouterr().err and not (tmp_path / "p.yaml").exists()
 
 

@@ -7,10 +7,10 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands import workflow
-from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, table
-from pipeline.commands.group import Group
-from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.cli import workflow
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, table
+from pipeline.cli.group import Group
+from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection

@@ -15,9 +15,9 @@ from typing import Any
 
 from detection_core.errors import DetectionError, as_user_error
 from detection_core.redaction import clean
-from pipeline import commands
-from pipeline.commands.base import Verb
-from pipeline.commands.group import Group
+from pipeline import cli
+from pipeline.cli.base import Verb
+from pipeline.cli.group import Group
 from pipeline.console import end_output, start_logging, write_line
 
 _log = logging.getLogger(__name__)
@@ -88,9 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Object detection from images to the edge, as a workflow.",
         epilog="`detflow VERB --help` shows each verb with an example.",
     )
-    parser.add_argument("--version", action="version", version=f"detflow {commands.version()}")
+    parser.add_argument("--version", action="version", version=f"detflow {cli.version()}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in commands.VERBS:
+    for verb in cli.VERBS:
         if isinstance(verb, Group):
             _add_group(verbs, verb)
         else:

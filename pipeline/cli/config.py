@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.errors import ConfigError
-from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides, valid_config
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides, valid_config
 
 
 def config(arguments: argparse.Namespace) -> Result:

@@ -8,8 +8,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
-from pipeline.commands.output_folder import make_folder, output_folder
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
+from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from components.publishing.destination import PushDestination, Version
-from pipeline import cli, commands
-from pipeline.commands.group import Group
+from pipeline import cli
+from pipeline.cli.group import Group
+from pipeline.cli.parser import parser
 from pipeline.local.run_record import RunRecord
 from pipeline.local.workspace import Workspace
 from tests.object_store import s3_server
@@ -26,7 +27,7 @@ _RUN = json.dumps(
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from pipeline import cli\n"
-        "try: cli.main(['--help'])\n"
+        "try: parser.main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'tensorflow', 'tf_keras', 'apache_beam', 'tfx', 'numpy', 'matplotlib', 'google.protobuf'}\n"
         "print(sorted(heavy & set(sys.modules)))"
@@ -39,7 +40,7 @@ def test_help_imports_nothing_heavy():
 
 def _verbs():
     """Every verb with the words that lead to it."""
-    for verb in commands.VERBS:
+    for verb in cli.VERBS:
         inner = verb.verbs if isinstance(verb, Group) else ()
         for words, found in [([verb.name, v.name], v) for v in inner] or [([verb.name], verb)]:
             yield pytest.param(words, found, id=" ".join(words))
@@ -48,7 +49,7 @@ def _verbs():
 @pytest.mark.parametrize(("words", "verb"), _verbs())
 def test_every_verb_has_help_with_an_example(words, verb, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main([*words, "--help"])
+        parser.main([*words, "--help"])
     assert stop.value.code == 0
     assert verb.example in capsys.readouterr().out
 
@@ -57,20 +58,20 @@ def test_every_verb_has_help_with_an_example(words, verb, capsys):
 def test_the_example_of_a_verb_parses(words, verb):
     found = shlex.split(verb.example)
     assert found[: len(words) + 1] == ["detflow", *words]
-    assert cli._parser().parse_args(found[1:]).command is verb.command
+    assert parser._parser().parse_args(found[1:]).command is verb.command
 
 
 def test_the_first_verb_of_a_group_may_be_left_out():
-    short, long = (cli._parser().parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"]))
+    short, long = (parser._parser().parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"]))
     assert short == long and short.place == "DIR"
-    assert cli._parser().parse_args(["runs"]) == cli._parser().parse_args(["runs", "list"])
+    assert parser._parser().parse_args(["runs"]) == parser._parser().parse_args(["runs", "list"])
     with pytest.raises(SystemExit):
-        cli._parser().parse_args(["schedule", "no-verb"])
+        parser._parser().parse_args(["schedule", "no-verb"])
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 def test_some_verbs_of_a_group_need_no_group(verb):
-    short, long = (cli._parser().parse_args([*words, verb, "RUN"]) for words in ([], ["runs"]))
+    short, long = (parser._parser().parse_args([*words, verb, "RUN"]) for words in ([], ["runs"]))
     assert short == long and short.run_id == "RUN"
 
 
@@ -87,16 +88,16 @@ def _documented_commands():
 @pytest.mark.parametrize("words", _documented_commands())
 def test_a_documented_command_parses(words):
     # Placeholders such as VERSION stand where the command takes any text.
-    assert cli._parser().parse_args(words[1:]).command
+    assert parser._parser().parse_args(words[1:]).command
 
 
 def test_a_settings_file_is_validated(digits_settings, capsys):
-    assert cli.main(["validate", digits_settings, "--json"]) == 0
+    assert parser.main(["validate", digits_settings, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"][0] == "config_gen"
 
 
 def test_a_pipeline_config_is_validated(capsys):
-    assert cli.main(["validate", str(ROOT / "examples" / "digits" / "pipeline.config")]) == 0
+    assert parser.main(["validate", str(ROOT / "examples" / "digits" / "pipeline.config")]) == 0
     assert "a valid pipeline.config" in capsys.readouterr().out
 
 
@@ -105,7 +106,7 @@ def test_what_a_config_asks_for_and_cannot_be_built_is_told_with_its_line(capsys
     rows = path.read_text(encoding="utf-8").split("\n")
     line = next(i for i, row in enumerate(rows, start=1) if "image_resizer" in row)
     resizer = "model.ssd.image_resizer=keep_aspect_ratio_resizer { max_dimension: 640 }"
-    assert cli.main(["validate", str(path), "--set", resizer]) == 2
+    assert parser.main(["validate", str(path), "--set", resizer]) == 2
     assert f"{path}:{line}: model.ssd.image_resizer: expected a resizer" in capsys.readouterr().err
 
 
@@ -116,7 +117,7 @@ def test_a_clip_range_that_no_file_can_hold_is_refused_before_anything_is_traine
     head = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor"
     clip = f"{head}.box_encodings_clip_range={{ min: -5 max: 5 }}"
     path = digits_settings if kind == "settings" else str(ROOT / "examples" / "digits" / "pipeline.config")
-    assert cli.main(["validate", path, "--set", clip]) == 2
+    assert parser.main(["validate", path, "--set", clip]) == 2
     printed = capsys.readouterr().err
     assert f"{head}.box_encodings_clip_range: expected box codes as the network gives them" in printed
     assert "pipeline.config:" in printed
@@ -143,7 +144,7 @@ def test_a_config_that_cannot_be_followed_is_refused_by_line_without_tensorflow(
     changed.write_text(head + new + tail, encoding="utf-8")
     code = (
         "import sys; from pipeline import cli\n"
-        f"print(cli.main(['validate', {str(changed)!r}]))\n"
+        f"print(parser.main(['validate', {str(changed)!r}]))\n"
         "print(sorted({'tensorflow', 'tf_keras', 'apache_beam', 'tfx'} & set(sys.modules)))"
     )
     done = subprocess.run(
@@ -156,18 +157,20 @@ def test_a_config_that_cannot_be_followed_is_refused_by_line_without_tensorflow(
 def test_overrides_and_override_files_count_when_settings_are_validated(digits_settings, tmp_path, capsys):
     more = tmp_path / "more.config"
     more.write_text("train_config { batch_size: 0 }", encoding="utf-8")
-    assert cli.main(["validate", digits_settings, "--override-file", str(more)]) == 2
+    assert parser.main(["validate", digits_settings, "--override-file", str(more)]) == 2
     assert "train_config.batch_size" in capsys.readouterr().err
-    assert cli.main(["validate", digits_settings, "--override-file", str(more), "--set", "batch_size=2"]) == 0
-    assert cli.main(["validate", digits_settings, "--set", "learning_rate=much"]) == 2
+    assert (
+        parser.main(["validate", digits_settings, "--override-file", str(more), "--set", "batch_size=2"]) == 0
+    )
+    assert parser.main(["validate", digits_settings, "--set", "learning_rate=much"]) == 2
     assert "expected a number, found much" in capsys.readouterr().err
 
 
 def test_a_mistake_of_the_user_is_one_message_and_exit_code_2(digits_settings, capsys):
-    assert cli.main(["validate", digits_settings, "--set", "dta.path=x"]) == 2
+    assert parser.main(["validate", digits_settings, "--set", "dta.path=x"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("detflow: ConfigError: ") and "Traceback" not in error
-    assert cli.main(["validate", digits_settings, "--set", "dta.path=x", "--json"]) == 2
+    assert parser.main(["validate", digits_settings, "--set", "dta.path=x", "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["error"] == "ConfigError"
 
 
@@ -185,20 +188,20 @@ def test_an_output_folder_that_cannot_be_made_is_one_message(verb, tmp_path, cap
         ],
         "evaluate": ["--model", "x", "--examples", "x"],
     }[verb]
-    assert cli.main([verb, *words, "--output", str(tmp_path / "file" / "out")]) == 2
+    assert parser.main([verb, *words, "--output", str(tmp_path / "file" / "out")]) == 2
     assert "out: cannot make the output folder (Not a directory)" in capsys.readouterr().err.replace(
         "/evaluation:", ":"
     )
 
 
 def test_a_place_without_runs_says_so(tmp_path, capsys):
-    assert cli.main(["runs", str(tmp_path)]) == 2
+    assert parser.main(["runs", str(tmp_path)]) == 2
     assert "expected a settings file or a workspace" in capsys.readouterr().err
-    assert cli.main(["rollback", str(tmp_path)]) == 2
+    assert parser.main(["rollback", str(tmp_path)]) == 2
 
 
 def test_a_crash_keeps_its_traceback(digits_settings, monkeypatch):
-    from pipeline.commands import workflow
+    from pipeline.cli import workflow
 
     def crash(_):
         raise RuntimeError("a defect of ours")
@@ -206,7 +209,7 @@ def test_a_crash_keeps_its_traceback(digits_settings, monkeypatch):
     monkeypatch.setattr(workflow, "_describe", crash)
     monkeypatch.setattr("pipeline.local.local_run.run_locally", lambda *_: None)
     with pytest.raises(RuntimeError, match="a defect of ours"):
-        cli.main(["run", digits_settings])
+        parser.main(["run", digits_settings])
 
 
 def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
@@ -214,7 +217,7 @@ def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pipeline.local.local_run.run_locally", interrupted)
-    assert cli.main(["run", digits_settings]) == cli.EXIT_INTERRUPTED
+    assert parser.main(["run", digits_settings]) == parser.EXIT_INTERRUPTED
 
 
 def test_a_full_disk_is_one_message(tmp_path, capsys):
@@ -223,7 +226,7 @@ def test_a_full_disk_is_one_message(tmp_path, capsys):
     record = RunRecord.from_json(_RUN)
     Workspace(str(tmp_path)).write_record(record)
     for place, told in (("file/below.html", "a file stands where"), ("runs", "a folder stands where")):
-        assert cli.main(["report", str(tmp_path), "--output", str(tmp_path / place)]) == 2
+        assert parser.main(["report", str(tmp_path), "--output", str(tmp_path / place)]) == 2
         error = capsys.readouterr().err
         assert told in error and "Traceback" not in error
     assert not [p for p in tmp_path.rglob("*.partial")]
@@ -234,5 +237,5 @@ def test_a_destination_on_a_store_is_rolled_back(tmp_path, capsys):
     with s3_server() as bucket:
         destination = PushDestination(f"{bucket}/pushed")
         first, _ = (destination.publish(str(tmp_path), "", Version(number=0), 0).number for _ in "ab")
-        assert cli.main(["rollback", f"{bucket}/pushed"]) == 0
+        assert parser.main(["rollback", f"{bucket}/pushed"]) == 0
         assert f"version {first}" in capsys.readouterr().out and destination.current().number == first

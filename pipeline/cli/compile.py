@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pipeline.commands.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
 
 
 def compile_workflow(arguments: argparse.Namespace) -> Result:

@@ -6,7 +6,7 @@ import pytest
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.commands.output_folder import output_folder
+from pipeline.cli.output_folder import output_folder
 from tests.object_store import s3_server
 
 

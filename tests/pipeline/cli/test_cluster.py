@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pipeline import cli
+from pipeline.cli.parser import parser
 from tests.pipeline.kubeflow.argo_model import Step
 
 
@@ -14,7 +14,7 @@ def call(server, capsys):
     """Calls the command line against the server; returns exit code, output and errors."""
 
     def call(*words):
-        code = cli.main([*map(str, words), "--host", server.url, "--timeout", "5"])
+        code = parser.main([*map(str, words), "--host", server.url, "--timeout", "5"])
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -98,7 +98,7 @@ def test_a_server_that_is_not_there_is_one_line(package_path, capsys):
         "--timeout",
         "2",
     ]
-    assert cli.main(words) == 2
+    assert parser.main(words) == 2
     err = capsys.readouterr().err
     assert err.startswith(
         "detflow: ClusterError: http://127.0.0.1:1: asking for the server's health: nothing"
@@ -110,14 +110,14 @@ def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, caps
     with open(digits_settings, "a", encoding="utf-8") as f:
         f.write(f"kubeflow: {{host: '{server.url}', experiment: trials, service_account: robot}}\n")
     words = ["submit", digits_settings, "--set", "train_config.num_steps=3", "--param", "train_steps=7"]
-    assert cli.main(words) == 0
+    assert parser.main(words) == 0
     [run] = server.state.runs.values()
     assert run["runtime_config"]["parameters"] == {"train_steps": 7} and run["service_account"] == "robot"
     assert [e["display_name"] for e in server.state.experiments.values()] == ["trials"]
     version = server.state.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
     assert "num_steps: 3" in json.dumps(version["pipeline_spec"])
     capsys.readouterr()
-    assert cli.main(["runs", "show", run["run_id"], "--settings", digits_settings]) == 0
+    assert parser.main(["runs", "show", run["run_id"], "--settings", digits_settings]) == 0
     assert "trainer" not in capsys.readouterr().out.splitlines()[0]
 
 
@@ -128,11 +128,11 @@ def test_credentials_are_named_in_the_settings_and_never_written_there(
     monkeypatch.setenv("MY_TOKEN", "topsecret")
     with open(digits_settings, "a", encoding="utf-8") as f:
         f.write(f"kubeflow:\n  host: {server.url}\n  connection: {{token_env: MY_TOKEN, timeout: 5}}\n")
-    assert cli.main(["runs", "list", "--settings", digits_settings]) == 0
+    assert parser.main(["runs", "list", "--settings", digits_settings]) == 0
     assert capsys.readouterr().out == "no runs yet\n"
     token = tmp_path / "token"
     token.write_text("another")
-    assert cli.main(["runs", "list", "--settings", digits_settings, "--token-file", str(token)]) == 2
+    assert parser.main(["runs", "list", "--settings", digits_settings, "--token-file", str(token)]) == 2
     assert f"credentials from {token} were not accepted (401)" in capsys.readouterr().err
 
 
@@ -200,5 +200,5 @@ def test_interrupting_the_waiting_leaves_the_run_alone(server, call, package_pat
     monkeypatch.setattr("pipeline.kubeflow.runs.wait_for", interrupted)
     code, _, err = _submit(call, package_path, "--wait")
     [run_id] = server.state.runs
-    assert code == cli.EXIT_INTERRUPTED
+    assert code == parser.EXIT_INTERRUPTED
     assert f"{run_id} goes on; `detflow runs cancel {run_id}` stops it" in err

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import cli
+from pipeline.cli.parser import parser
 from tests.pipeline.doctor.conftest import kube_server  # noqa: F401
 from tests.pipeline.kubeflow.conftest import clean_environment, server  # noqa: F401
 
@@ -13,7 +13,7 @@ SETTINGS = str(Path(__file__).parents[3] / "examples" / "kubeflow" / "settings.y
 
 
 def test_the_machine_is_told_in_lines(capsys):
-    code = cli.main(["doctor"])
+    code = parser.main(["doctor"])
     lines = capsys.readouterr().out.splitlines()
     assert code in (0, 2)
     assert any(line.startswith("ok        python") for line in lines)
@@ -23,7 +23,7 @@ def test_the_machine_is_told_in_lines(capsys):
 @pytest.fixture
 def cluster(kube_server, server, capsys):  # noqa: F811
     def doctor(*arguments):
-        code = cli.main(["doctor", "--cluster", "--host", server.url, "--json", *arguments])
+        code = parser.main(["doctor", "--cluster", "--host", server.url, "--json", *arguments])
         return code, json.loads(capsys.readouterr().out)
 
     return doctor
@@ -49,5 +49,5 @@ def test_every_check_of_a_cluster_is_in_the_answer(cluster):
 
 
 def test_a_kubeconfig_that_is_missing_is_one_message(capsys, clean_environment):  # noqa: F811
-    assert cli.main(["doctor", "--cluster"]) == 2
+    assert parser.main(["doctor", "--cluster"]) == 2
     assert "expected a kubeconfig" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pipeline import cli
+from pipeline.cli.parser import parser
 from tests.pipeline.kubeflow.conftest import write_package
 
 
@@ -15,7 +15,7 @@ def call(server, capsys):
     """Calls `detflow schedule` against the server; returns exit code, output and errors."""
 
     def call(*words):
-        code = cli.main(["schedule", *map(str, words), "--host", server.url, "--timeout", "5"])
+        code = parser.main(["schedule", *map(str, words), "--host", server.url, "--timeout", "5"])
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -98,20 +98,20 @@ def test_a_schedule_is_listed_shown_paused_resumed_run_and_deleted(server, creat
 
 def test_a_preview_asks_no_server(digits_settings, capsys):
     words = ["schedule", "preview", digits_settings, "--set", "schedule.cron=0 0 3 ? * MON"]
-    assert cli.main([*words, "--set", "schedule.time_zone=Europe/Paris"]) == 0
+    assert parser.main([*words, "--set", "schedule.time_zone=Europe/Paris"]) == 0
     assert "next times, Europe/Paris:" in capsys.readouterr().out
-    assert cli.main([*words, "--json"]) == 0
+    assert parser.main([*words, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["next"]) == 5
 
 
 def test_units_and_crontab_lines_are_printed(digits_settings, tmp_path, capsys):
     words = ["schedule", "run-local", digits_settings, "--set", "schedule.cron=@daily"]
     part = tmp_path / "part.config"
-    assert cli.main([*words, "--print-systemd", "--override-file", str(part)]) == 0
+    assert parser.main([*words, "--print-systemd", "--override-file", str(part)]) == 0
     units = capsys.readouterr().out
     assert f"run {digits_settings} --set schedule.cron=@daily --override-file {part}" in units
     assert "# digits.timer" in units
-    assert cli.main([*words, "--print-crontab"]) == 0
+    assert parser.main([*words, "--print-crontab"]) == 0
     line = capsys.readouterr().out
     assert f"\n0 0 * * * cd {os.getcwd()} && mkdir -p " in line
     # An editor puts another file in the place of the settings: a lock on them would be on none.
@@ -129,23 +129,23 @@ def test_a_pipeline_that_fills_no_placeholders_gets_none(server, call, tmp_path)
 def test_parameters_of_the_schedule_reach_the_runs_on_this_machine(digits_settings, capsys):
     with open(digits_settings, "a", encoding="utf-8") as f:
         f.write("schedule:\n  cron: '@daily'\n  parameters: {train_steps: 9, span: latest, image: a}\n")
-    assert cli.main(["schedule", "run-local", digits_settings, "--print-systemd"]) == 0
+    assert parser.main(["schedule", "run-local", digits_settings, "--print-systemd"]) == 0
     out, err = capsys.readouterr()
     assert f"run {digits_settings} --param train_steps=9 --param span=latest\n" in out
     assert "the parameter image is for a cluster" in err
     wrong = ["schedule", "run-local", digits_settings, "--set", "schedule.parameters={train_step: 9}"]
-    assert cli.main([*wrong, "--print-systemd"]) == 2
+    assert parser.main([*wrong, "--print-systemd"]) == 2
     assert "no parameter train_step; did you mean train_steps?" in capsys.readouterr().err
 
 
 def test_a_run_for_a_slot_has_its_time_in_the_place_of_placeholders(digits_settings, tmp_path, capsys):
     """The data folder does not exist: the first thing that a run looks at says what was filled in."""
     words = ["run", digits_settings, "--param", f"data_path={tmp_path}/[[ScheduledTime.2006-01-02]]"]
-    assert cli.main([*words, "--scheduled-time", "2026-11-21T03:00:00+09:00"]) == 2
+    assert parser.main([*words, "--scheduled-time", "2026-11-21T03:00:00+09:00"]) == 2
     assert f"{tmp_path}/2026-11-20/" in capsys.readouterr().err
-    assert cli.main([*words, "--scheduled-time", "tomorrow"]) == 2
+    assert parser.main([*words, "--scheduled-time", "tomorrow"]) == 2
     assert "expected an RFC 3339 time" in capsys.readouterr().err
-    assert cli.main(["run", digits_settings, "--set", "data.shards_uri=/s/[[RunUUID]]"]) == 2
+    assert parser.main(["run", digits_settings, "--set", "data.shards_uri=/s/[[RunUUID]]"]) == 2
     assert "example_gen: shards_uri: expected no placeholder" in capsys.readouterr().err
 
 
@@ -153,7 +153,7 @@ def test_the_schedule_runs_the_workflow_of_the_settings(digits_settings, capsys,
     """The data folder is empty: the run itself fails at once, the schedule goes on to its end."""
     monkeypatch.setattr(sys, "argv", ["detflow"])
     words = ["schedule", "run-local", digits_settings, "--set", "schedule.interval=1s", "--max-runs", "1"]
-    assert cli.main([*words, "--set", "evaluate.split=test"]) == 0
+    assert parser.main([*words, "--set", "evaluate.split=test"]) == 0
     out, err = capsys.readouterr()
     assert out == "1 runs\n"
     assert "schedule | digits: every 1s" in err

@@ -6,8 +6,8 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pipeline.commands.base import Result, Verb, argument
-from pipeline.commands.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
+from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
 
 if TYPE_CHECKING:
     from pipeline.doctor.cluster import Cluster

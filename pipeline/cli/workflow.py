@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.commands.base import (
+from pipeline.cli.base import (
     OVERRIDE_FILE,
     SET,
     SETTINGS,
@@ -19,7 +19,7 @@ from pipeline.commands.base import (
     table,
     valid_config,
 )
-from pipeline.commands.server import PARAM
+from pipeline.cli.server import PARAM
 from pipeline.console import native_output_to, quick_tensorflow
 
 if TYPE_CHECKING:

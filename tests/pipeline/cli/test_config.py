@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
-from pipeline import cli
+from pipeline.cli.parser import parser
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config")
 
@@ -21,37 +21,37 @@ def old(tmp_path):
 
 
 def test_an_old_config_is_refused_until_it_is_converted(old, tmp_path, capsys):
-    assert cli.main(["config", "show", old]) == 2
+    assert parser.main(["config", "show", old]) == 2
     assert "`detflow config convert` writes it" in capsys.readouterr().err
     new = str(tmp_path / "new.config")
-    assert cli.main(["config", "convert", old, "-o", new]) == 0
+    assert parser.main(["config", "convert", old, "-o", new]) == 0
     printed = capsys.readouterr().out
     assert "ssd_mobilenet_v2_fpn -> ssd_mobilenet_v2_fpn_keras" in printed and new in printed
     assert Path(new).read_text() == Path(DIGITS).read_text()
 
 
 def test_without_an_output_the_new_config_is_printed_and_reads_back(old, tmp_path, capsys):
-    assert cli.main(["config", "convert", old]) == 0
+    assert parser.main(["config", "convert", old]) == 0
     printed = tmp_path / "printed.config"
     printed.write_text(capsys.readouterr().out)
     assert load_pipeline_config(str(printed)) == load_pipeline_config(DIGITS)
 
 
 def test_changes_and_notes_for_scripts(old, capsys):
-    assert cli.main(["config", "convert", old, "--json"]) == 0
+    assert parser.main(["config", "convert", old, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert len(data["changes"]) == 1 and data["notes"] == [] and data["text"].startswith("# SSD")
-    assert cli.main(["config", "convert", DIGITS, "--json"]) == 0
+    assert parser.main(["config", "convert", DIGITS, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["changes"] == []
 
 
 def test_a_config_that_can_never_be_used_is_not_converted_with_success(tmp_path, capsys):
     path, new = tmp_path / "old.config", tmp_path / "new.config"
     path.write_text("model { faster_rcnn { feature_extractor { type: 'faster_rcnn_resnet101' } } }")
-    assert cli.main(["config", "convert", str(path), "-o", str(new)]) == 1
+    assert parser.main(["config", "convert", str(path), "-o", str(new)]) == 1
     assert "cannot be used here: model.faster_rcnn: expected none" in capsys.readouterr().out
     assert "faster_rcnn_resnet101_keras" in new.read_text()
-    assert cli.main(["config", "convert", str(path), "--json"]) == 1
+    assert parser.main(["config", "convert", str(path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["usable"] is False
 
 
@@ -65,9 +65,9 @@ def test_a_config_that_can_never_be_used_is_not_converted_with_success(tmp_path,
     ],
 )
 def test_show_refuses_what_validate_refuses(change, capsys):
-    assert cli.main(["config", "show", DIGITS, "--set", change]) == 2
+    assert parser.main(["config", "show", DIGITS, "--set", change]) == 2
     shown = capsys.readouterr().err
-    assert cli.main(["validate", DIGITS, "--set", change]) == 2
+    assert parser.main(["validate", DIGITS, "--set", change]) == 2
     assert capsys.readouterr().err == shown and "model.ssd" in shown
 
 
@@ -75,7 +75,7 @@ def test_a_config_is_shown_as_it_would_be_run(tmp_path, capsys):
     overrides = tmp_path / "mine.config"
     overrides.write_text("train_config { num_steps: 7 batch_size: 2 }")
     shown = ["config", "show", DIGITS, "--override-file", str(overrides), "--set", "batch_size=3"]
-    assert cli.main(shown) == 0
+    assert parser.main(shown) == 0
     path = tmp_path / "shown.config"
     path.write_text(capsys.readouterr().out)
     train = load_pipeline_config(str(path)).train_config
@@ -91,7 +91,7 @@ def test_parts_are_joined(tmp_path):
     parts = ["--model-config", "model", "--train-config", "train_config", "--eval-config", "eval_config"]
     parts += ["--train-input", "reader", "--eval-input", "reader", "--eval-input", "reader"]
     words = [word if word.startswith("-") else str(tmp_path / word) for word in parts]
-    assert cli.main(["config", "join", *words, "-o", output]) == 0
+    assert parser.main(["config", "join", *words, "-o", output]) == 0
     joined = load_pipeline_config(output)
     assert (joined.model, joined.train_config) == (config.model, config.train_config)
     assert joined.train_input_reader.tf_record_input_reader.input_path == ["a"]
@@ -103,7 +103,7 @@ def test_parts_are_joined(tmp_path):
     [(["convert"], "expected a pipeline.config, found none"), (["join", "a"], "expected the parts")],
 )
 def test_a_missing_or_needless_file_is_one_message(words, message, capsys):
-    assert cli.main(["config", *words]) == 2
+    assert parser.main(["config", *words]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -120,5 +120,5 @@ def test_overrides_of_the_page_for_newcomers_change_a_config(tmp_path):
     assert len(texts) >= 8
     for text in texts:
         output = str(tmp_path / "changed.config")
-        assert cli.main(["config", "show", str(base), "--set", text, "-o", output]) == 0, text
+        assert parser.main(["config", "show", str(base), "--set", text, "-o", output]) == 0, text
         assert load_pipeline_config(output) != load_pipeline_config(str(base)), text

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.base import Argument, argument
+from pipeline.cli.base import Argument, argument
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection

@@ -11,10 +11,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument, table
-from pipeline.commands.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
-from pipeline.commands.group import Group
-from pipeline.commands.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument, table
+from pipeline.cli.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
+from pipeline.cli.group import Group
+from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.schedule_record import Schedule
@@ -205,7 +205,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
         line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
         return Result(text=line, data={"crontab": line})
     _log.info("schedule | %s: %s", name, trigger.describe())
-    command = [sys.executable, "-m", "pipeline.cli", *workflow]
+    command = [sys.executable, "-m", "pipeline.cli.parser", *workflow]
     made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
     return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
 
@@ -229,7 +229,7 @@ def _local_parameters(settings: PipelineSettings) -> list[str]:
 def _program() -> list[str]:
     """Return the command that is installed beside the interpreter, or the interpreter and the module."""
     installed = os.path.join(os.path.dirname(sys.executable), "detflow")
-    return [installed] if os.path.exists(installed) else [sys.executable, "-m", "pipeline.cli"]
+    return [installed] if os.path.exists(installed) else [sys.executable, "-m", "pipeline.cli.parser"]
 
 
 def _told(schedule: Schedule, what: str) -> Result:

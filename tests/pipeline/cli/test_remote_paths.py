@@ -20,11 +20,11 @@ from detection_core.detectors.ssd.checkpoint_names.object_keys import object_key
 from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.export.detector_folder import write_detector
 from detection_core.storage import files
-from pipeline import commands
+from pipeline import cli
 from pipeline.checks import run_checks
-from pipeline.cli import main
-from pipeline.commands.base import Argument
-from pipeline.commands.group import Group
+from pipeline.cli.base import Argument
+from pipeline.cli.group import Group
+from pipeline.cli.parser import main
 from pipeline.dag import build_dag
 from pipeline.kubeflow.source import open_source
 from pipeline.local.run_record import RunRecord
@@ -160,7 +160,7 @@ def test_every_argument_that_is_a_path_is_in_the_table() -> None:
 
 
 def _arguments() -> Iterator[tuple[str, Argument]]:
-    for entry in commands.VERBS:
+    for entry in cli.VERBS:
         for verb in entry.verbs if isinstance(entry, Group) else (entry,):
             name = f"{entry.name} {verb.name}" if isinstance(entry, Group) else verb.name
             yield from ((name, argument) for argument in verb.arguments)

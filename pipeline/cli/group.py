@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from pipeline.commands.base import Verb
+from pipeline.cli.base import Verb
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
