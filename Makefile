@@ -41,10 +41,10 @@ test-cluster: setup ## k8s/ and `detflow doctor` against a real Kubernetes API s
 	@.ci/test-cluster $(PYTEST_ARGS)
 
 image: setup ## the container image of the steps; OFFLINE=1: from the wheelhouse, VARIANT=gpu: with CUDA, cli: to submit runs
-	@k8s/image/build
+	@docker/build
 
 wheelhouse: setup ## download the image's packages to build/wheels
-	@k8s/image/wheelhouse
+	@docker/wheelhouse
 
 lint: setup ## ruff, mypy, import rules, generated files
 	@.venv/bin/ruff check .

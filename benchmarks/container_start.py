@@ -1,7 +1,7 @@
 """How long the image's steps take to start, against `import tensorflow` in the same image.
 
 make image
-.venv/bin/python benchmarks/container_start.py $(k8s/image/build)
+.venv/bin/python benchmarks/container_start.py $(docker/build)
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def check_rights(cluster: Cluster) -> Iterator[Finding]:
     if lacking:
         yield problem(
             f"in {cluster.namespace} you may not: {', '.join(lacking)}",
-            f"{_ASK} for the role kubeflow-edit, or the rules of k8s/components/retraining-cronjob",
+            f"{_ASK} for the role kubeflow-edit, or the rules of k8s/addons/retraining-cronjob",
         )
     else:
         yield ok(f"you may submit, watch, cancel and schedule runs in {cluster.namespace}")
@@ -280,7 +280,7 @@ def check_time_zone(cluster: Cluster) -> Iterator[Finding]:
     if deployment is None:
         yield problem(
             f"{SYSTEM_NAMESPACE} has no ml-pipeline-scheduledworkflow, so no schedule fires",
-            "install it with Kubeflow Pipelines; without it, k8s/components/retraining-cronjob starts runs",
+            "install it with Kubeflow Pipelines; without it, k8s/addons/retraining-cronjob starts runs",
         )
         return
     containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get("containers", [])

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def container():
     """The container of the CronJob's manifest."""
-    job = yaml.safe_load((ROOT / "k8s/components/retraining-cronjob/cronjob.yaml").read_text())
+    job = yaml.safe_load((ROOT / "k8s/addons/retraining-cronjob/cronjob.yaml").read_text())
     [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     return container
 

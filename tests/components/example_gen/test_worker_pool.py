@@ -17,7 +17,7 @@ from tests.components.example_gen.datasets import Coco
 
 @pytest.fixture
 def pool(tmp_path):
-    """The command of k8s/components/beam-flink/taskmanager.yaml; the pool starts `python` from PATH."""
+    """The command of k8s/addons/beam-flink/taskmanager.yaml; the pool starts `python` from PATH."""
     with socket.create_server(("localhost", 0)) as s:
         port = s.getsockname()[1]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -189,7 +189,7 @@ def test_the_zone_of_schedules_is_that_of_the_controller(look, kube):
 def test_an_api_server_that_our_policy_shuts_off(look, kube):
     (policy,) = [
         d
-        for d in yaml.safe_load_all((ROOT / "k8s/components/own-namespace/network-policies.yaml").read_text())
+        for d in yaml.safe_load_all((ROOT / "k8s/addons/own-namespace/network-policies.yaml").read_text())
         if d["metadata"]["name"] == "allow-kubernetes-api"
     ]
     kube.put("networkpolicies", "allow-kubernetes-api", api="networking", spec=policy["spec"])
@@ -221,7 +221,7 @@ def test_the_rights_of_the_steps_are_those_of_the_manifests():
 
 
 def test_the_rights_of_the_cronjob_are_among_those_of_a_caller():
-    path = ROOT / "k8s/components/retraining-cronjob/service-account.yaml"
+    path = ROOT / "k8s/addons/retraining-cronjob/service-account.yaml"
     role = next(d for d in yaml.safe_load_all(path.read_text()) if d["kind"] == "Role")
     asked = {(r.resource, verb) for r in CALLER_RIGHTS for verb in r.verbs} | {("runs", "readLog")}
     assert {(r, v) for rule in role["rules"] for r in rule["resources"] for v in rule["verbs"]} <= asked

@@ -1,4 +1,4 @@
-"""k8s/image/build with a few lines in place of Docker: which tag it gives, and what it builds on."""
+"""docker/build with a few lines in place of Docker: which tag it gives, and what it builds on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Engine:
     def build(self, code=0, **environment):
         (self.folder / "asked").write_text("")
         done = subprocess.run(
-            ["k8s/image/build"],
+            ["docker/build"],
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -1,6 +1,6 @@
 """Write the bill of materials of an image, CycloneDX 1.6 as JSON, from the lock that its packages come from.
 
-    .venv/bin/python k8s/image/sbom.py LOCK IMAGE BASE BASE_DIGEST OUTPUT
+    .venv/bin/python docker/sbom.py LOCK IMAGE BASE BASE_DIGEST OUTPUT
 
 It lists detflow, its Python packages with the hashes of their files, and the base image by digest. What the
 base image holds is not in it: a scanner of images, such as syft, sees that.
