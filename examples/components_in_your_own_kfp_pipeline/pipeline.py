@@ -2,7 +2,7 @@
 
 Nothing here needs detflow to be installed: the two YAML files are all there is to take.
 
-    python examples/foreign_pipeline/pipeline.py foreign.yaml
+    python examples/components_in_your_own_kfp_pipeline/pipeline.py foreign.yaml
 
 Examples are what ExampleGen wrote. A model that is only evaluated may be any SavedModel with the Object
 Detection API's outputs; one that is to be converted is a detector folder, as `write_detector` of
