@@ -23,7 +23,7 @@ from packageurl import PackageURL
 
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 VERSION = re.compile(r'^version = "(.*)"', re.MULTILINE)
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def packages(lock: str) -> list[Component]:

@@ -25,7 +25,6 @@ TESTED_IN = {
     "component_specs/tflite_exporter.py": "component_specs/test_annotations.py",
     "component_specs/trainer.py": "component_specs/test_annotations.py",
     "component_specs/kfp_outputs.py": "component_specs/test_kfp_yaml.py",
-    "components/runtime/destination.py": "components/publishing/test_destination.py",
     "components/runtime/tfx.py": "pipeline/local/test_tfx_backend.py",
     "components/run_checker/run.py": "pipeline/test_checks.py",
     "components/quantization_rewriter/run.py": "end_to_end/test_workflow.py",

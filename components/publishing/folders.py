@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 
 from components.publishing.versions import Version, read_version, version_numbers
-from detection_core.artifacts.detector import SAVED_MODEL
+from detection_core.artifacts.detector_layout import SAVED_MODEL
 from detection_core.errors import ContractError, StorageError
 from detection_core.storage import files
 

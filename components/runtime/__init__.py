@@ -1,0 +1,1 @@
+"""What binds the components to a backend."""

@@ -17,7 +17,7 @@ from detection_core.detectors.parts.anchors.multiscale import (
     MultiscaleAnchorGenerator,
     MultiscaleAnchorOptions,
 )
-from detection_core.detectors.parts.anchors.ssd import SsdAnchorGenerator, SsdAnchorOptions
+from detection_core.detectors.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
 from detection_core.protos import (
     anchor_generator_pb2,
     flexible_grid_anchor_generator_pb2,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts import detector as layout
-from detection_core.artifacts.detector import DetectorInfo, serving_dir
+from detection_core.artifacts import detector_layout as layout
+from detection_core.artifacts.detector_layout import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.config.label_map_file import load_label_map

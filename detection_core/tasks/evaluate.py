@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from detection_core.artifacts import detector
+from detection_core.artifacts import detector_layout
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map, parse_label_map
@@ -142,7 +142,7 @@ def _own_config(model_path: str) -> TrainEvalPipelineConfig:
     """Return the config inside a detector folder; an empty one for a file or a SavedModel of others."""
     if not files.is_dir(model_path):
         return TrainEvalPipelineConfig()
-    path = detector.extra_file(model_path, detector.PIPELINE_CONFIG)
+    path = detector_layout.extra_file(model_path, detector_layout.PIPELINE_CONFIG)
     if not files.exists(path):
         return TrainEvalPipelineConfig()
     return parse_pipeline_config(files.read_text(path), path)
@@ -153,7 +153,7 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
     if not files.is_dir(baseline_path):
         return ""
     try:
-        text = detector.read_extra(baseline_path, detector.LABEL_MAP)
+        text = detector_layout.read_extra(baseline_path, detector_layout.LABEL_MAP)
     except ContractError:  # a SavedModel of others: nothing is known of its classes but what it detects
         return ""
     other = class_names(parse_label_map(text, baseline_path))

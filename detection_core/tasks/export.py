@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 
-from detection_core.artifacts import detector
+from detection_core.artifacts import detector_layout
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.config.input_paths import point_at_examples
 from detection_core.detectors.base import DetectionModel
@@ -158,7 +158,7 @@ FORMATS: Mapping[str, Callable[[_Source], tuple[DetectionModel, str]]] = {
 
 
 def _check_bits(quantized_dir: str) -> None:
-    text = detector.read_extra(quantized_dir, detector.QUANTIZATION)
+    text = detector_layout.read_extra(quantized_dir, detector_layout.QUANTIZATION)
     settings = json.loads(text)["settings"]
     for field in ("weight_bits", "activation_bits"):
         if settings[field] != TFLITE_BITS:

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from detection_core.artifacts import detector
+from detection_core.artifacts import detector_layout
 from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.config.check import check_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
@@ -41,8 +41,8 @@ CALIBRATION_EXAMPLES = 64
 
 
 def _rebuild(model: DetectionModel, directory: str) -> DetectionModel:
-    text = detector.read_extra(directory, detector.QUANTIZATION)
-    where = detector.extra_file(directory, detector.QUANTIZATION)
+    text = detector_layout.read_extra(directory, detector_layout.QUANTIZATION)
+    where = detector_layout.extra_file(directory, detector_layout.QUANTIZATION)
     return rebuild_quantized(model, text, where=where)
 
 
@@ -138,7 +138,7 @@ def quantize(
         report = _report(rewritten, result, train_options.num_steps, folder)
         _write(rewritten, config, detector, result, quantized_model_dir, report)
         text = format_record(rewritten.record())
-        files.write_text(files.join(quantization_dir, detector.QUANTIZATION), text)
+        files.write_text(files.join(quantization_dir, detector_layout.QUANTIZATION), text)
         write_model_run(config, report, result.checkpoint, folder, quantized_run_dir)
     return report
 
@@ -230,7 +230,7 @@ def _write(
             directory,
             kind="quantized",
             extra=facts,
-            texts={detector.QUANTIZATION: format_record(rewritten.record())},
+            texts={detector_layout.QUANTIZATION: format_record(rewritten.record())},
         )
 
     if config.eval_config.use_moving_averages and result.average is not None:

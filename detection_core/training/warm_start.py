@@ -6,7 +6,7 @@ import itertools
 import logging
 from typing import Any
 
-from detection_core.artifacts import detector
+from detection_core.artifacts import detector_layout
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.errors import ModelError
 
@@ -26,7 +26,7 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
         ModelError: when the two know different classes.
         ContractError: when the detector was not written by this project.
     """
-    own = parse_label_map(detector.read_extra(detector_dir, detector.LABEL_MAP), detector_dir)
+    own = parse_label_map(detector_layout.read_extra(detector_dir, detector_layout.LABEL_MAP), detector_dir)
     wanted = load_label_map(label_map_path)
     if own.names == wanted.names:
         return

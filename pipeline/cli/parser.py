@@ -15,7 +15,7 @@ from typing import Any
 
 from detection_core.errors import DetectionError, as_user_error
 from detection_core.redaction import clean
-from pipeline import cli
+from pipeline.cli import verbs
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 from pipeline.console import end_output, start_logging, write_line
@@ -31,7 +31,7 @@ Command = Callable[[argparse.Namespace], Any]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = build_parser().parse_args(argv)
     except SystemExit:
         end_output()  # help was asked for
         raise
@@ -82,19 +82,20 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all verbs."""
     parser = _Parser(
         prog="detflow",
         description="Object detection from images to the edge, as a workflow.",
         epilog="`detflow VERB --help` shows each verb with an example.",
     )
-    parser.add_argument("--version", action="version", version=f"detflow {cli.version()}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in cli.VERBS:
+    parser.add_argument("--version", action="version", version=f"detflow {verbs.version()}")
+    subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in verbs.VERBS:
         if isinstance(verb, Group):
-            _add_group(verbs, verb)
+            _add_group(subparsers, verb)
         else:
-            _add_verb(verbs, verb)
+            _add_verb(subparsers, verb)
     return parser
 
 
@@ -125,7 +126,3 @@ def _add_verb(verbs: Any, verb: Verb, *, listed: bool = True) -> None:
         sub.add_argument(*argument.flags, **argument.options)
     sub.add_argument("--json", action="store_true", help="print the result as JSON, for scripts")
     sub.set_defaults(command=verb.command)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

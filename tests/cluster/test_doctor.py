@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from tests.cluster.conftest import crds
 from tests.k8s.test_manifests import K8S, build
 
@@ -167,7 +167,7 @@ def test_who_may_nothing_is_told_what_and_what_cannot_be_seen(api_with_kinds, do
 
 def test_the_role_of_the_cronjob_and_what_it_leaves_out(api_with_kinds, doctor):
     api_with_kinds.apply([named("Namespace", "detflow", "")])
-    path = K8S / "components" / "retraining-cronjob" / "service-account.yaml"
+    path = K8S / "addons" / "retraining-cronjob" / "service-account.yaml"
     role = next(d for d in yaml.safe_load_all(path.read_text()) if d["kind"] == "Role")
     role["metadata"]["namespace"] = "detflow"
     binding = named("RoleBinding", "user", "detflow", apiVersion="rbac.authorization.k8s.io/v1")

@@ -68,7 +68,7 @@ class LocalPipeline:
         )
         package = self.work.parent / f"pipeline{len(overrides)}.yaml"
         settings = ROOT / "examples" / "digits" / "settings.yaml"
-        command = [sys.executable, "-m", "pipeline.cli.parser", "compile", settings, "-o", package]
+        command = [sys.executable, "-m", "pipeline.cli", "compile", settings, "-o", package]
         flags = [f"--set={s}" for s in (*SMALL, *sets, *overrides)]
         subprocess.run([*command, *flags], check=True, timeout=120, env=environment())
         return package
@@ -86,8 +86,9 @@ class LocalPipeline:
             watch: called with the log so far, in a thread, again and again until it returns True.
             arguments: parameters of the pipeline that differ from its defaults.
         """
-        import docker
         from kfp import components, local
+
+        import docker
 
         mounts = [
             docker.types.Mount(str(place), str(place), type="bind", read_only=place == self.scenes)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from tests.containers.conftest import RESTRICTED
 from tests.end_to_end.conftest import ROOT
 
@@ -56,7 +56,7 @@ def test_it_compiles_as_the_project_does(cli_image, kfp_server, tmp_path):
     settings = "examples/kubeflow/settings.yaml"
     program = f"""
 from pathlib import Path
-from pipeline.cli.parser import main
+from pipeline.cli import main
 assert main(["compile", "/work/{settings}", "-o", "/tmp/pipeline.yaml"]) == 0
 print(Path("/tmp/pipeline.yaml").read_text(), end="")
 """
@@ -71,7 +71,7 @@ def test_it_holds_what_it_needs_and_says_its_version(cli_image, kfp_server, pack
     left_out = "('tensorflow', 'tfx', 'pip', 'setuptools')"
     program = f"""
 from importlib.util import find_spec
-from pipeline.cli.parser import main
+from pipeline.cli import main
 print([m for m in {left_out} if find_spec(m)])
 main(["--version"])
 """

@@ -37,7 +37,7 @@ class Workflow:
             [f"--set={o}" for o in (*self._places, *SMALL, *overrides)] if verb in ("run", "validate") else []
         )
         json_flag = ["--json"] if as_json else []
-        return [sys.executable, "-m", "pipeline.cli.parser", verb, *map(str, arguments), *sets, *json_flag]
+        return [sys.executable, "-m", "pipeline.cli", verb, *map(str, arguments), *sets, *json_flag]
 
     def call(self, verb, *arguments, overrides=(), code=0):
         """Run a verb to its end and return what it printed as JSON."""

@@ -234,7 +234,7 @@ def _import_everything() -> None:
     for name in JOBS:
         importlib.import_module(f"components.{name}.run")
     for name in (
-        "pipeline.cli.parser",
+        "pipeline.cli",
         "pipeline.local.tfx_backend",
         "pipeline.report",
         "pipeline.cli.cluster",

@@ -226,7 +226,7 @@ def local_run(base: Path) -> Victim:
     """Return a whole run on one machine."""
 
     def run(folder: Path) -> None:
-        from pipeline.cli.parser import parser
+        from pipeline.cli import parser
 
         places = (f"workspace={folder / 'workspace'}", f"data.path={base / 'scenes'}")
         sets = [f"--set={text}" for text in (*places, *_SMALL, *_SHORT)]
@@ -254,7 +254,7 @@ def cluster_verbs(base: Path, url: str) -> list[Victim]:
     from tests.pipeline.kubeflow.conftest import write_package
 
     def call(*words: str) -> Any:
-        from pipeline.cli.parser import parser
+        from pipeline.cli import parser
 
         out = io.StringIO()
         with contextlib.redirect_stdout(out):

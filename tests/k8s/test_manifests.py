@@ -27,7 +27,7 @@ def documents(path):
     return [d for d in yaml.safe_load_all(path.read_text()) if d]
 
 
-FILES = sorted(p for folder in ("base", "components", "overlays") for p in (K8S / folder).rglob("*.yaml"))
+FILES = sorted(p for folder in ("base", "addons", "overlays") for p in (K8S / folder).rglob("*.yaml"))
 MANIFESTS = [
     pytest.param(d, id=f"{p.parent.name}/{d['kind']}/{d['metadata']['name']}")
     for p in FILES
@@ -285,7 +285,7 @@ def test_a_namespace_of_ours_denies_by_default_and_is_restricted(overlay):
     assert any(m["kind"] == "ResourceQuota" for m in manifests)
 
 
-COMPONENTS = sorted(p.name for p in (K8S / "components").iterdir())
+COMPONENTS = sorted(p.name for p in (K8S / "addons").iterdir())
 PRIVATE = [
     ipaddress.ip_network(n)
     for n in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
@@ -327,7 +327,7 @@ def test_a_policy_without_destinations_is_seen_as_open():
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_who_may_call_something_by_name_may_ask_for_its_address(component):
     """A policy of its own must hold without own-namespace, too: where one allows pods, it allows DNS."""
-    manifests = [d for p in sorted((K8S / "components" / component).glob("*.yaml")) for d in documents(p)]
+    manifests = [d for p in sorted((K8S / "addons" / component).glob("*.yaml")) for d in documents(p)]
     dns = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
     for name, spec in policies([d for d in manifests if d["kind"] not in KUSTOMIZE]).items():
         # The pods of a run have theirs from allow-dns, or no policy at all.
@@ -353,7 +353,7 @@ def write_overlay(folder, components):
         "kind": "Kustomization",
         "namespace": "detflow",
         "resources": [f"{where}/base"],
-        "components": [f"{where}/components/{c}" for c in components],
+        "components": [f"{where}/addons/{c}" for c in components],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(tree))
     return folder

@@ -10,7 +10,7 @@ import pytest
 
 from components.publishing.blessing import write_blessing
 from components.publishing.destination import PushDestination, Version
-from detection_core.artifacts.detector import SERVING
+from detection_core.artifacts.detector_layout import SERVING
 from detection_core.storage import files
 from tests.components.example_gen.datasets import Coco
 from tests.kubeflow.executor_input import BUCKET

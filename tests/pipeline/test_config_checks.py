@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.local.local_run import run_locally
 from pipeline.settings.settings_file import load_settings

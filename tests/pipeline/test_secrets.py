@@ -11,7 +11,7 @@ import pytest
 from detection_core import redaction
 from detection_core.errors import ConfigError, DataError
 from detection_core.redaction import hide
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from pipeline.console import file_log, start_logging
 from pipeline.kubeflow.kfp_backend import compile_pipeline
 from pipeline.local.run_record import StepRecord
@@ -57,11 +57,11 @@ def test_messages_tell_none(capsys, monkeypatch):
         raise DataError(_told(), where=_ADDRESS)
 
     monkeypatch.setattr("pipeline.cli.cluster.list_runs", command)
-    parser = parser._parser()
+    verbs = parser.build_parser()
     for words in (["runs", "list"], ["runs", "list", "--json"]):
-        arguments = parser.parse_args(words)
+        arguments = verbs.parse_args(words)
         arguments.command = command
-        monkeypatch.setattr(parser, "_parser", lambda a=arguments: _Parsed(a))
+        monkeypatch.setattr(parser, "build_parser", lambda a=arguments: _Parsed(a))
         assert parser.main(words) == 2
         out, err = capsys.readouterr()
         assert "***" in out + err and "SENTINEL" not in out + err

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detection_core.artifacts import detector as layout
+from detection_core.artifacts import detector_layout as layout
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from tests.pipeline.kubeflow.argo_model import Step
 
 

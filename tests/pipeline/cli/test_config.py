@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from tests.pipeline.doctor.conftest import kube_server  # noqa: F401
 from tests.pipeline.kubeflow.conftest import clean_environment, server  # noqa: F401
 

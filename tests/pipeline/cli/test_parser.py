@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from components.publishing.destination import PushDestination, Version
-from pipeline import cli
+from pipeline.cli import parser, verbs
 from pipeline.cli.group import Group
-from pipeline.cli.parser import parser
 from pipeline.local.run_record import RunRecord
 from pipeline.local.workspace import Workspace
 from tests.object_store import s3_server
@@ -27,7 +26,7 @@ _RUN = json.dumps(
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from pipeline import cli\n"
-        "try: parser.main(['--help'])\n"
+        "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'tensorflow', 'tf_keras', 'apache_beam', 'tfx', 'numpy', 'matplotlib', 'google.protobuf'}\n"
         "print(sorted(heavy & set(sys.modules)))"
@@ -40,7 +39,7 @@ def test_help_imports_nothing_heavy():
 
 def _verbs():
     """Every verb with the words that lead to it."""
-    for verb in cli.VERBS:
+    for verb in verbs.VERBS:
         inner = verb.verbs if isinstance(verb, Group) else ()
         for words, found in [([verb.name, v.name], v) for v in inner] or [([verb.name], verb)]:
             yield pytest.param(words, found, id=" ".join(words))
@@ -58,20 +57,22 @@ def test_every_verb_has_help_with_an_example(words, verb, capsys):
 def test_the_example_of_a_verb_parses(words, verb):
     found = shlex.split(verb.example)
     assert found[: len(words) + 1] == ["detflow", *words]
-    assert parser._parser().parse_args(found[1:]).command is verb.command
+    assert parser.build_parser().parse_args(found[1:]).command is verb.command
 
 
 def test_the_first_verb_of_a_group_may_be_left_out():
-    short, long = (parser._parser().parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"]))
+    short, long = (
+        parser.build_parser().parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"])
+    )
     assert short == long and short.place == "DIR"
-    assert parser._parser().parse_args(["runs"]) == parser._parser().parse_args(["runs", "list"])
+    assert parser.build_parser().parse_args(["runs"]) == parser.build_parser().parse_args(["runs", "list"])
     with pytest.raises(SystemExit):
-        parser._parser().parse_args(["schedule", "no-verb"])
+        parser.build_parser().parse_args(["schedule", "no-verb"])
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 def test_some_verbs_of_a_group_need_no_group(verb):
-    short, long = (parser._parser().parse_args([*words, verb, "RUN"]) for words in ([], ["runs"]))
+    short, long = (parser.build_parser().parse_args([*words, verb, "RUN"]) for words in ([], ["runs"]))
     assert short == long and short.run_id == "RUN"
 
 
@@ -88,7 +89,7 @@ def _documented_commands():
 @pytest.mark.parametrize("words", _documented_commands())
 def test_a_documented_command_parses(words):
     # Placeholders such as VERSION stand where the command takes any text.
-    assert parser._parser().parse_args(words[1:]).command
+    assert parser.build_parser().parse_args(words[1:]).command
 
 
 def test_a_settings_file_is_validated(digits_settings, capsys):
@@ -144,7 +145,7 @@ def test_a_config_that_cannot_be_followed_is_refused_by_line_without_tensorflow(
     changed.write_text(head + new + tail, encoding="utf-8")
     code = (
         "import sys; from pipeline import cli\n"
-        f"print(parser.main(['validate', {str(changed)!r}]))\n"
+        f"print(cli.main(['validate', {str(changed)!r}]))\n"
         "print(sorted({'tensorflow', 'tf_keras', 'apache_beam', 'tfx'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from components.publishing.destination import PushDestination, Version
-from detection_core.artifacts import detector
+from detection_core.artifacts import detector_layout
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.build import build_detection_model
@@ -20,11 +20,10 @@ from detection_core.detectors.ssd.checkpoint_names.object_keys import object_key
 from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.export.detector_folder import write_detector
 from detection_core.storage import files
-from pipeline import cli
 from pipeline.checks import run_checks
+from pipeline.cli import main, verbs
 from pipeline.cli.base import Argument
 from pipeline.cli.group import Group
-from pipeline.cli.parser import main
 from pipeline.dag import build_dag
 from pipeline.kubeflow.source import open_source
 from pipeline.local.run_record import RunRecord
@@ -160,7 +159,7 @@ def test_every_argument_that_is_a_path_is_in_the_table() -> None:
 
 
 def _arguments() -> Iterator[tuple[str, Argument]]:
-    for entry in cli.VERBS:
+    for entry in verbs.VERBS:
         for verb in entry.verbs if isinstance(entry, Group) else (entry,):
             name = f"{entry.name} {verb.name}" if isinstance(entry, Group) else verb.name
             yield from ((name, argument) for argument in verb.arguments)
@@ -264,7 +263,7 @@ def test_a_version_on_a_store_is_rolled_back(
 ) -> None:
     files.remove_tree(f"{store}/pushed")
     destination = PushDestination(f"{store}/pushed")
-    model = detector.serving_dir(f"{store}/base")
+    model = detector_layout.serving_dir(f"{store}/base")
     first, second = (destination.publish(model, "", Version(number=0, run_key=k), 0) for k in "ab")
     assert _call(capsys, "rollback", f"{store}/{place}")["version"] == first.number
     assert _call(capsys, "rollback", f"{store}/{place}", "--to", str(second.number))["version"] > first.number

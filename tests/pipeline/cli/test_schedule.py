@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from tests.pipeline.kubeflow.conftest import write_package
 
 

@@ -52,7 +52,7 @@ def test_without_metadata_nothing_is_claimed(monkeypatch):
 
 
 def test_an_image_without_metadata_and_packaging_is_looked_at(monkeypatch):
-    """What docker/Dockerfile writes names no packages, and the image of the command line has no `packaging`."""
+    """What docker/Dockerfile writes names no packages, and the image of the command line no `packaging`."""
     monkeypatch.setattr(packages.metadata, "requires", lambda name: None)
     monkeypatch.setattr(packages, "_metadata", lambda key: "")
     for name in ("packaging", "packaging.specifiers", "packaging.requirements"):

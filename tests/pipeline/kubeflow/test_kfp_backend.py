@@ -9,7 +9,7 @@ import yaml
 
 from component_specs.kfp_yaml import FOLDER
 from detection_core.errors import ConfigError, ContractError
-from pipeline.cli.parser import parser
+from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
 from pipeline.settings.kubeflow_settings import STEPS

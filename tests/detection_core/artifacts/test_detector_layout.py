@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from detection_core.artifacts import detector as layout
+from detection_core.artifacts import detector_layout as layout
 from detection_core.errors import ContractError
 from detection_core.storage import files
 

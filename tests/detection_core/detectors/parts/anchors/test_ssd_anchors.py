@@ -2,7 +2,8 @@ import math
 
 import numpy as np
 import tensorflow as tf
-from detection_core.detectors.parts.anchors.ssd import SsdAnchorGenerator, SsdAnchorOptions
+
+from detection_core.detectors.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
 
 OPTIONS = SsdAnchorOptions(
     num_layers=3,

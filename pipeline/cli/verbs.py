@@ -1,0 +1,22 @@
+"""The verbs of the command line."""
+
+from importlib import metadata
+
+from pipeline.cli import cluster, compile, config, doctor, schedule, standalone, workflow
+from pipeline.cli.base import Verb
+from pipeline.cli.group import Group
+
+VERBS: tuple[Verb | Group, ...] = (
+    *workflow.VERBS,
+    *compile.VERBS,
+    *cluster.VERBS,
+    schedule.GROUP,
+    *standalone.VERBS,
+    *config.VERBS,
+    *doctor.VERBS,
+)
+
+
+def version() -> str:
+    """Return the installed version."""
+    return metadata.version("detflow")
