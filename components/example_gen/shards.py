@@ -17,9 +17,9 @@ from components.example_gen.decoding import find_decoding
 from components.example_gen.records import ImageRecord, ObjectRecord, Rejected, Rejection
 from components.example_gen.tally import Tally
 from detection_core.data.record_writer import write_record
-from detection_core.data.shard_manifest import MANIFEST_NAME, Shard, format_manifest
 from detection_core.errors import ConfigError
 from detection_core.storage import files
+from detection_core.storage.shard_manifest import MANIFEST_NAME, Shard, format_manifest
 
 WORK = ".work"
 """Folder beside the splits for the shards' lists and reports; gone when all is done."""

@@ -13,8 +13,8 @@ import zlib
 from typing import IO, Any
 
 from detection_core.data.record_writer import masked_checksum
-from detection_core.data.shard_manifest import uri_of
 from detection_core.errors import DataError
+from detection_core.storage.shard_manifest import uri_of
 
 # Each record is: length (8 bytes), its checksum (4), the data, their checksum (4).
 HEADER_BYTES, FOOTER_BYTES = 12, 4

@@ -11,18 +11,18 @@ import tensorflow as tf
 
 from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.record_scan import bad_record, count_local_records
-from detection_core.data.shard_manifest import MANIFEST_NAME, parse_address, read_manifest, uri_of
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.s3 import is_s3
 from detection_core.storage.shard_cache import FETCHED_AHEAD, failure_told, fetch
+from detection_core.storage.shard_manifest import MANIFEST_NAME, parse_address, read_manifest, uri_of
 
 
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
     """Return the files that the patterns name, in the patterns' order and sorted within each.
 
     A pattern means what it means to the Object Detection API, see `files.glob`. A manifest stands for the
-    shards that it lists, see `detection_core.data.shard_manifest`.
+    shards that it lists, see `detection_core.storage.shard_manifest`.
 
     Raises:
         DataError: when a pattern names no file, or there is no pattern.

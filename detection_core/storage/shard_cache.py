@@ -21,9 +21,9 @@ from collections.abc import Iterable
 
 import google_crc32c
 
-from detection_core.data.shard_manifest import Shard, parse_address
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.storage.shard_manifest import Shard, parse_address
 
 FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
 FETCHED_AHEAD = 4

@@ -11,9 +11,9 @@ from typing import Any
 
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import count_records, expand_patterns
-from detection_core.data.shard_manifest import MANIFEST_NAME, read_manifest, uri_of
 from detection_core.errors import DataError
 from detection_core.storage import files
+from detection_core.storage.shard_manifest import MANIFEST_NAME, read_manifest, uri_of
 
 CARD_NAME = "dataset_card.json"
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)

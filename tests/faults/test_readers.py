@@ -177,7 +177,7 @@ def _readers(root):
     from detection_core.config.load import load_pipeline_config
     from detection_core.data.image_header import read_header
     from detection_core.data.records import count_records
-    from detection_core.data.shard_manifest import Shard, format_manifest, read_manifest
+    from detection_core.storage.shard_manifest import Shard, format_manifest, read_manifest
     from pipeline.kubeflow.package import read_package
     from pipeline.settings.settings_file import load_settings
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from detection_core.data.shard_manifest import MANIFEST_NAME, Shard, format_manifest
 from detection_core.errors import DataError
+from detection_core.storage.shard_manifest import MANIFEST_NAME, Shard, format_manifest
 from detection_core.tasks.examples import check_split
 from tests.detection_core.data.record_files import write_records
 

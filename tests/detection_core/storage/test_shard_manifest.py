@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from detection_core.data.shard_manifest import (
+from detection_core.errors import DataError
+from detection_core.storage import files
+from detection_core.storage.shard_manifest import (
     Shard,
     format_manifest,
     parse_address,
     read_manifest,
     uri_of,
 )
-from detection_core.errors import DataError
-from detection_core.storage import files
 
 REMOTE = Shard(uri="s3://b/x#1/a.tfrecord.gz", size=12, crc32c="0012abcd", examples=3)
 LOCAL = Shard(uri="/data/a.tfrecord", size=12, crc32c="0012abcd", examples=3)
