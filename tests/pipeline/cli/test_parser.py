@@ -16,7 +16,7 @@ from pipeline.local.run_record import RunRecord
 from pipeline.local.workspace import Workspace
 from tests.object_store import s3_server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _RUN = json.dumps(
     dict.fromkeys(("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), "r")
     | {"status": "succeeded"}

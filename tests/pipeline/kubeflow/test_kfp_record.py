@@ -9,7 +9,7 @@ import yaml
 from pipeline.kubeflow.kfp_record import LIMIT_BYTES, SAFE_BYTES, estimate_record
 from tests.pipeline.golden import GOLDEN
 
-MEASURED = Path(__file__).parent / "data" / "measured_pipeline.yaml"
+MEASURED = Path(__file__).parents[1] / "data" / "measured_pipeline.yaml"
 
 
 def _package(path):

@@ -70,7 +70,7 @@ def test_what_is_wrong_is_named(override, message):
 
 
 def test_every_key_of_a_step_is_documented():
-    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     missing = [
         f.name for f in dataclasses.fields(TaskSettings) if not any(f"`{f.name}`" in row for row in rows)

@@ -179,7 +179,7 @@ def test_any_value_is_loaded_or_refused(tmp_path_factory, tree):
 
 
 def test_every_setting_is_documented():
-    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
     keys = []
     for name, hint in typing.get_type_hints(PipelineSettings).items():
         inner = dataclasses.fields(hint) if dataclasses.is_dataclass(hint) else ()
