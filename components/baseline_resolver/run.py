@@ -10,7 +10,7 @@ from components.publishing.destination import PushDestination
 from components.runtime.bind import ABSENT
 from detection_core.storage import files
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def run(job: BaselineResolverJob) -> None:
@@ -24,9 +24,9 @@ def run(job: BaselineResolverJob) -> None:
     """
     if not job.baseline_version:
         files.write_text(os.path.join(job.baseline, ABSENT), "")
-        _log.info("baseline | none is deployed at %s", job.push_destination)
+        _logger.info("baseline | none is deployed at %s", job.push_destination)
         return
     destination = PushDestination(job.push_destination)
     with files.atomic_dir(os.path.join(job.baseline, "Format-Serving")) as folder:
         version = destination.fetch(int(job.baseline_version), folder)
-    _log.info("baseline | version %s", version.number)
+    _logger.info("baseline | version %s", version.number)

@@ -22,7 +22,7 @@ from detection_core.data.label_map import format_label_map
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def run(job: ExampleGenJob) -> dict[str, Any]:
@@ -61,9 +61,9 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     files.remove_tree(list_path)
     total, kept_out = card["total"], card["quarantine"]
     left_out = ", ".join(f"{n} {reason}" for reason, n in kept_out["reasons"].items()) or "nothing"
-    _log.info("ingest | %d images, %d objects | left out: %s", total["images"], total["objects"], left_out)
+    _logger.info("ingest | %d images, %d objects | left out: %s", total["images"], total["objects"], left_out)
     if card["images_in_two_splits"]:
-        _log.warning("ingest | %d images are in more than one split", card["images_in_two_splits"])
+        _logger.warning("ingest | %d images are in more than one split", card["images_in_two_splits"])
     return card
 
 

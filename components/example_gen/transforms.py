@@ -14,7 +14,7 @@ from detection_core.errors import ConfigError
 from detection_core.progress import Progress
 from detection_core.storage import files
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # Measured on 640x480 JPEGs: one core does about 2,000 images a second, and worker processes of Beam's
 # DirectRunner take about 15 seconds to start.
@@ -42,7 +42,7 @@ def write_shards(tasks: Mapping[str, int], beam_args: list[str]) -> None:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     arguments = beam_args or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
-    _log.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
+    _logger.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
     with _watched(tasks), beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
         shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
         _ = shards | "Write" >> beam.Map(_write_shard)

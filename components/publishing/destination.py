@@ -36,7 +36,7 @@ from detection_core.storage import files
 
 __all__ = ["Overtaken", "PushDestination", "RolledBack", "Version"]
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Overtaken(Exception):
@@ -111,7 +111,7 @@ class PushDestination:
             except FileNotFoundError:
                 continue  # pruned since the listing
             except ContractError as e:
-                _log.warning("push | version %d is left out: %s", number, e)
+                _logger.warning("push | version %d is left out: %s", number, e)
         return found
 
     def rolled_back(self) -> list[int]:
@@ -158,7 +158,7 @@ class PushDestination:
                     f" and {'no version' if current is None else 'nothing else'} deployed; publish again",
                     where=self.saved_model_dir(wanted),
                 )
-            _log.warning("push | version %d is gone; taking version %d", wanted, current.number)
+            _logger.warning("push | version %d is gone; taking version %d", wanted, current.number)
             wanted = current.number
 
     def publish(
@@ -253,7 +253,7 @@ class PushDestination:
         try:
             return self._deployment()
         except ContractError as e:
-            _log.warning("push | the pointer is made anew: %s", e)
+            _logger.warning("push | the pointer is made anew: %s", e)
             in_service = [n for n in self._folders.numbers() if self._folders.is_whole(IN_SERVICE, n)]
             out = [n for n in self._folders.numbers() if n not in in_service]
             return Deployment(max(in_service, default=None), tuple(out))
@@ -285,7 +285,7 @@ class PushDestination:
                 else:
                     self._folders.remove(number)
             elif number != deployment.version and not whole and self._is_half(number):
-                _log.warning("push | version %d is not complete, and removed", number)
+                _logger.warning("push | version %d is not complete, and removed", number)
                 self._folders.remove(number)
         self._settle(deployment)
         return deployment

@@ -17,7 +17,7 @@ from detection_core.artifacts.detector_layout import SAVED_MODEL
 from detection_core.errors import ContractError, StorageError
 from detection_core.storage import files
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 IN_SERVICE, WITHDRAWN, TFLITE, RECORDS = "saved_model", "rolled_back", "tflite", "versions"
 # A version that is being removed: what was asked for, and its folders on their way out.
@@ -118,7 +118,7 @@ class VersionFolders:
                     files.remove_tree(self.path(place, number))
         for number in version_numbers(self._names(IN_SERVICE)):
             if number not in known:
-                _log.warning(
+                _logger.warning(
                     "push | %s is served, but was not published by detflow", self.path(IN_SERVICE, number)
                 )
 

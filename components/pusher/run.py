@@ -16,7 +16,7 @@ from detection_core.errors import ContractError
 from detection_core.export.served_graph import fingerprint_saved_model
 from detection_core.storage import files
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def run(job: PusherJob) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def run(job: PusherJob) -> dict[str, Any]:
     """
     report = _decide(job)
     files.write_text(os.path.join(job.pushed_model, "pushed.json"), json.dumps(report, indent=1) + "\n")
-    _log.info("push | %s | %s", report["version"] if report["pushed"] else "not pushed", report["reasons"])
+    _logger.info("push | %s | %s", report["version"] if report["pushed"] else "not pushed", report["reasons"])
     return report
 
 

@@ -20,7 +20,7 @@ from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions
 from detection_core.detectors.parts.necks.fpn import FpnOptions, feature_pyramid
 from detection_core.protos import ssd_pb2
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Ends = Mapping[str, tf.Tensor]
 
@@ -200,7 +200,7 @@ def _by_level(ends: Ends) -> dict[int, tf.Tensor]:
 def _bifpn(message: Any, ends: Ends, layers: NetworkLayers, where: str) -> list[tf.Tensor]:
     pyramid = message.bifpn
     if pyramid.combine_method == "attention":
-        _log.warning(
+        _logger.warning(
             "%s.bifpn.combine_method: attention adds inputs up unweighted, as in the Object Detection API,"
             " which normalises each weight by itself; fast_attention learns weights",
             where,

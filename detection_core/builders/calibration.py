@@ -13,7 +13,7 @@ from detection_core.ops.calibration import PerClass, PiecewiseLinear, Temperatur
 from detection_core.ops.post_processing import Elementwise
 from detection_core.protos import calibration_pb2
 
-_LOGGER = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def _piecewise(message: calibration_pb2.XYPairs) -> PiecewiseLinear:
             "expected at least one x_y_pair, found none; add the points of the calibration curve"
         )
     if sorted(points) != points:
-        _LOGGER.warning("calibration points are not in rising order of x; scores between them lose meaning")
+        _logger.warning("calibration points are not in rising order of x; scores between them lose meaning")
     return PiecewiseLinear(x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
 
 

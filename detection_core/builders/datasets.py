@@ -28,7 +28,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos import model_pb2, pipeline_pb2
 from detection_core.structures import Batch, ImageTruth, Sample
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # Decoded images up to this many bytes stay in memory: then each is decoded once instead of every epoch.
 DEFAULT_CACHE_BYTES = 1 << 30
@@ -134,7 +134,7 @@ def _samples_of(reader: Reader, start: int, *, seed: int, cached: bool) -> tf.da
     examples = reader.examples() if cached or start else 0
     epoch, place = divmod(start, examples) if examples else (0, 0)
     if cached:
-        _LOG.info("%d training images are decoded once and kept in memory", examples)
+        _logger.info("%d training images are decoded once and kept in memory", examples)
         return reader.shuffled_cached_samples(seed=seed, first_epoch=epoch, examples=examples).skip(place)
     records = reader.shuffled_records(seed=seed, first_epoch=epoch).skip(place)
     return records.map(

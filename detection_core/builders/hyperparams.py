@@ -18,7 +18,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
 from detection_core.errors import ConfigError
 from detection_core.protos import hyperparams_pb2
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 ACTIVATIONS = {
     hyperparams_pb2.Hyperparams.NONE: "none",
@@ -87,7 +87,7 @@ def build_hyperparams(message: hyperparams_pb2.Hyperparams, where: str) -> Layer
     if message.op == hyperparams_pb2.Hyperparams.FC:
         raise ConfigError("expected op: CONV for convolutions, found op: FC; remove the field", where=where)
     if message.regularize_depthwise:
-        _log.warning(
+        _logger.warning(
             "%s.regularize_depthwise has no effect: the other regularizer settings say which kernels are"
             " penalised",
             where,

@@ -20,7 +20,7 @@ from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import ConfigError
 from detection_core.protos import input_reader_pb2 as pb
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # Fields that only tell how work is spread over threads and queues: tf.data finds that out itself.
 WITHOUT_EFFECT = frozenset({
@@ -68,7 +68,7 @@ def _check_fields(message: pb.InputReader, where: str) -> None:
         if changed and field.name in UNSUPPORTED:
             raise ConfigError(UNSUPPORTED[field.name], where=f"{where}.{field.name}")
         if changed and field.name in IGNORED_WITH_WARNING:
-            _LOG.warning("%s.%s is ignored: %s", where, field.name, IGNORED_WITH_WARNING[field.name])
+            _logger.warning("%s.%s is ignored: %s", where, field.name, IGNORED_WITH_WARNING[field.name])
     if message.input_type == pb.TF_SEQUENCE_EXAMPLE:
         raise ConfigError(
             "expected TF_EXAMPLE, found TF_SEQUENCE_EXAMPLE; write each frame as a tf.Example",

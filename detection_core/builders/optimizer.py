@@ -14,7 +14,7 @@ from detection_core.optimizers import schedules
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def _constant(message: optimizer_pb2.ConstantLearningRate) -> schedules.Schedule:
@@ -81,7 +81,7 @@ def build_learning_rate(
 # `decay` field to it and leaves the discounting factor rho at 0.9. Its TensorFlow 1 handed the field to rho.
 def _rms_prop(message: optimizer_pb2.RMSPropOptimizer, rate: schedules.Schedule) -> Any:
     if message.decay:
-        _LOG.warning(
+        _logger.warning(
             "rms_prop_optimizer.decay %g divides the learning rate by 1 + %g x updates, as in the Object"
             " Detection API for TensorFlow 2; for TensorFlow 1's meaning, a discount of 0.9, set decay: 0",
             message.decay,

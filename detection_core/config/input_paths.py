@@ -8,7 +8,7 @@ from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 LABEL_MAP_NAME = "label_map.pbtxt"
 
@@ -40,7 +40,7 @@ def point_at_examples(
     result = TrainEvalPipelineConfig()
     result.CopyFrom(config)
     if len(result.eval_input_reader) > 1:
-        _LOG.warning(
+        _logger.warning(
             "of %d eval_input_reader the first is kept, and reads split %s; measure others by their split",
             len(result.eval_input_reader),
             eval_split,
@@ -58,7 +58,7 @@ def point_at_examples(
 def _point(reader: InputReader, examples_dir: str, split: str) -> None:
     reader.label_map_path = files.join(examples_dir, LABEL_MAP_NAME)
     if reader.sample_from_datasets_weights:
-        _LOG.warning(
+        _logger.warning(
             "sample_from_datasets_weights %s has no effect: split %s is read as one input, each record as"
             " often as the others",
             [round(weight, 6) for weight in reader.sample_from_datasets_weights],

@@ -22,7 +22,7 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.structures import ImageTruth, Sample
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # Up to this many bytes of records all checksums are compared before anything else is done with them.
 _CHECKED_BYTES = 256 << 20
@@ -146,7 +146,7 @@ class Reader:
                 yield np.asarray(example.sample.image), _image_truth(example)
         finally:
             if left_out:
-                _LOG.warning(
+                _logger.warning(
                     "%d objects of the images read are left out: the label map does not know their class text"
                     " or id, or their box is not a number (%s)",
                     left_out,

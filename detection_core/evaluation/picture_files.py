@@ -10,7 +10,7 @@ from typing import Any
 
 from detection_core.storage import files
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 FOLDER, INDEX = "pictures", "index.json"
 _MAX_BYTES = 1 << 26
@@ -55,13 +55,13 @@ def list_pictures(evaluation_dir: str) -> list[PictureFile]:
     try:
         entries: Any = json.loads(files.read_text(path))
     except (ValueError, RecursionError) as error:
-        _LOG.warning("%s is left out: %s", path, error)
+        _logger.warning("%s is left out: %s", path, error)
         return []
     found = []
     for entry in entries if isinstance(entries, list) else []:
         name = str(entry.get("file", "")) if isinstance(entry, dict) else ""
         if not name or name.startswith(".") or os.path.basename(name) != name or "\0" in name:
-            _LOG.warning("%s: the picture %r is left out: it is no file of this folder", path, name)
+            _logger.warning("%s: the picture %r is left out: it is no file of this folder", path, name)
             continue
         texts = {key: str(entry.get(key, "")) for key in ("kind", "caption", "source_id")}
         found.append(PictureFile(path=files.join(folder, name), **texts))

@@ -18,7 +18,7 @@ from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 from detection_core.structures import ImageDetections
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 SIGNATURE = "serving_default"
 MOST_CLASS = 2**24
@@ -75,7 +75,7 @@ class SavedModelRunner:
         directory = serving_dir(path)
         check_graph(directory, trust=trust)
         if not files.exists(files.join(directory, EXTRA, MODEL_INFO)):
-            _LOG.warning("%s was not written by detflow; it is run as it is", directory)
+            _logger.warning("%s was not written by detflow; it is run as it is", directory)
         try:
             with local_copy(directory) as here:
                 # The loaded object must live as long as its signature.

@@ -28,7 +28,7 @@ from detection_core.storage.local_copy import local_copy
 
 __all__ = ["LoadedDetector", "Rewriter", "load_detector", "serving_dir", "write_detector"]
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Rewriter = Callable[[DetectionModel, str], DetectionModel]
 """Turns a freshly built float model and the folder of a detector of another kind into a model of that kind,
@@ -98,7 +98,7 @@ def write_detector(
         prefix = files.join(beside, layout.CHECKPOINT)
         files.make_dirs(prefix.rpartition("/")[0])
         tf.train.Checkpoint(model=model).write(prefix)
-    logger.info("export | %s detector written to %s", kind, directory)
+    _logger.info("export | %s detector written to %s", kind, directory)
 
 
 def load_detector(directory: str, *, rewriters: Mapping[str, Rewriter] = NO_REWRITERS) -> LoadedDetector:

@@ -20,7 +20,7 @@ from detection_core.export.signatures import TFLITE_INPUT, save_signature
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import AnchorPredictions, Images
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # Next to 1 in float32: a factor of 1 would be folded away.
 KEEPS_FLOAT = 1.0 + 2.0**-23

@@ -25,7 +25,7 @@ from detection_core.quantization.graph import read_graph
 from detection_core.quantization.placement import WEIGHTED
 from detection_core.quantization.quantizers import QuantizationOptions
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 FLOAT_STAGES = {
     "score_conversion": "after the network: runs once on its outputs, in float32",
@@ -114,7 +114,7 @@ def rewrite(
         model=model.with_network(aware.network), aware=aware, folded=folded, options=options
     )
     for layer, reason in aware.placement.not_quantized.items():
-        logger.warning("quantization | %s stays in float: %s", layer, reason)
+        _logger.warning("quantization | %s stays in float: %s", layer, reason)
     return rewritten
 
 

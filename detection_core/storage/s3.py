@@ -29,7 +29,7 @@ from detection_core.redaction import find_header_fault
 
 SCHEME = "s3://"
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _IN_MEMORY_BYTES = 64 << 20
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _WILD = re.compile(r"[*?\[]")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from detection_core.errors import DataError, StorageError
 from detection_core.storage import s3
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # A holder renews its lock this often; one that has not for so long was killed. Between the two there is room
 # for a request that is tried again until it fails.
@@ -56,7 +56,7 @@ def _acquire(path: str) -> str:
         if etag:
             return etag
         if not told:
-            _log.warning("%s: somebody holds this lock; waiting for them to let go", path)
+            _logger.warning("%s: somebody holds this lock; waiting for them to let go", path)
             told = True
         time.sleep(_WAIT_SECONDS)
 
@@ -74,7 +74,7 @@ def _take_over(path: str) -> str | None:
     if not found.content.startswith(_FREE):
         if found.age <= _STALE_SECONDS:
             return None
-        _log.warning("%s: its holder is gone; taking the lock over", path)
+        _logger.warning("%s: its holder is gone; taking the lock over", path)
     return s3.write_if(path, _unique(), IfMatch=found.etag)
 
 
@@ -111,7 +111,7 @@ class _Held:
             except StorageError:
                 return  # the holder is told before its next step that others see
             except DataError as e:
-                _log.warning("%s: the lock could not be renewed; trying again: %s", self._path, e)
+                _logger.warning("%s: the lock could not be renewed; trying again: %s", self._path, e)
 
     def let_go(self) -> None:
         """Say that nobody holds the lock; one that was lost is left to its new holder."""

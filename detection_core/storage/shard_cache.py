@@ -29,7 +29,7 @@ FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
 FETCHED_AHEAD = 4
 """How many shards a reader fetches at once."""
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 # A copy is opened soon after it was fetched; until then it must not go.
 _NEVER_REMOVED = 4 * FETCHED_AHEAD
 _LEFTOVER_SECONDS = 3600
@@ -141,7 +141,7 @@ def shard_cache() -> ShardCache:
         limit = float(text)
     except ValueError as e:
         raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=GIGABYTES) from e
-    _log.info("examples | copies of remote shards in %s, about %g GB at most", folder, limit)
+    _logger.info("examples | copies of remote shards in %s, about %g GB at most", folder, limit)
     return ShardCache(folder, int(limit * 1e9), private=folder == default)
 
 

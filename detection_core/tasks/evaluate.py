@@ -33,7 +33,7 @@ from detection_core.structures import ImageTruth
 from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
 from detection_core.tasks.examples import check_split
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 TruthSource = Callable[[], Iterable[tuple[np.ndarray, ImageTruth]]]
 """Gives the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
@@ -98,7 +98,9 @@ def evaluate(
     with files.atomic_dir(evaluation_dir) as folder:
         _write_details(folder, counted[_MODEL], coco[_MODEL], names, truth, options)
         files.write_text(files.join(folder, "metrics.json"), format_report(report))
-    _LOG.info("evaluate | %s: %s", "blessed" if report.blessed else "not blessed", "; ".join(report.reasons))
+    _logger.info(
+        "evaluate | %s: %s", "blessed" if report.blessed else "not blessed", "; ".join(report.reasons)
+    )
     return report
 
 
@@ -160,7 +162,7 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
     if other == class_names(label_map):
         return ""
     note = "not compared with the baseline, which knows other classes: " + ", ".join(list(other.values())[:8])
-    _LOG.warning("evaluate | %s (%s)", note, baseline_path)
+    _logger.warning("evaluate | %s (%s)", note, baseline_path)
     return note
 
 

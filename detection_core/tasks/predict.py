@@ -26,7 +26,7 @@ from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
 
-_LOG = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 LONGEST_PX, SMALLEST_PX = 1600, 320
 
@@ -71,7 +71,7 @@ def predict(
             try:
                 image = read_image(path)
             except DataError as error:
-                _LOG.warning("predict | %s", error)
+                _logger.warning("predict | %s", error)
                 results.append({"image": path, "error": error.message})
             else:
                 found = runner(image, path)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeline.kubeflow.source import Source
     from pipeline.kubeflow.submission import Version
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 EXIT_RUN_FAILED, EXIT_RUN_CANCELLED = 3, 4
 
@@ -60,7 +60,9 @@ def submit(arguments: argparse.Namespace) -> Result:
         check_placeholders(values, source.package.filled, source.path)
         connection = open_connection(arguments, source.settings)
         version = publish(connection, source.package)
-    _log.info("pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded")
+    _logger.info(
+        "pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded"
+    )
     request = RunRequest(
         name=arguments.run_name or default_run_name(source.package.name),
         experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
@@ -91,14 +93,14 @@ def follow(
     from pipeline.kubeflow.step_log import step_log
 
     link = connection.link(f"runs/details/{run_id}")
-    _log.info("run | %s %s", run_id, link)
+    _logger.info("run | %s %s", run_id, link)
     if not arguments.wait:
         state = read_run(connection, run_id)
         return Result(text=f"run {run_id}\n{link}", data=_data(state, version))
     try:
         state = wait_for(connection, run_id, poll_seconds=arguments.poll, limit_seconds=arguments.wait_limit)
     except KeyboardInterrupt:
-        _log.warning("run | %s goes on; `detflow runs cancel %s` stops it", run_id, run_id)
+        _logger.warning("run | %s goes on; `detflow runs cancel %s` stops it", run_id, run_id)
         raise
     if state.good or state.state == "cancelled":
         code = 0 if state.good else EXIT_RUN_CANCELLED
@@ -108,7 +110,7 @@ def follow(
     log = step_log(connection, run_id, failed) if failed else ""
     if failed and log:
         lines += ["", f"the end of the log of {failed.name}:", log]
-    _log.error("run | %s", lines[0])
+    _logger.error("run | %s", lines[0])
     return Result(text="\n".join(lines), data=_data(state, version), exit_code=EXIT_RUN_FAILED)
 
 

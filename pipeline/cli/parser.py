@@ -20,7 +20,7 @@ from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 from pipeline.console import end_output, start_logging, write_line
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 EXIT_DONE, EXIT_CRASH, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -42,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DetectionError as e:
         return _fail(as_json, type(e).__name__, str(e))
     except KeyboardInterrupt:
-        _log.warning("interrupted; the same command goes on from here")
+        _logger.warning("interrupted; the same command goes on from here")
         return EXIT_INTERRUPTED
     except Exception as e:
         known = as_user_error(e)
         if known is None:
             raise
-        _log.debug("the error as it was", exc_info=True)
+        _logger.debug("the error as it was", exc_info=True)
         return _fail(as_json, type(known).__name__, str(known))
     if as_json:
         write_line(json.dumps(result.data, indent=1))

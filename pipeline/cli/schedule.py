@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.settings.schedule_settings import ScheduleSettings
     from pipeline.settings.workflow_settings import PipelineSettings
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _PREVIEW = 5
 
@@ -204,7 +204,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
         lock = os.path.join(os.path.abspath(settings.workspace), ".cron.lock")
         line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
         return Result(text=line, data={"crontab": line})
-    _log.info("schedule | %s: %s", name, trigger.describe())
+    _logger.info("schedule | %s: %s", name, trigger.describe())
     command = [sys.executable, "-m", "pipeline.cli.parser", *workflow]
     made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
     return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
@@ -221,7 +221,7 @@ def _local_parameters(settings: PipelineSettings) -> list[str]:
 
     given = dict(settings.schedule.parameters)
     if given.pop(IMAGE, None):
-        _log.warning("schedule | the parameter %s is for a cluster; here no image is run", IMAGE)
+        _logger.warning("schedule | the parameter %s is for a cluster; here no image is run", IMAGE)
     values = check_parameters(declared_parameters(), given, "schedule.parameters")
     return [f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in values.items()]
 

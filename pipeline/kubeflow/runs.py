@@ -16,7 +16,7 @@ from pipeline.kubeflow.run_state import RunState, run_state
 from pipeline.kubeflow.step_state import Tasks
 from pipeline.kubeflow.submission import pages
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # A server that restarts is away for a minute or two.
 _PATIENCE_SECONDS = 180
@@ -79,9 +79,9 @@ def wait_for(
         except ClusterError as e:
             if not e.transient or time.monotonic() - last_answer > _PATIENCE_SECONDS:
                 # Such as a token that has expired meanwhile; the run itself is not touched by that.
-                _log.warning("run | %s is no longer watched; see `detflow runs show %s`", run_id, run_id)
+                _logger.warning("run | %s is no longer watched; see `detflow runs show %s`", run_id, run_id)
                 raise
-            _log.warning("run | %s; waiting on", e.message)
+            _logger.warning("run | %s; waiting on", e.message)
         else:
             state = run_state(connection, run, steps)
             _log_changes(state, seen)
@@ -157,11 +157,11 @@ def _log_changes(state: RunState, seen: dict[str, str]) -> None:
             seen[step.name] = step.state
             took = f" in {step.seconds:.0f} s" if step.seconds is not None else ""
             again = f", attempt {step.attempts}" if step.attempts > 1 else ""
-            _log.info("step | %s %s%s%s", step.name, step.state, took, again)
+            _logger.info("step | %s %s%s%s", step.name, step.state, took, again)
     if not state.steps and seen.get("") != state.state:
         # A server that does not tell about steps still tells about the run.
         seen[""] = state.state
-        _log.info("run | %s", state.state)
+        _logger.info("run | %s", state.state)
 
 
 def _steps_of(connection: Connection, run: Any) -> Tasks:

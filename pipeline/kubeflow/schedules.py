@@ -25,7 +25,7 @@ from pipeline.kubeflow.schedule_removal import remove
 from pipeline.kubeflow.submission import RunRequest, Version, named, pages, start_run
 from pipeline.schedule.trigger import Trigger
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -239,7 +239,7 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
         settled = resume(connection, new) if wanted and not new.enabled else new
         kept_by = remove(connection, old)
         if kept_by:
-            _log.warning(
+            _logger.warning(
                 "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
                 "`detflow schedule create` deletes it",
                 old.schedule_id,

@@ -12,7 +12,7 @@ from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.step_state import StepState
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _LINES = 25
 _REFUSAL = {"error_message", "error_details"}
@@ -33,10 +33,10 @@ def step_log(connection: Connection, run_id: str, step: StepState, *, launcher: 
         try:
             text = connection.get_text(f"reading the log of {step.name}", path, end_only=True)
         except ClusterError as e:
-            _log.debug("no log at %s: %s", path, e)
+            _logger.debug("no log at %s: %s", path, e)
             continue
         if _is_refusal(text):
-            _log.debug("no log at %s: %s", path, text)
+            _logger.debug("no log at %s: %s", path, text)
             continue
         lines = text.strip().splitlines()
         if not launcher:

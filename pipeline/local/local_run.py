@@ -21,7 +21,7 @@ from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.settings.settings_file import format_settings
 from pipeline.settings.workflow_settings import PipelineSettings
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class _Run:
         files.write_text(os.path.join(folder, "settings.yaml"), self.record.settings_text)
 
     def execute(self) -> RunRecord:
-        _log.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
+        _logger.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
         try:
             checks = self._checks()
             self._keep(checks=dict(checks))
@@ -113,7 +113,7 @@ class _Run:
                 self._finish(status)
             except OSError:
                 # What went wrong at first counts; a full disk takes no record of it either.
-                _log.exception("run | its end could not be recorded in %s", self._settings.workspace)
+                _logger.exception("run | its end could not be recorded in %s", self._settings.workspace)
             raise
         self._finish("succeeded")
         return self.record
@@ -133,9 +133,11 @@ class _Run:
         # In the order in which they run, which may be another than the list's where steps do not depend.
         number = sum(s.state != "not run" for s in steps.values())
         if step.state == "running":
-            _log.info("step | %d/%d %s", number, len(steps), step.id)
+            _logger.info("step | %d/%d %s", number, len(steps), step.id)
         else:
-            _log.info("step | %d/%d %s %s in %.1f s", number, len(steps), step.id, step.state, step.seconds)
+            _logger.info(
+                "step | %d/%d %s %s in %.1f s", number, len(steps), step.id, step.state, step.seconds
+            )
 
     def _keep(self, **changes: Any) -> None:
         self.record = dataclasses.replace(self.record, **changes)
@@ -150,7 +152,7 @@ class _Run:
             write_report(self.record, path)
         except Exception:
             # A report that cannot be drawn must not hide how the run itself ended.
-            _log.exception("report | could not be written; `detflow report` tries again")
+            _logger.exception("report | could not be written; `detflow report` tries again")
 
 
 def _now() -> str:

@@ -12,7 +12,7 @@ from detection_core.storage import files
 from pipeline.cli.base import table
 from pipeline.local.run_record import RunRecord
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
 _MAIN_METRIC = "DetectionBoxes_Precision/mAP"
@@ -70,7 +70,7 @@ def _read(path: str) -> dict[str, Any] | None:
         found = json.loads(files.read_text(path))
         _check_shape(found)
     except (OSError, ValueError, RecursionError) as e:
-        _log.warning("run | %s is left out: %s; remove the step's folder and run again", path, e)
+        _logger.warning("run | %s is left out: %s; remove the step's folder and run again", path, e)
         return None
     return dict(found)
 

@@ -18,7 +18,7 @@ from components.runtime.tfx import component_class
 from pipeline.dag import Dag, FromCheck
 from pipeline.local.run_record import StepRecord
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Observer = Callable[[StepRecord], None]
 

@@ -20,7 +20,7 @@ from detection_core.redaction import redact
 from detection_core.storage import files, local_files
 from pipeline.local.run_record import RunRecord
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _MOMENT = "%Y%m%d-%H%M%S"
 
@@ -75,7 +75,7 @@ class Workspace:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as e:
-                _log.warning("runs | %s is left out: %s; restore the file, or remove its folder", path, e)
+                _logger.warning("runs | %s is left out: %s; restore the file, or remove its folder", path, e)
                 continue
             if record.status == "running" and not locked:
                 record = dataclasses.replace(record, status="stopped")
@@ -117,7 +117,7 @@ class Workspace:
             try:
                 held.enter_context(local_files.lock(self._lock_path, wait=False))
             except BlockingIOError:
-                _log.info("run | another run is under way in %s; waiting for it to end", self.root)
+                _logger.info("run | another run is under way in %s; waiting for it to end", self.root)
                 held.enter_context(local_files.lock(self._lock_path))
             self._remove_leftovers()
             yield

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from detection_core.storage import files
 from pipeline.local.run_record import RunRecord, StepRecord
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _Part = TypeVar("_Part")
 
@@ -47,7 +47,7 @@ def read_json(folder: str, name: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        _log.warning("report | %s/%s is left out: %s", folder, name, error)
+        _logger.warning("report | %s/%s is left out: %s", folder, name, error)
         return None
 
 
@@ -58,7 +58,7 @@ def read_lines(folder: str, name: str) -> list[dict[str, Any]]:
         try:
             found.append(json.loads(line))
         except json.JSONDecodeError:
-            _log.warning("report | a torn line of %s/%s is left out", folder, name)
+            _logger.warning("report | a torn line of %s/%s is left out", folder, name)
     return [item for item in found if isinstance(item, dict)]
 
 
@@ -68,7 +68,7 @@ def read_text(folder: str, name: str) -> str | None:
     try:
         return files.read_text(path) if folder and files.exists(path) else None
     except (OSError, ValueError) as error:
-        _log.warning("report | %s is left out: %s", path, error)
+        _logger.warning("report | %s is left out: %s", path, error)
         return None
 
 
@@ -83,7 +83,7 @@ def unless_damaged(part: Callable[[], _Part], where: str, otherwise: Any) -> _Pa
     try:
         return part()
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        _log.warning(
+        _logger.warning(
             "report | %s is left out: expected what its step wrote, found something else (%s: %s); remove its"
             " folder and run again",
             where,

@@ -22,7 +22,7 @@ from detection_core.storage import local_files
 from pipeline.local.workspace import Workspace
 from pipeline.schedule.trigger import Trigger
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 # A clock that is set, or a machine that slept, is noticed within this time.
 _NAP_SECONDS = 30.0
@@ -73,9 +73,9 @@ class LocalSchedule:
             while not self._stopped.is_set() and not (max_runs and made >= max_runs):
                 slot = self._trigger.next_after(self._now())
                 if slot is None:
-                    _log.info("schedule | its end is reached")
+                    _logger.info("schedule | its end is reached")
                     break
-                _log.info("schedule | next run %s", slot.isoformat(timespec="seconds"))
+                _logger.info("schedule | next run %s", slot.isoformat(timespec="seconds"))
                 if not self._sleep_until(slot):
                     break
                 made += self._start(slot)
@@ -93,7 +93,7 @@ class LocalSchedule:
     def _start(self, slot: datetime.datetime) -> int:
         """Run once; return 0 where somebody else's run is under way."""
         if self._workspace.is_locked():
-            _log.warning("schedule | slot %s left out: a run is under way", slot.isoformat())
+            _logger.warning("schedule | slot %s left out: a run is under way", slot.isoformat())
             return 0
         begun = time.monotonic()
         # A session of its own, so that Ctrl-C at the terminal reaches the run through us alone, once.
@@ -106,11 +106,11 @@ class LocalSchedule:
         self._run = None
         took = time.monotonic() - begun
         if code == 0:
-            _log.info("schedule | run done in %.0f s", took)
+            _logger.info("schedule | run done in %.0f s", took)
         elif self._stopped.is_set():
-            _log.info("schedule | run stopped after %.0f s", took)
+            _logger.info("schedule | run stopped after %.0f s", took)
         else:
-            _log.error("schedule | run failed with exit code %d; the next slot tries again", code)
+            _logger.error("schedule | run failed with exit code %d; the next slot tries again", code)
         return 1
 
     def _stop(self, number: int, frame: FrameType | None) -> None:

@@ -27,7 +27,7 @@ from components.runtime.kfp.artifacts import (
 )
 from detection_core.errors import ContractError
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 EXECUTOR_INPUT = "--executor_input"
 
@@ -153,7 +153,7 @@ def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:
             where=str(artifact.get("uri", "")),
         )
     path = "" if metadata.get(IS_ABSENT) else local_path(artifact, root)
-    _log.info("input | %s | %s | %s", name, path or "absent", read_properties(artifact))
+    _logger.info("input | %s | %s | %s", name, path or "absent", read_properties(artifact))
     return present(name, role, path)
 
 

@@ -17,7 +17,7 @@ from components.runtime.kfp.call import KfpCall
 from components.runtime.kfp.views import draw_view
 from detection_core.storage import files
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def write_output(call: KfpCall, report: Mapping[str, Any] | None) -> None:
@@ -71,5 +71,5 @@ def _draw_views(call: KfpCall, report: Mapping[str, Any]) -> dict[str, Mapping[s
             metadata[name] = view.metadata
         except Exception:
             # A picture of the work must not cost the work itself.
-            _log.exception("view | %s could not be drawn", name)
+            _logger.exception("view | %s could not be drawn", name)
     return metadata

@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 from detection_core.config.suggestions import describe_expected, describe_unknown_field
 from detection_core.errors import ConfigError
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _NEW = re.compile(r"\+\d*")
 _SEGMENT = re.compile(r"(?P<name>\w+)(?:\[(?P<index>[^\]]*)\])?(?P<end>\.|$)")
@@ -180,7 +180,7 @@ def leave_other_arm(message: Message, field: FieldDescriptor, where: str) -> Non
     oneof = field.containing_oneof
     arm = message.WhichOneof(oneof.name) if oneof is not None else None
     if arm is not None and arm != field.name:
-        logger.warning("%s: %s replaces %s and all that was set in it", where, field.name, arm)
+        _logger.warning("%s: %s replaces %s and all that was set in it", where, field.name, arm)
 
 
 def is_map(field: FieldDescriptor) -> bool:

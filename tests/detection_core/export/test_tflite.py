@@ -27,8 +27,8 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
-from tests.detection_core.export.tiny_detector import SCALES, TinyDetector
 from tests.detection_core.detectors.golden_networks import build_golden, load_golden
+from tests.detection_core.export.tiny_detector import SCALES, TinyDetector
 from tests.detection_core.quantization.tiny_network import tiny_network
 
 OPTIONS = PostProcessOptions(

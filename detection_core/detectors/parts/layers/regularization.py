@@ -11,7 +11,7 @@ import tf_keras
 
 from detection_core.detectors.parts.layers.layer_hyperparams import Penalty, penalty_of
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 PenalizedVariables = list[tuple[tf.Variable, Penalty]]
 
@@ -47,7 +47,7 @@ def penalized_variables(network: tf_keras.Model, penalties: Mapping[str, Penalty
             served.add(name)
     missing = sorted(set(penalties) - served)
     if missing:
-        _log.warning(
+        _logger.warning(
             "%d of %d penalised weights are not trainable variables of network %r and go without their"
             " penalty, the first is %s",
             len(missing),
