@@ -21,9 +21,9 @@ import numpy as np
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.build import build_detection_model
-from detection_core.export.latency import measure_latency
-from detection_core.export.post_process import post_process_options
-from detection_core.export.tflite import convert
+from detection_core.exporters.latency import measure_latency
+from detection_core.exporters.post_process import post_process_options
+from detection_core.exporters.tflite import convert
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 

@@ -13,7 +13,7 @@ from components.publishing.blessing import Verdict, read_verdict
 from components.publishing.destination import Overtaken, PushDestination, RolledBack, Version
 from detection_core.artifacts.detector_layout import serving_dir
 from detection_core.errors import ContractError
-from detection_core.export.served_graph import fingerprint_saved_model
+from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescripti
 from detection_core.config.input_paths import point_at_examples
 from detection_core.detectors.base import DetectionModel
 from detection_core.errors import ConfigError, ExportError
-from detection_core.export.detector_folder import LoadedDetector, load_detector
-from detection_core.export.post_process import post_process_options
-from detection_core.export.tflite import check_convertible, convert, input_normalisation
-from detection_core.export.tflite_description import add_description
+from detection_core.exporters.detector_folder import LoadedDetector, load_detector
+from detection_core.exporters.post_process import post_process_options
+from detection_core.exporters.tflite import check_convertible, convert, input_normalisation
+from detection_core.exporters.tflite_description import add_description
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite

@@ -8,7 +8,7 @@ from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ModelError
-from detection_core.export.detector_folder import write_detector
+from detection_core.exporters.detector_folder import write_detector
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import check_classes
 from detection_core.training.checkpoint_file import CheckpointFile

@@ -12,7 +12,7 @@ from detection_core.errors import DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.runner import load_runner
-from detection_core.export.latency import measure_latency
+from detection_core.exporters.latency import measure_latency
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 

@@ -12,7 +12,7 @@ from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.config.check import check_pipeline_config
 from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
 from detection_core.errors import ConfigError
-from detection_core.export.detector_folder import LoadedDetector, Rewriter, load_detector, write_detector
+from detection_core.exporters.detector_folder import LoadedDetector, Rewriter, load_detector, write_detector
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 
 from detection_core.detectors.base import DetectionModel
-from detection_core.export.detector_folder import load_detector
+from detection_core.exporters.detector_folder import load_detector
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
 from detection_core.training.checkpoint_file import CheckpointFile

@@ -17,7 +17,7 @@ from detection_core.data.left_out import left_out_table
 from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError
-from detection_core.export.detector_folder import write_detector
+from detection_core.exporters.detector_folder import write_detector
 from detection_core.progress import Reporter
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.fitting import fit

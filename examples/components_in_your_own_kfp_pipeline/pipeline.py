@@ -6,7 +6,7 @@ Nothing here needs detflow to be installed: the two YAML files are all there is 
 
 Examples are what ExampleGen wrote. A model that is only evaluated may be any SavedModel with the Object
 Detection API's outputs; one that is to be converted is a detector folder, as `write_detector` of
-`detection_core.export.detector_folder` makes it.
+`detection_core.exporters.detector_folder` makes it.
 """
 
 import sys

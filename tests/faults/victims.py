@@ -196,7 +196,7 @@ def _outputs_digest(folder: Path) -> dict[str, str]:
 
 
 def _served(folder: Path) -> str:
-    from detection_core.export.served_graph import fingerprint_saved_model
+    from detection_core.exporters.served_graph import fingerprint_saved_model
 
     return fingerprint_saved_model(str(folder))
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import MAX_LABEL_BYTES, TFLiteDescription, read_description
 from detection_core.errors import ModelError
-from detection_core.export.tflite_description import add_description
+from detection_core.exporters.tflite_description import add_description
 
 
 @functools.cache

@@ -12,11 +12,11 @@ from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.errors import ModelError
 from detection_core.evaluation.runner import checked_detections, load_runner
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
-from detection_core.export.tflite import convert, input_normalisation
-from detection_core.export.tflite_description import add_description
+from detection_core.exporters.tflite import convert, input_normalisation
+from detection_core.exporters.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
-from tests.detection_core.export.test_tflite import OPTIONS, quantized
-from tests.detection_core.export.tiny_detector import TinyDetector
+from tests.detection_core.exporters.test_tflite import OPTIONS, quantized
+from tests.detection_core.exporters.tiny_detector import TinyDetector
 
 IMAGE = np.random.default_rng(1).integers(0, 256, (48, 40, 3)).astype(np.uint8)
 UNIT = Normalisation(mean=(127.5,), std=(127.5,))

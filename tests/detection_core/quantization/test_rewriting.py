@@ -20,7 +20,7 @@ from detection_core.quantization.rewriting import (
     rebuild_quantized,
     rewrite,
 )
-from tests.detection_core.export.tiny_detector import TinyDetector
+from tests.detection_core.exporters.tiny_detector import TinyDetector
 from tests.detection_core.quantization.tiny_network import randomise
 
 PIXELS = tf.constant(np.random.default_rng(0).uniform(0, 255, (2, 32, 32, 3)).astype(np.float32))

@@ -17,8 +17,8 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
-from detection_core.export.detector_folder import write_detector
-from detection_core.export.tflite import list_operations
+from detection_core.exporters.detector_folder import write_detector
+from detection_core.exporters.tflite import list_operations
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import format_record, rewrite
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite

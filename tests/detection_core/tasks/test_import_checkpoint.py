@@ -16,7 +16,7 @@ from detection_core.detectors.ssd.checkpoint_names.object_keys import object_key
 from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, ModelError
-from detection_core.export.detector_folder import load_detector
+from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from tests.detection_core.tasks.tiny_training import LABELS, config_text

@@ -17,7 +17,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError
-from detection_core.export.detector_folder import load_detector, write_detector
+from detection_core.exporters.detector_folder import load_detector, write_detector
 from detection_core.tasks.quantize import REWRITERS, QuantizationReport, quantize
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text, write_examples

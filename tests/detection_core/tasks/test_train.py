@@ -17,7 +17,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, DataError, ModelError
-from detection_core.export.detector_folder import load_detector
+from detection_core.exporters.detector_folder import load_detector
 from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import TrainReport, train
 from detection_core.tasks.work_folder import ResumeOptions

@@ -18,7 +18,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
-from detection_core.export.detector_folder import write_detector
+from detection_core.exporters.detector_folder import write_detector
 from detection_core.storage import files
 from pipeline.checks import run_checks
 from pipeline.cli import main, verbs

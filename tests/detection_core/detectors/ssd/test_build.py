@@ -7,7 +7,7 @@ from google.protobuf import text_format
 from detection_core.detectors.base import LOCALIZATION_LOSS, TOTAL_LOSS
 from detection_core.detectors.ssd.build import build_detection_model, network_input_size
 from detection_core.errors import ConfigError
-from detection_core.export.signatures import serving_outputs
+from detection_core.exporters.signatures import serving_outputs
 from detection_core.ops.objects import new_truth
 from detection_core.protos import image_resizer_pb2, model_pb2
 from detection_core.structures import GroundTruth, Images

@@ -18,11 +18,11 @@ from detection_core.detectors.parts.heads.predictions import per_anchor
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
-from detection_core.export.tflite import convert, list_operations
+from detection_core.exporters.tflite import convert, list_operations
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenModel, rewrite
-from tests.detection_core.export.test_tflite import OPTIONS, PIXELS, run
-from tests.detection_core.export.tiny_detector import TinyDetector
+from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS, run
+from tests.detection_core.exporters.tiny_detector import TinyDetector
 from tests.detection_core.quantization.tiny_network import CLASSES, randomise
 
 

@@ -16,8 +16,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ModelError
-from detection_core.export.saved_model import write_saved_model
-from detection_core.export.served_graph import fingerprint_saved_model
+from detection_core.exporters.saved_model import write_saved_model
+from detection_core.exporters.served_graph import fingerprint_saved_model
 from tests.detection_core.tasks.tiny_training import config_text
 
 NMS = "model.ssd.post_processing.batch_non_max_suppression"

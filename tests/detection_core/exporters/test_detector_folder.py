@@ -14,7 +14,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ContractError, ModelError
-from detection_core.export.detector_folder import load_detector, write_detector
+from detection_core.exporters.detector_folder import load_detector, write_detector
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text
 

@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.errors import ExportError
-from detection_core.export.post_process import OPERATION, post_process_function, post_process_options
+from detection_core.exporters.post_process import OPERATION, post_process_function, post_process_options
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["tflite"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from detection_core.export.latency import measure_latency
+from detection_core.exporters.latency import measure_latency
 
 
 def multiplications(path, count: int) -> str:

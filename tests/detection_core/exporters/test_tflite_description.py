@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter
 from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.artifacts.tflite_metadata import METADATA_NAME, TFLiteDescription, read_description
-from detection_core.export.tflite_description import add_description
+from detection_core.exporters.tflite_description import add_description
 
 DESCRIPTION = TFLiteDescription(
     name="tiny", mean=(127.5, 100.0, 0.0), std=(127.5, 50.0, 1.0), labels=("null", "eins", "zwölf")

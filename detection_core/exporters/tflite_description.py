@@ -10,7 +10,7 @@ from typing import Any
 import flatbuffers  # type: ignore[import-untyped]
 
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, METADATA_NAME, TFLiteDescription
-from detection_core.export.signatures import TFLITE_OUTPUTS
+from detection_core.exporters.signatures import TFLITE_OUTPUTS
 
 IDENTIFIER = b"M001"
 MODEL_IDENTIFIER = b"TFL3"

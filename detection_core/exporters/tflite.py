@@ -15,8 +15,8 @@ import tensorflow as tf
 from detection_core.config.check_export import check_export
 from detection_core.detectors.base import DetectionModel
 from detection_core.errors import ExportError
-from detection_core.export.post_process import PostProcessOptions, post_process_function
-from detection_core.export.signatures import TFLITE_INPUT, save_signature
+from detection_core.exporters.post_process import PostProcessOptions, post_process_function
+from detection_core.exporters.signatures import TFLITE_INPUT, save_signature
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import AnchorPredictions, Images
 

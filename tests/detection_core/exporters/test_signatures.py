@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
-from detection_core.export.saved_model import write_saved_model
-from detection_core.export.signatures import serving_outputs
+from detection_core.exporters.saved_model import write_saved_model
+from detection_core.exporters.signatures import serving_outputs
 from detection_core.structures import Images
-from tests.detection_core.export.tiny_detector import DETECTIONS, TinyDetector
+from tests.detection_core.exporters.tiny_detector import DETECTIONS, TinyDetector
 from tests.detection_core.quantization.tiny_network import ANCHORS, CLASSES
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["image_tensor"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from detection_core.data.resize import Resizer
 from detection_core.detectors.base import DetectionModel
-from detection_core.export.signatures import save_signature, serving_function
+from detection_core.exporters.signatures import save_signature, serving_function
 
 
 def write_saved_model(model: DetectionModel, resizer: Resizer, directory: str) -> None:

@@ -21,7 +21,7 @@ from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import DetectionModel
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ContractError, ModelError
-from detection_core.export.saved_model import write_saved_model
+from detection_core.exporters.saved_model import write_saved_model
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy

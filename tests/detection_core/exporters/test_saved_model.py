@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
-from detection_core.export.saved_model import write_saved_model
+from detection_core.exporters.saved_model import write_saved_model
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
-from tests.detection_core.export.tiny_detector import TinyDetector
+from tests.detection_core.exporters.tiny_detector import TinyDetector
 
 IMAGE = np.random.default_rng(4).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
 

@@ -14,8 +14,8 @@ from ai_edge_litert.interpreter import Interpreter
 from google.protobuf import text_format
 
 from detection_core.errors import ExportError
-from detection_core.export.post_process import PostProcessOptions, post_process_options
-from detection_core.export.tflite import (
+from detection_core.exporters.post_process import PostProcessOptions, post_process_options
+from detection_core.exporters.tflite import (
     check_biases,
     check_convertible,
     convert,
@@ -28,7 +28,7 @@ from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.detectors.golden_networks import build_golden, load_golden
-from tests.detection_core.export.tiny_detector import SCALES, TinyDetector
+from tests.detection_core.exporters.tiny_detector import SCALES, TinyDetector
 from tests.detection_core.quantization.tiny_network import tiny_network
 
 OPTIONS = PostProcessOptions(
