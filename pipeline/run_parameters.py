@@ -9,7 +9,7 @@ from typing import Any
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from pipeline.dag import Step
-from pipeline.kubeflow.package import Parameter
+from pipeline.parameters import Parameter
 
 _KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN"}
 

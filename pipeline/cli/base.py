@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from detection_core.errors import ConfigError
@@ -113,9 +113,3 @@ def valid_config(arguments: argparse.Namespace) -> Any:
         where, rest = problem.path, "; or train with it, and do without TensorFlow Lite files"
         raise with_line(ConfigError(problem.message + rest, where=where), path)
     return config
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as left-aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)

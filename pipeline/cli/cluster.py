@@ -8,9 +8,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli import workflow
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, table
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument
 from pipeline.cli.group import Group
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.tables import table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
@@ -42,7 +43,6 @@ _WAIT = (
 
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
-    from pipeline.kubeflow.package import check_parameters, parse_parameters
     from pipeline.kubeflow.placeholders import check_placeholders
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import (
@@ -52,6 +52,7 @@ def submit(arguments: argparse.Namespace) -> Result:
         publish,
         start_run,
     )
+    from pipeline.parameters import check_parameters, parse_parameters
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
         declared = source.package.parameters

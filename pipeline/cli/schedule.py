@@ -11,10 +11,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument, table
+from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
 from pipeline.cli.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
 from pipeline.cli.group import Group
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.tables import table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.schedule_record import Schedule
@@ -40,11 +41,11 @@ _WHEN = (
 
 def create(arguments: argparse.Namespace) -> Result:
     """Make the server have a schedule."""
-    from pipeline.kubeflow.package import check_parameters, parse_parameters
     from pipeline.kubeflow.placeholders import check_placeholders
     from pipeline.kubeflow.schedules import ScheduleSpec, apply
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import ensure_experiment, publish
+    from pipeline.parameters import check_parameters, parse_parameters
     from pipeline.schedule.trigger import require_future
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
@@ -216,7 +217,7 @@ def _local_parameters(settings: PipelineSettings) -> list[str]:
     Raises:
         ConfigError: for a parameter that there is not, or a value of another type.
     """
-    from pipeline.kubeflow.package import check_parameters
+    from pipeline.parameters import check_parameters
     from pipeline.run_parameters import IMAGE, declared_parameters
 
     given = dict(settings.schedule.parameters)

@@ -16,11 +16,11 @@ from pipeline.cli.base import (
     Result,
     Verb,
     argument,
-    table,
     valid_config,
 )
 from pipeline.cli.server import PARAM
 from pipeline.console import native_output_to, quick_tensorflow
+from pipeline.tables import table
 
 if TYPE_CHECKING:
     from pipeline.local.run_record import RunRecord
@@ -52,8 +52,8 @@ def _workspace(place: str) -> Any:
 
 def run(arguments: argparse.Namespace) -> Result:
     """Run the workflow here."""
-    from pipeline.kubeflow.package import check_parameters, parse_parameters
     from pipeline.local.local_run import RunOptions, run_locally
+    from pipeline.parameters import check_parameters, parse_parameters
     from pipeline.run_parameters import declared_parameters
     from pipeline.schedule.trigger import parse_time
     from pipeline.settings.settings_file import load_settings
@@ -63,8 +63,17 @@ def run(arguments: argparse.Namespace) -> Result:
         parse_time(arguments.scheduled_time, "--scheduled-time")
     declared = declared_parameters()
     given = check_parameters(declared, parse_parameters(declared, arguments.parameters), "--param")
-    record = run_locally(settings, RunOptions(parameters=given, scheduled_time=arguments.scheduled_time))
+    record = run_locally(
+        settings,
+        RunOptions(parameters=given, scheduled_time=arguments.scheduled_time, write_report=_write_report),
+    )
     return _describe(record)
+
+
+def _write_report(record: RunRecord, path: str) -> None:
+    from pipeline.report import write_report
+
+    write_report(record, path)
 
 
 def _describe(record: RunRecord) -> Result:

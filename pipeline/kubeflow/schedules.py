@@ -18,11 +18,12 @@ from typing import Any
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.package import artifact_root, check_parameters, parse_parameters, spec_parameters
+from pipeline.kubeflow.package import artifact_root, spec_parameters
 from pipeline.kubeflow.placeholders import check_placeholders, filled_parameters
 from pipeline.kubeflow.schedule_record import Schedule, schedule_from
 from pipeline.kubeflow.schedule_removal import remove
 from pipeline.kubeflow.submission import RunRequest, Version, named, pages, start_run
+from pipeline.parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger
 
 _logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from detection_core.storage import files
@@ -31,10 +31,13 @@ class RunOptions:
     Attributes:
         parameters: some of `pipeline.run_parameters`, to checked values.
         scheduled_time: RFC 3339, the slot of a schedule that the run is for; empty: none.
+        write_report: writes the report of the run to a path when the run has ended; None: none is
+            written.
     """
 
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     scheduled_time: str = ""
+    write_report: Callable[[RunRecord, str], None] | None = None
 
 
 def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -> RunRecord:
@@ -145,11 +148,11 @@ class _Run:
 
     def _finish(self, status: str) -> None:
         self._keep(status=status, finished=_now())
+        if self._options.write_report is None:
+            return
         path = os.path.join(self._workspace.run_dir(self.record.run_id), "report.html")
         try:
-            from pipeline.report import write_report
-
-            write_report(self.record, path)
+            self._options.write_report(self.record, path)
         except Exception:
             # A report that cannot be drawn must not hide how the run itself ended.
             _logger.exception("report | could not be written; `detflow report` tries again")

@@ -9,8 +9,8 @@ import os
 from typing import Any
 
 from detection_core.storage import files
-from pipeline.cli.base import table
 from pipeline.local.run_record import RunRecord
+from pipeline.tables import table
 
 _logger = logging.getLogger(__name__)
 

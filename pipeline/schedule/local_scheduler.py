@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
+from typing import Protocol
 
 from detection_core.errors import ConfigError
 from detection_core.storage import local_files
-from pipeline.local.workspace import Workspace
 from pipeline.schedule.trigger import Trigger
 
 _logger = logging.getLogger(__name__)
@@ -31,6 +31,17 @@ _NAP_SECONDS = 30.0
 def utc_text(slot: datetime.datetime) -> str:
     """Return a slot as RFC 3339, in UTC and to the second."""
     return slot.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Workspace(Protocol):
+    """What a schedule has to know of the folder that its runs work in."""
+
+    @property
+    def root(self) -> str:
+        """Path of the folder."""
+
+    def is_locked(self) -> bool:
+        """Tell whether a run is under way."""
 
 
 class LocalSchedule:

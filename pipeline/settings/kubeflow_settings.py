@@ -7,7 +7,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from detection_core.redaction import redact
-from pipeline.kubeflow.kubernetes_names import (
+from pipeline.settings.kubernetes_names import (
     ADDRESS_OR_NOTHING,
     CPUS,
     FOLDER,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.kubeflow import kubernetes_names as names
+from pipeline.settings import kubernetes_names as names
 
 
 @pytest.mark.parametrize(
