@@ -55,6 +55,23 @@ def point_at_examples(
     return result
 
 
+def with_readers_of(
+    config: TrainEvalPipelineConfig, other: TrainEvalPipelineConfig
+) -> TrainEvalPipelineConfig:
+    """Return a copy of a config that reads what another one reads.
+
+    Args:
+        config: left as it is.
+        other: its input readers are taken.
+    """
+    result = TrainEvalPipelineConfig()
+    result.CopyFrom(config)
+    result.train_input_reader.CopyFrom(other.train_input_reader)
+    del result.eval_input_reader[:]
+    result.eval_input_reader.extend(other.eval_input_reader)
+    return result
+
+
 def _point(reader: InputReader, examples_dir: str, split: str) -> None:
     reader.label_map_path = files.join(examples_dir, LABEL_MAP_NAME)
     if reader.sample_from_datasets_weights:

@@ -127,20 +127,47 @@ def evaluate_examples(
     """
     options = options or EvaluateOptions()
     images = check_split(examples_dir, options.split)
-    config = point_at_examples(_own_config(model_path), examples_dir, eval_split=options.split)
-    label_map = load_label_map(config.eval_input_reader[0].label_map_path)
-    options = with_eval_config(options, config.eval_config)
-    return evaluate(
+    return evaluate_config(
         model_path=model_path,
-        truth=lambda: iterate_truth(config, label_map=label_map),
-        label_map=label_map,
+        config=point_at_examples(own_config(model_path), examples_dir, eval_split=options.split),
         evaluation_dir=evaluation_dir,
         baseline_path=baseline_path,
         options=dataclasses.replace(options, images=images),
     )
 
 
-def _own_config(model_path: str) -> TrainEvalPipelineConfig:
+def evaluate_config(
+    *,
+    model_path: str,
+    config: TrainEvalPipelineConfig,
+    evaluation_dir: str,
+    baseline_path: str = "",
+    options: EvaluateOptions | None = None,
+) -> EvalReport:
+    """Measure a detector on what a config's first `eval_input_reader` names, as its `eval_config` says.
+
+    Args:
+        model_path: as in `evaluate`.
+        config: with its `eval_input_reader` filled in.
+        evaluation_dir: as in `evaluate`.
+        baseline_path: as in `evaluate`.
+        options: as in `evaluate_examples`; `split` is only reported.
+
+    Raises:
+        DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
+    """
+    label_map = load_label_map(config.eval_input_reader[0].label_map_path)
+    return evaluate(
+        model_path=model_path,
+        truth=lambda: iterate_truth(config, label_map=label_map),
+        label_map=label_map,
+        evaluation_dir=evaluation_dir,
+        baseline_path=baseline_path,
+        options=with_eval_config(options or EvaluateOptions(), config.eval_config),
+    )
+
+
+def own_config(model_path: str) -> TrainEvalPipelineConfig:
     """Return the config inside a detector folder; an empty one for a file or a SavedModel of others."""
     if not files.is_dir(model_path):
         return TrainEvalPipelineConfig()

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 from detection_core.artifacts import detector_layout
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
-from detection_core.config.input_paths import point_at_examples
+from detection_core.config.input_paths import point_at_examples, with_readers_of
+from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import DetectionModel
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
@@ -91,15 +92,52 @@ def export_tflite(
     parity_dir: str,
     quantized_model_dir: str = "",
 ) -> ParityReport:
-    """Write `model_FORMAT.tflite` and labels.txt, run each file over a split, and judge.
+    """Write TensorFlow Lite files of a detector, run each over a split of ingested examples, and judge.
+
+    Args:
+        model_dir: as in `export_tflite_config`.
+        examples_dir: folder with the split, and with `Split-train` where an int8 file is made without a
+            quantized detector.
+        options: what to write.
+        tflite_dir: folder to write.
+        parity_dir: folder to write parity.json to.
+        quantized_model_dir: as in `export_tflite_config`.
+
+    Raises:
+        DetectionError: as `export_tflite_config`.
+    """
+    text = detector_layout.read_extra(model_dir, detector_layout.PIPELINE_CONFIG)
+    config = parse_pipeline_config(text, model_dir)
+    check_split(examples_dir, options.split)
+    return export_tflite_config(
+        model_dir,
+        point_at_examples(config, examples_dir, eval_split=options.split),
+        options,
+        tflite_dir=tflite_dir,
+        parity_dir=parity_dir,
+        quantized_model_dir=quantized_model_dir,
+    )
+
+
+def export_tflite_config(
+    model_dir: str,
+    config: TrainEvalPipelineConfig,
+    options: TFLiteExportOptions,
+    *,
+    tflite_dir: str,
+    parity_dir: str,
+    quantized_model_dir: str = "",
+) -> ParityReport:
+    """Write `model_FORMAT.tflite` and labels.txt, run each file over a config's examples, and judge.
 
     A file that lost too much is reported, not refused here: the caller decides what a missing blessing means.
 
     Args:
         model_dir: float detector; its SavedModel is the reference.
-        examples_dir: folder with the split, and with `Split-train` where an int8 file is made without a
-            quantized detector.
-        options: what to write.
+        config: its first eval_input_reader names what is measured on, its train_input_reader where ranges
+            come from when an int8 file is made without a quantized detector; the detector's own config says
+            the rest.
+        options: what to write; `split` is only reported.
         tflite_dir: folder to write.
         parity_dir: folder to write parity.json to.
         quantized_model_dir: detector with fake quantization, whose ranges the int8 file has; without one the
@@ -107,12 +145,11 @@ def export_tflite(
 
     Raises:
         ContractError: when a folder is no detector folder.
-        DataError: when the split has nothing to measure on.
+        DataError: when there is nothing to measure on.
         ExportError: when the detector cannot be converted.
     """
     detector = load_detector(model_dir)
-    check_split(examples_dir, options.split)
-    config = point_at_examples(detector.config, examples_dir, eval_split=options.split)
+    config = with_readers_of(detector.config, config)
     check_convertible(config)
     source = _Source(detector=detector, config=config, quantized_dir=quantized_model_dir, options=options)
     candidates = _write_files(source, tflite_dir)

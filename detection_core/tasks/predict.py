@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import logging
@@ -31,28 +32,86 @@ _logger = logging.getLogger(__name__)
 LONGEST_PX, SMALLEST_PX = 1600, 320
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DetectedObject:
+    """One detection in an image.
+
+    Attributes:
+        label: class id as in the label map, from 1.
+        name: the class's name; its id where the model does not say it.
+        score: 0 to 1.
+        box: ymin, xmin, ymax, xmax, normalised to the image.
+    """
+
+    label: int
+    name: str
+    score: float
+    box: tuple[float, float, float, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a detector finds in one image.
+
+    Attributes:
+        image: path of the image; `image 0`, `image 1`, ... where pixels were given.
+        height: rows of the image, pixels; 0 where it could not be used.
+        width: columns of the image, pixels; 0 where it could not be used.
+        detections: best first.
+        picture: JPEG file with the boxes drawn; "" where none was asked for.
+        error: why the image could not be used; "" where it could.
+    """
+
+    image: str
+    height: int = 0
+    width: int = 0
+    detections: tuple[DetectedObject, ...] = ()
+    picture: str = ""
+    error: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the content of the JSON file beside the picture."""
+        if self.error:
+            return {"image": self.image, "error": self.error}
+        return {
+            "image": self.image,
+            "height": self.height,
+            "width": self.width,
+            "detections": [
+                {
+                    "class": found.label,
+                    "name": found.name,
+                    "score": round(found.score, 5),
+                    "box": [round(edge, 5) for edge in found.box],
+                }
+                for found in self.detections
+            ],
+            "picture": self.picture,
+        }
+
+
 def predict(
     model_path: str,
-    image_paths: Sequence[str],
-    output_dir: str,
+    images: Sequence[str | np.ndarray],
+    output_dir: str = "",
     min_score: float = 0.5,
     *,
     trust: bool = False,
-) -> list[dict[str, Any]]:
-    """Detect objects in images, write a picture and a JSON file of each.
+) -> list[Prediction]:
+    """Detect objects in images; write a picture and a JSON file of each where a folder is named.
 
     An image that cannot be used is reported and the others go on.
 
     Args:
         model_path: a detector folder, a SavedModel or a .tflite file.
-        image_paths: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`.
-        output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing.
+        images: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`, or pixels,
+            uint8 [H, W, 3], RGB.
+        output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing. "": nothing is written.
         min_score: detections below it are left out.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
     Returns:
-        An entry an image, as in its JSON file: "image", "height", "width", "detections" (each with "class",
-        "name", "score", "box" [ymin, xmin, ymax, xmax] normalised) and "picture"; or "image" and "error".
+        One prediction an image, in their order.
 
     Raises:
         ConfigError: when `min_score` is no number.
@@ -63,24 +122,25 @@ def predict(
         raise ConfigError(f"expected a number, found {min_score}", where="min_score")
     runner = load_runner(model_path, trust=trust)
     names = _names(model_path)
-    files.make_dirs(output_dir)
-    results: list[dict[str, Any]] = []
+    if output_dir:
+        files.make_dirs(output_dir)
+    results: list[Prediction] = []
     taken: set[str] = set()
-    with Progress("predict", total=len(image_paths), unit="image") as progress:
-        for path in image_paths:
+    with Progress("predict", total=len(images), unit="image") as progress:
+        for i, given in enumerate(images):
+            source = given if isinstance(given, str) else f"image {i}"
             try:
-                image = read_image(path)
+                pixels = read_image(given) if isinstance(given, str) else _checked_pixels(given, source)
             except DataError as error:
                 _logger.warning("predict | %s", error)
-                results.append({"image": path, "error": error.message})
+                results.append(Prediction(image=source, error=error.message))
             else:
-                found = runner(image, path)
-                stem = files.join(output_dir, _free_name(path, taken))
-                results.append(_write(image, found, names, stem, min_score))
+                stem = files.join(output_dir, _free_name(source, taken)) if output_dir else ""
+                results.append(_prediction(pixels, runner(pixels, source), names, stem, min_score))
             progress.advance()
-    failed = [r for r in results if "error" in r]
+    failed = [r for r in results if r.error]
     if failed and len(failed) == len(results):
-        raise DataError(failed[0]["error"], where=failed[0]["image"])
+        raise DataError(failed[0].error, where=failed[0].image)
     return results
 
 
@@ -113,6 +173,15 @@ def _names(model_path: str) -> dict[int, str]:
     return dict(enumerate(read_description(files.read_bytes(model_path), where=model_path).labels))
 
 
+def _checked_pixels(image: np.ndarray, where: str) -> np.ndarray:
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise DataError(
+            f"expected uint8 [H, W, 3], RGB, found {image.dtype} {list(image.shape)}; convert the image",
+            where=where,
+        )
+    return image
+
+
 def _free_name(path: str, taken: set[str]) -> str:
     """Return the file's name without its ending, numbered where two folders have the same name."""
     stem = os.path.splitext(os.path.basename(path))[0]
@@ -124,28 +193,32 @@ def _free_name(path: str, taken: set[str]) -> str:
     return name
 
 
-def _write(
+def _prediction(
     image: np.ndarray, found: ImageDetections, names: dict[int, str], stem: str, min_score: float
-) -> dict[str, Any]:
-    names = {int(c): str(int(c) + 1) for c in found.classes} | names
-    picture = fit(image, longest=LONGEST_PX, smallest=SMALLEST_PX)
-    drawn = draw_boxes(picture, detection_boxes(found, names, min_score))
-    files.write_bytes(f"{stem}.jpg", jpeg(drawn))
-    result = {
-        "image": found.source_id,
-        "height": image.shape[0],
-        "width": image.shape[1],
-        "detections": [
-            {
-                "class": int(label) + 1,
-                "name": names[int(label)],
-                "score": round(float(score), 5),
-                "box": [round(float(v), 5) for v in box],
-            }
-            for box, score, label in zip(found.boxes, found.scores, found.classes, strict=True)
+) -> Prediction:
+    """Return what was found from a score on; draw and write it where `stem` names a place."""
+    names = {int(label): str(int(label) + 1) for label in found.classes} | names
+    prediction = Prediction(
+        image=found.source_id,
+        height=image.shape[0],
+        width=image.shape[1],
+        detections=tuple(
+            DetectedObject(
+                label=int(label) + 1,
+                name=names[int(label)],
+                score=float(score),
+                box=(ymin, xmin, ymax, xmax),
+            )
+            for (ymin, xmin, ymax, xmax), score, label in zip(
+                found.boxes.tolist(), found.scores, found.classes, strict=True
+            )
             if score >= min_score
-        ],
-        "picture": f"{stem}.jpg",
-    }
-    files.write_text(f"{stem}.json", json.dumps(result, indent=1) + "\n")
-    return result
+        ),
+        picture=f"{stem}.jpg" if stem else "",
+    )
+    if stem:
+        picture = fit(image, longest=LONGEST_PX, smallest=SMALLEST_PX)
+        drawn = draw_boxes(picture, detection_boxes(found, names, min_score))
+        files.write_bytes(prediction.picture, jpeg(drawn))
+        files.write_text(f"{stem}.json", json.dumps(prediction.as_json(), indent=1) + "\n")
+    return prediction

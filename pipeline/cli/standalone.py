@@ -169,7 +169,8 @@ def predict(arguments: argparse.Namespace) -> Result:
         results = predict_images(
             arguments.model, arguments.images, arguments.output, arguments.min_score, trust=arguments.trust
         )
-    return Result(text=f"{len(results)} pictures in {arguments.output}", data=results)
+    data = [prediction.as_json() for prediction in results]
+    return Result(text=f"{len(results)} pictures in {arguments.output}", data=data)
 
 
 VERBS = (

@@ -1,5 +1,5 @@
-from detection_core.config.input_paths import point_at_examples
-from detection_core.config.load import load_pipeline_config
+from detection_core.config.input_paths import point_at_examples, with_readers_of
+from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE
 
 
@@ -36,3 +36,13 @@ def test_weights_of_replaced_inputs_go_and_the_log_says_so(caplog):
     caplog.clear()
     point_at_examples(pointed, "/data")
     assert not caplog.records
+
+
+def test_a_config_reads_what_another_one_reads():
+    config = parse_pipeline_config("model { ssd { num_classes: 3 } } eval_input_reader { shuffle: true }")
+    other = point_at_examples(parse_pipeline_config("train_config { batch_size: 5 }"), "/examples")
+    read = with_readers_of(config, other)
+    assert read.model == config.model and not read.HasField("train_config")
+    assert read.train_input_reader == other.train_input_reader
+    assert list(read.eval_input_reader) == list(other.eval_input_reader)
+    assert config.eval_input_reader[0].shuffle

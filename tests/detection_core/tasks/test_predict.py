@@ -31,17 +31,35 @@ def test_pictures_and_json(model, tmp_path):
     paths = write_scenes(tmp_path)
     results = predict(model, paths, str(tmp_path / "out"))
     for i, ((image, truth), result) in enumerate(zip(scenes(2), results, strict=True)):
-        assert result == json.loads((tmp_path / "out" / f"scene{i}.json").read_text())
-        assert (result["image"], result["height"], result["width"]) == (paths[i], *image.shape[:2])
-        (found,) = result["detections"]
-        assert (found["class"], found["name"]) == (i + 1, ["red", "green"][i])
-        np.testing.assert_allclose(found["box"], truth.boxes[0], atol=1e-4)
-        assert max(Image.open(result["picture"]).size) >= 320  # small images are enlarged to be read
+        assert result.as_json() == json.loads((tmp_path / "out" / f"scene{i}.json").read_text())
+        assert (result.image, result.height, result.width) == (paths[i], *image.shape[:2])
+        (found,) = result.detections
+        assert (found.label, found.name) == (i + 1, ["red", "green"][i])
+        np.testing.assert_allclose(found.box, truth.boxes[0], atol=1e-4)
+        assert max(Image.open(result.picture).size) >= 320  # small images are enlarged to be read
+
+
+def test_pixels_are_as_good_as_files_and_without_a_folder_nothing_is_written(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (image, _), *_ = scenes(1)
+    (path,) = write_scenes(tmp_path, 1)
+    of_pixels, of_file = predict(model, [image, path])
+    assert of_pixels.detections == of_file.detections
+    assert (of_pixels.image, of_pixels.picture, of_file.picture) == ("image 0", "", "")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["scene0.png"]
+
+
+@pytest.mark.parametrize(
+    "image", [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)]
+)
+def test_an_array_that_is_no_image_is_refused(model, image):
+    with pytest.raises(DataError, match=r"image 0: expected uint8 \[H, W, 3\], RGB, found"):
+        predict(model, [image])
 
 
 def test_low_scores_are_left_out(model, tmp_path):
     (result,) = predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=0.95)
-    assert result["detections"] == []
+    assert result.detections == ()
 
 
 def test_bad_images_are_told_and_others_go_on(model, tmp_path, caplog):
@@ -51,7 +69,7 @@ def test_bad_images_are_told_and_others_go_on(model, tmp_path, caplog):
     (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
     bad = [str(tmp_path / name) for name in ("text.jpg", "missing.jpg", "cut.png")]
     results = predict(model, [*bad, *good], str(tmp_path / "out"))
-    assert ["error" in r for r in results] == [True, True, True, False]
+    assert [bool(r.error) for r in results] == [True, True, True, False]
     assert all(path in caplog.text for path in bad)
     with pytest.raises(DataError, match=r"text\.jpg: expected an image"):
         predict(model, bad, str(tmp_path / "out2"))
@@ -63,7 +81,7 @@ def test_equal_names_do_not_overwrite_each_other(model, tmp_path):
         (tmp_path / name).mkdir()
         paths += write_scenes(tmp_path / name, 1)
     results = predict(model, paths, str(tmp_path / "out"))
-    assert len({r["picture"] for r in results}) == 2
+    assert len({r.picture for r in results}) == 2
 
 
 def test_images_are_read_upright_and_in_colour(tmp_path):

@@ -1,0 +1,400 @@
+"""The functions of the library, as `from detection_core import ...` gives them.
+
+Each takes paths or what another one returned, imports what it needs when it is called, and raises errors of
+`DetectionError` for what its caller can put right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from detection_core.config.paths.overrides import Overrides
+    from detection_core.detectors.base import DetectionModel
+    from detection_core.evaluation.eval_report import EvalReport
+    from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+    from detection_core.tasks.evaluate_options import EvaluateOptions
+    from detection_core.tasks.export import TFLiteExportOptions
+    from detection_core.tasks.parity import ParityReport
+    from detection_core.tasks.predict import Prediction
+    from detection_core.tasks.quantize import QuantizationReport
+    from detection_core.tasks.train import TrainReport
+
+Path = str | os.PathLike[str]
+"""A local path, or a URI of an object store."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainedDetector(os.PathLike[str]):
+    """What `train` wrote; stands for the path of its detector folder.
+
+    Attributes:
+        model: detector folder.
+        run: folder with the as-run config, last checkpoint, logs, history and report.
+        report: how the training went.
+    """
+
+    model: str
+    run: str
+    report: TrainReport
+
+    def __fspath__(self) -> str:
+        return self.model
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizedDetector(os.PathLike[str]):
+    """What `quantize` wrote; stands for the path of its detector folder.
+
+    Attributes:
+        model: detector folder with fake quantization in its graph.
+        run: folder with the as-run config, last checkpoint, logs, history and report.
+        report: how the training went.
+    """
+
+    model: str
+    run: str
+    report: QuantizationReport
+
+    def __fspath__(self) -> str:
+        return self.model
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportedFiles:
+    """What `export` wrote.
+
+    Attributes:
+        files: format to .tflite file.
+        labels: file with the names of the classes, a line each.
+        report: what each file lost against the SavedModel, and whether that is within the bound.
+    """
+
+    files: Mapping[str, str]
+    labels: str
+    report: ParityReport
+
+
+def load_config(
+    path: Path, overrides: Overrides = (), *, override_files: Sequence[Path] = ()
+) -> TrainEvalPipelineConfig:
+    """Read a pipeline.config, apply overrides, and refuse what is out of range or contradicts itself.
+
+    Args:
+        path: the file, protobuf text format.
+        overrides: field path or short name to value, such as `{"train_config.num_steps": 200}`; or pairs.
+        override_files: partial pipeline.config files, merged one after the other before `overrides`.
+
+    Returns:
+        The Object Detection API's message; change fields as of any other.
+
+    Raises:
+        ConfigError: naming every problem with its line and field.
+    """
+    from detection_core.config.load import load_checked_config
+
+    return load_checked_config(
+        os.fspath(path), overrides, override_files=[os.fspath(file) for file in override_files]
+    )
+
+
+def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> DetectionModel:
+    """Build a detector: from a config with first weights, from a detector folder with those that it has.
+
+    Args:
+        config: a config, the path of a pipeline.config, or a folder that `train` or `quantize` made.
+        seed: of the first weights.
+
+    Raises:
+        ConfigError: when the config names something that does not exist here or contradicts itself.
+        ModelError: when the folder's weights do not fit its config.
+    """
+    from detection_core.detectors.ssd.build import build_detection_model
+    from detection_core.exporters.detector_folder import load_detector
+    from detection_core.storage import files
+    from detection_core.tasks.quantize import REWRITERS
+
+    if isinstance(config, str | os.PathLike) and files.is_dir(os.fspath(config)):
+        return load_detector(os.fspath(config), rewriters=REWRITERS).model
+    return build_detection_model(_config(config).model, seed=seed)
+
+
+def train(
+    config: Path | TrainEvalPipelineConfig,
+    *,
+    output: Path,
+    examples: Path | None = None,
+    warm_start: Path | None = None,
+    log_every: int = 20,
+) -> TrainedDetector:
+    """Train a detector as a config says.
+
+    A killed training continues from its last checkpoint when it is called again with the same arguments.
+
+    Args:
+        config: a config or the path of one.
+        output: folder to write: `model`, `model_run`, and `work` with unfinished training.
+        examples: folder of examples as ExampleGen writes it; None: the records and the label map that the
+            config's `train_input_reader` names.
+        warm_start: detector folder whose weights to start from; they take the place of the config's
+            `fine_tune_checkpoint`.
+        log_every: steps between lines of the log.
+
+    Raises:
+        ConfigError: when the config cannot be followed.
+        DataError: when the examples cannot be read.
+        ModelError: when the loss is not finite, or starting weights or a checkpoint do not fit.
+    """
+    from detection_core.storage import files
+    from detection_core.tasks.train import train as run
+
+    folder = os.fspath(output)
+    model_dir, run_dir = (files.join(folder, name) for name in ("model", "model_run"))
+    report = run(
+        _reading(_config(config), examples, split="train"),
+        model_dir=model_dir,
+        model_run_dir=run_dir,
+        work_dir=files.join(folder, "work"),
+        warm_start_dir=_text(warm_start),
+        log_every=log_every,
+    )
+    return TrainedDetector(model=model_dir, run=run_dir, report=report)
+
+
+def evaluate(
+    model: Path,
+    *,
+    output: Path | None = None,
+    examples: Path | None = None,
+    config: Path | TrainEvalPipelineConfig | None = None,
+    baseline: Path | None = None,
+    options: EvaluateOptions | None = None,
+) -> EvalReport:
+    """Measure a detector on its evaluation input.
+
+    Args:
+        model: a detector folder, a SavedModel's folder or a .tflite file.
+        output: folder to make, with `metrics.json`, `curves.json` and `pictures`; one that exists is
+            replaced. None: nothing is written.
+        examples: folder of examples as ExampleGen writes it; None: the records and the label map that the
+            first `eval_input_reader` names.
+        config: whose `eval_input_reader` and `eval_config` count; None: those of the detector folder.
+        baseline: another detector to compare with.
+        options: the split, thresholds and number of pictures; metrics and looks come from the config.
+
+    Raises:
+        ConfigError: when no evaluation input is known, or for a threshold on what is not measured.
+        DataError: when there is no image, or a record is damaged.
+        ModelError: when a detector cannot be run or gives what is not a number.
+    """
+    from detection_core.tasks.evaluate import evaluate_config, own_config
+    from detection_core.tasks.evaluate_options import EvaluateOptions
+
+    path = os.fspath(model)
+    options = options or EvaluateOptions()
+    if output is None:
+        options = dataclasses.replace(options, pictures=0)
+    read = own_config(path) if config is None else _config(config)
+    with tempfile.TemporaryDirectory() as scratch:
+        return evaluate_config(
+            model_path=path,
+            config=_with_eval_input(
+                _reading(read, examples, split=options.split, eval_split=options.split), path
+            ),
+            evaluation_dir=os.path.join(scratch, "evaluation") if output is None else os.fspath(output),
+            baseline_path=_text(baseline),
+            options=options,
+        )
+
+
+def quantize(
+    model: Path,
+    *,
+    output: Path,
+    examples: Path | None = None,
+    config: Path | TrainEvalPipelineConfig | None = None,
+) -> QuantizedDetector:
+    """Train a detector on with fake quantization in its graph, as a config's `graph_rewriter` says.
+
+    Args:
+        model: float detector folder.
+        output: folder to write: `quantized_model`, `quantized_run`, `quantization`, and `work` with
+            unfinished training.
+        examples: folder of examples as ExampleGen writes it; None: what the config's readers name.
+        config: the one that the detector was trained with, changed in `graph_rewriter`, `train_config` and
+            input readers only; None: that of the detector folder.
+
+    Raises:
+        ConfigError: when the config cannot be followed, or is of another model than the detector.
+        ContractError: when `model` is no detector folder.
+        DataError: when the examples cannot be read.
+        ModelError: when the loss is not finite, or a checkpoint does not fit.
+    """
+    from detection_core.storage import files
+    from detection_core.tasks.quantize import quantize as run
+
+    folder, path = os.fspath(output), os.fspath(model)
+    model_dir, run_dir = (files.join(folder, name) for name in ("quantized_model", "quantized_run"))
+    report = run(
+        _reading(_stored_config(path) if config is None else _config(config), examples, split="train"),
+        model_dir=path,
+        quantized_model_dir=model_dir,
+        quantized_run_dir=run_dir,
+        quantization_dir=files.join(folder, "quantization"),
+        work_dir=files.join(folder, "work"),
+    )
+    return QuantizedDetector(model=model_dir, run=run_dir, report=report)
+
+
+def export(
+    model: Path,
+    *,
+    output: Path,
+    quantized: Path | None = None,
+    examples: Path | None = None,
+    config: Path | TrainEvalPipelineConfig | None = None,
+    options: TFLiteExportOptions | None = None,
+) -> ExportedFiles:
+    """Write a detector as TensorFlow Lite files and measure what each lost against its SavedModel.
+
+    A file that lost too much is written and reported, `report.blessed` is then False.
+
+    Args:
+        model: float detector folder.
+        output: folder to write: `tflite` and `parity`.
+        quantized: what `quantize` made of the detector; None: the int8 file is quantized after training.
+        examples: folder of examples as ExampleGen writes it; None: what the config's readers name.
+        config: whose readers name the examples; None: that of the detector folder.
+        options: formats, the split, the bound on the loss, and numbers of the post-processing operation.
+
+    Raises:
+        ContractError: when a folder is no detector folder.
+        DataError: when there is nothing to measure on.
+        ExportError: when the detector cannot be converted.
+    """
+    from detection_core.artifacts.tflite_metadata import LABEL_FILE
+    from detection_core.storage import files
+    from detection_core.tasks.export import TFLiteExportOptions, export_tflite_config, file_name
+
+    folder, path = os.fspath(output), os.fspath(model)
+    options = options or TFLiteExportOptions()
+    read = _stored_config(path) if config is None else _config(config)
+    written = files.join(folder, "tflite")
+    report = export_tflite_config(
+        path,
+        _with_eval_input(_reading(read, examples, split=options.split, eval_split=options.split), path),
+        options,
+        tflite_dir=written,
+        parity_dir=files.join(folder, "parity"),
+        quantized_model_dir=_text(quantized),
+    )
+    return ExportedFiles(
+        files={name: files.join(written, file_name(name)) for name in options.formats},
+        labels=files.join(written, LABEL_FILE),
+        report=report,
+    )
+
+
+def predict(
+    model: Path,
+    images: Sequence[Path | np.ndarray],
+    *,
+    output: Path | None = None,
+    min_score: float = 0.5,
+    trust: bool = False,
+) -> list[Prediction]:
+    """Detect objects in images.
+
+    An image that cannot be used gives a prediction with an `error`, and the others go on.
+
+    Args:
+        model: a detector folder, a SavedModel's folder or a .tflite file.
+        images: image files, or pixels, uint8 [H, W, 3], RGB.
+        output: folder for a picture and a JSON file of each image; None: nothing is written.
+        min_score: detections below it are left out.
+        trust: run a SavedModel even if its graph does more than compute, such as reading files.
+
+    Returns:
+        One prediction an image, in their order.
+
+    Raises:
+        ConfigError: when `min_score` is no number.
+        ModelError: when the model cannot be run.
+        DataError: when not one of the images could be used.
+    """
+    from detection_core.tasks.predict import predict as run
+
+    return run(
+        os.fspath(model),
+        [os.fspath(image) if isinstance(image, str | os.PathLike) else image for image in images],
+        _text(output),
+        min_score,
+        trust=trust,
+    )
+
+
+def _text(path: Path | None) -> str:
+    return "" if path is None else os.fspath(path)
+
+
+def _config(config: Path | TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
+    return load_config(config) if isinstance(config, str | os.PathLike) else config
+
+
+def _stored_config(model: str) -> TrainEvalPipelineConfig:
+    """Return the config inside a detector folder.
+
+    Raises:
+        ContractError: when it is no detector folder.
+    """
+    from detection_core.artifacts.detector_layout import PIPELINE_CONFIG, extra_file, read_extra
+    from detection_core.config.load import parse_pipeline_config
+
+    return parse_pipeline_config(read_extra(model, PIPELINE_CONFIG), where=extra_file(model, PIPELINE_CONFIG))
+
+
+def _reading(
+    config: TrainEvalPipelineConfig, examples: Path | None, *, split: str, eval_split: str = "eval"
+) -> TrainEvalPipelineConfig:
+    """Return a config that reads a folder of examples, where one is given.
+
+    Args:
+        config: left as it is.
+        examples: folder as ExampleGen writes it.
+        split: what is read now, and has to be whole.
+        eval_split: what `eval_input_reader` names.
+
+    Raises:
+        DataError: when something of the split is missing.
+    """
+    if examples is None:
+        return config
+    from detection_core.config.input_paths import point_at_examples
+    from detection_core.tasks.examples import check_split
+
+    folder = os.fspath(examples)
+    check_split(folder, split)
+    return point_at_examples(config, folder, eval_split=eval_split)
+
+
+def _with_eval_input(config: TrainEvalPipelineConfig, model: str) -> TrainEvalPipelineConfig:
+    """Return the config, refused where it does not say what to measure on.
+
+    Raises:
+        ConfigError: naming the model that was to be measured.
+    """
+    if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
+        return config
+    from detection_core.errors import ConfigError
+
+    raise ConfigError(
+        "expected records and a label map to measure on, found none; pass `examples`, or a `config` whose"
+        " eval_input_reader names them",
+        where=model,
+    )

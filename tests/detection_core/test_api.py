@@ -1,0 +1,176 @@
+"""The public face: a dozen lines on plain records, and what it costs to import."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import detection_core
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+PLAIN = """
+train_input_reader {{
+  label_map_path: "{folder}/label_map.pbtxt"
+  tf_record_input_reader {{ input_path: "{folder}/Split-train/examples-00000-of-00001.tfrecord" }}
+}}
+eval_input_reader {{
+  label_map_path: "{folder}/label_map.pbtxt" num_epochs: 1
+  tf_record_input_reader {{ input_path: "{folder}/Split-train/examples-00000-of-00001.tfrecord" }}
+}}
+graph_rewriter {{ quantization {{ delay: 0 }} }}
+"""
+VERBS = ("load_config", "build_detector", "train", "evaluate", "quantize", "export", "predict")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("api")
+
+
+@pytest.fixture(scope="module")
+def config_path(root):
+    """A pipeline.config of the field: it names records and a label map that no ExampleGen wrote."""
+    records = write_examples(root / "records")
+    (root / "pipeline.config").write_text(config_text(4) + PLAIN.format(folder=records))
+    return root / "pipeline.config"
+
+
+@pytest.fixture(scope="module")
+def trained(root, config_path):
+    return detection_core.train(config_path, output=root / "trained")
+
+
+def run_python(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=os.environ | environment,
+    )
+    return done.stdout.split()
+
+
+def test_the_import_costs_nothing():
+    code = (
+        "import sys; before = set(sys.modules); import detection_core\n"
+        "print(*sorted(name for name in set(sys.modules) - before))"
+    )
+    allowed = {"detection_core", "importlib", "typing", "__future__"}
+    added = {name.partition(".")[0] for name in run_python(code)}
+    assert "detection_core.api" not in run_python(code)
+    assert not {"tensorflow", "numpy", "google", "dataclasses"} & added, added - allowed
+
+
+def test_a_config_is_read_without_tensorflow(config_path):
+    code = (
+        "import os, sys; from detection_core import ConfigError, load_config\n"
+        "load_config(os.environ['CONFIG']); print('tensorflow' in sys.modules)"
+    )
+    assert run_python(code, CONFIG=str(config_path)) == ["False"]
+
+
+def test_every_public_name_is_there_and_typed():
+    tree = ast.parse(Path(detection_core.__file__).read_text(encoding="utf-8"))
+    typed = {
+        alias.name: node.module
+        for block in tree.body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        for alias in node.names
+    }
+    assert sorted(typed) == sorted(detection_core.__all__)
+    for name, module in typed.items():
+        found = getattr(detection_core, name)
+        assert found is getattr(sys.modules[module], name)
+    assert detection_core.__all__[: len(VERBS)] == list(VERBS)
+    assert set(detection_core.__all__) <= set(dir(detection_core))
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        detection_core.no_such_name  # noqa: B018
+
+
+def test_no_module_of_the_package_hides_a_public_name():
+    # Importing `detection_core.export` would put the module where the function is.
+    modules = {module.name for module in pkgutil.iter_modules(detection_core.__path__)}
+    assert modules & set(detection_core.__all__) == set()
+
+
+def test_overrides_are_applied_and_contradictions_refused(config_path):
+    config = detection_core.load_config(config_path, {"train_config.num_steps": 7})
+    assert config.train_config.num_steps == 7
+    with pytest.raises(detection_core.ConfigError, match="batch_size"):
+        detection_core.load_config(config_path, {"train_config.batch_size": 0})
+
+
+def test_a_detector_of_a_config_and_of_a_folder(config_path, trained):
+    config = detection_core.load_config(config_path)
+    built, again = (detection_core.build_detector(given) for given in (config_path, config))
+    assert isinstance(built, detection_core.DetectionModel)
+    loaded = detection_core.build_detector(trained)
+    assert built.num_classes == loaded.num_classes == 2
+    first, same, later = (detector.network.get_weights() for detector in (built, again, loaded))
+    assert all(np.array_equal(*pair) for pair in zip(first, same, strict=True))
+    assert not all(np.array_equal(*pair) for pair in zip(first, later, strict=True))
+
+
+def test_a_training_of_plain_records(trained, root):
+    assert isinstance(trained, detection_core.TrainedDetector)
+    assert trained.report.steps == 4
+    assert os.fspath(trained) == trained.model == str(root / "trained" / "model")
+    assert json.loads((root / "trained" / "model_run" / "train_report.json").read_text())["steps"] == 4
+
+
+def test_an_evaluation_by_the_config_of_the_detector(trained, root):
+    report = detection_core.evaluate(trained)
+    assert isinstance(report, detection_core.EvalReport)
+    assert report.images == 6 and "DetectionBoxes_Precision/mAP" in report.metrics
+    assert sorted(path.name for path in root.iterdir()) == ["pipeline.config", "records", "trained"]
+
+
+def test_an_evaluation_of_a_folder_of_examples_is_written(trained, root):
+    options = detection_core.EvaluateOptions(
+        split="train", pictures=1, thresholds={"DetectionBoxes_Precision/mAP": {"lower_bound": 2.0}}
+    )
+    folder = root / "evaluated"
+    report = detection_core.evaluate(trained, examples=root / "records", output=folder, options=options)
+    assert not report.blessed
+    assert json.loads((folder / "metrics.json").read_text())["split"] == "train"
+    with pytest.raises(detection_core.DataError, match="Split-eval"):
+        detection_core.evaluate(trained, examples=root / "records")
+
+
+def test_quantized_exported_and_run(trained, root, config_path):
+    quantized = detection_core.quantize(trained, output=root / "quantized")
+    assert quantized.report.steps == 4 and os.fspath(quantized) == quantized.model
+    options = detection_core.TFLiteExportOptions(latency_runs=0, max_map_drop=1.0)
+    exported = detection_core.export(trained, quantized=quantized, output=root / "exported", options=options)
+    assert sorted(exported.files) == ["float32", "int8"] and exported.report.blessed
+    assert Path(exported.labels).read_text() == "dark\nbright\n"
+    assert [report.quantization for report in exported.report.files] == ["none", "aware"]
+    with pytest.raises(detection_core.ConfigError, match=r"int8\.tflite: expected records and a label map"):
+        detection_core.evaluate(exported.files["int8"])
+    assert detection_core.evaluate(exported.files["int8"], config=config_path).images == 6
+
+    pixels = np.full((48, 64, 3), 120, np.uint8)
+    (prediction,) = detection_core.predict(exported.files["int8"], [pixels], min_score=0.0)
+    assert isinstance(prediction, detection_core.Prediction)
+    assert (prediction.height, prediction.width, prediction.picture) == (48, 64, "")
+    found = prediction.detections[0]
+    assert isinstance(found, detection_core.DetectedObject) and found.name in ("dark", "bright")
+    (drawn,) = detection_core.predict(trained, [pixels], min_score=0.0, output=root / "predicted")
+    assert Path(drawn.picture).stat().st_size > 0
+
+
+@pytest.mark.parametrize("verb", ["quantize", "export"])
+def test_what_is_no_detector_folder_is_refused(tmp_path, verb):
+    with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
+        getattr(detection_core, verb)(tmp_path, output=tmp_path / "out")
