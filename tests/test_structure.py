@@ -50,6 +50,7 @@ TESTED_IN = {
     "pipeline/cli/group.py": "pipeline/cli/test_parser.py",
     "pipeline/cli/server.py": "pipeline/cli/test_cluster.py",
     "pipeline/cli/standalone.py": "end_to_end/test_standalone.py",
+    "pipeline/cli/verbs.py": "pipeline/cli/test_parser.py",
     "pipeline/cli/workflow.py": "pipeline/cli/test_parser.py",
     "pipeline/local/local_run.py": "end_to_end/test_workflow.py",
     "pipeline/report/artifacts.py": "pipeline/report/test_writer.py",

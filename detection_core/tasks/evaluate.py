@@ -98,9 +98,8 @@ def evaluate(
     with files.atomic_dir(evaluation_dir) as folder:
         _write_details(folder, counted[_MODEL], coco[_MODEL], names, truth, options)
         files.write_text(files.join(folder, "metrics.json"), format_report(report))
-    _logger.info(
-        "evaluate | %s: %s", "blessed" if report.blessed else "not blessed", "; ".join(report.reasons)
-    )
+    verdict = "blessed" if report.blessed else "not blessed"
+    _logger.info("evaluate | %s: %s", verdict, "; ".join(report.reasons))
     return report
 
 

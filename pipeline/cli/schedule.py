@@ -206,7 +206,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
         line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
         return Result(text=line, data={"crontab": line})
     _logger.info("schedule | %s: %s", name, trigger.describe())
-    command = [sys.executable, "-m", "pipeline.cli.parser", *workflow]
+    command = [sys.executable, "-m", "pipeline.cli", *workflow]
     made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
     return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
 
@@ -230,7 +230,7 @@ def _local_parameters(settings: PipelineSettings) -> list[str]:
 def _program() -> list[str]:
     """Return the command that is installed beside the interpreter, or the interpreter and the module."""
     installed = os.path.join(os.path.dirname(sys.executable), "detflow")
-    return [installed] if os.path.exists(installed) else [sys.executable, "-m", "pipeline.cli.parser"]
+    return [installed] if os.path.exists(installed) else [sys.executable, "-m", "pipeline.cli"]
 
 
 def _told(schedule: Schedule, what: str) -> Result:

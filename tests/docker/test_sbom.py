@@ -17,7 +17,7 @@ LOCKS = sorted(p.name for p in ROOT.glob("requirements-image*.lock"))
 
 @pytest.fixture(scope="module")
 def sbom():
-    spec = importlib.util.spec_from_file_location("sbom", ROOT / "k8s" / "image" / "sbom.py")
+    spec = importlib.util.spec_from_file_location("sbom", ROOT / "docker" / "sbom.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

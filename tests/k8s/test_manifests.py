@@ -169,13 +169,13 @@ def test_pods_are_restricted_and_bounded():
     ],
 )
 def test_a_bad_manifest_is_refused(change, named):
-    manifest = copy.deepcopy(documents(K8S / "components/serving-tensorflow/deployment.yaml")[0])
+    manifest = copy.deepcopy(documents(K8S / "addons/serving-tensorflow/deployment.yaml")[0])
     change(manifest)
     assert any(named in p for p in problems(manifest))
 
 
 def test_an_unrestricted_pod_is_seen():
-    (_, spec), *_ = pod_specs(documents(K8S / "components/serving-tensorflow/deployment.yaml"))
+    (_, spec), *_ = pod_specs(documents(K8S / "addons/serving-tensorflow/deployment.yaml"))
     spec["containers"][0]["securityContext"]["capabilities"] = {}
     spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
     assert restricted(spec) == ["volume host", "capabilities"]
@@ -197,13 +197,13 @@ def test_steps_may_read_their_workflow_as_its_scheduled_time_stands_there():
 
 
 def test_a_run_that_hangs_does_not_end_retraining():
-    (cronjob,) = documents(K8S / "components/retraining-cronjob/cronjob.yaml")
+    (cronjob,) = documents(K8S / "addons/retraining-cronjob/cronjob.yaml")
     assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"
     assert cronjob["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 7 * 86400
 
 
 def test_who_submits_runs_may_do_so_and_nothing_else():
-    path = K8S / "components/retraining-cronjob/service-account.yaml"
+    path = K8S / "addons/retraining-cronjob/service-account.yaml"
     account, role, binding = documents(path)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert [s["name"] for s in binding["subjects"]] == [account["metadata"]["name"]]
@@ -360,13 +360,13 @@ def write_overlay(folder, components):
 
 
 def training_runtime():
-    return documents(K8S / "components/distributed-training/training-runtime.yaml")[0]
+    return documents(K8S / "addons/distributed-training/training-runtime.yaml")[0]
 
 
 def test_workers_of_a_train_job_find_each_other(monkeypatch):
     """JobSet names a pod JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX.JOBSET (its API, `Network`)."""
     runtime = training_runtime()
-    (train_job,) = documents(K8S / "components/distributed-training/train-job.yaml")
+    (train_job,) = documents(K8S / "addons/distributed-training/train-job.yaml")
     assert train_job["spec"]["runtimeRef"] == {
         "apiGroup": runtime["apiVersion"].split("/")[0],
         "kind": runtime["kind"],
@@ -394,7 +394,7 @@ def test_workers_of_a_train_job_find_each_other(monkeypatch):
 
 
 def test_both_ways_of_training_on_several_machines_start_the_same_program():
-    (tfjob,) = documents(K8S / "components/distributed-training-tfjob/tfjob.yaml")
+    (tfjob,) = documents(K8S / "addons/distributed-training-tfjob/tfjob.yaml")
     (old,), (new,) = (
         [spec["containers"][0] for _, spec in pod_specs([m])] for m in (tfjob, training_runtime())
     )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import json
 import multiprocessing
 import os
@@ -44,10 +43,6 @@ def _served(destination):
     """What TensorFlow Serving would pick: the highest number below saved_model/."""
     names = os.listdir(os.path.join(destination.root, "saved_model"))
     return max(int(n) for n in names if n.isdigit())
-
-
-def test_the_former_name_of_the_module_still_leads_here():
-    assert importlib.import_module("components.runtime.destination").PushDestination is PushDestination
 
 
 def test_nothing_is_deployed_before_the_first_push(destination):

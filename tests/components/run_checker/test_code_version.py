@@ -61,7 +61,7 @@ def test_statements_count_but_no_place_comment_docstring_or_layout(checkout, tmp
     assert component_version("baseline_resolver", checkout) == component_version("baseline_resolver")
     changed = tmp_path_factory.mktemp("changed") / "root"
     shutil.copytree(checkout, changed)
-    deep = changed / "detection_core" / "s3.py"
+    deep = changed / "detection_core" / "storage" / "s3.py"
     deep.write_text(f"{deep.read_text()}\nCHANGED = 1\n")
     assert component_version("baseline_resolver", changed) != component_version("baseline_resolver")
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_our_steps_work_in_somebody_elses_pipeline(tmp_path):
     path = tmp_path / "foreign.yaml"
-    script = ROOT / "examples" / "foreign_pipeline" / "pipeline.py"
+    script = ROOT / "examples" / "components_in_your_own_kfp_pipeline" / "pipeline.py"
     # Away from the checkout and isolated from it: the YAML files are all that it takes of ours.
     subprocess.run([sys.executable, "-I", str(script), str(path)], check=True, cwd=tmp_path, timeout=120)
     check_package(path.read_text())
