@@ -1,0 +1,123 @@
+"""A lock on an object store: an object that its holder renews, and that only conditional writes change.
+
+Taking, renewing, taking over and letting go are each one write that depends on what was there before
+(If-Match and If-None-Match on S3 and Azure, ifGenerationMatch on Google Cloud Storage), so that of two that
+try at a time one is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+from detection_core.errors import DataError, StorageError
+from detection_core.storage.schemes import store_of
+
+_logger = logging.getLogger(__name__)
+
+# A holder renews its lock every 30 seconds. Locks that were not renewed for 5 minutes are considered stale: the
+# difference leaves room for a request that is retried until it fails.
+_RENEW_SECONDS = 30.0
+_STALE_SECONDS = 300.0
+_WAIT_SECONDS = 1.0
+# The beginning of a lock that is free. The object is not removed, as not every server supports a conditional
+# DeleteObject, and an unconditional one could remove the lock of another holder.
+_FREE = b"free "
+
+
+@contextlib.contextmanager
+def lock(path: str) -> Iterator[Callable[[], None]]:
+    """Hold an object as a lock; a stale one is taken over.
+
+    Args:
+        path: the object. It stays when the lock is released, marked as free.
+
+    Yields:
+        A function that renews the lock at once, and raises a StorageError when another process holds it.
+    """
+    held = _Held(path, _acquire(path))
+    renewer = threading.Thread(target=held.keep_renewing, name="renew-lock", daemon=True)
+    renewer.start()
+    try:
+        yield held.renew
+    finally:
+        held.release()
+        renewer.join()
+
+
+def _acquire(path: str) -> str:
+    """Wait until the lock can be taken; return the version of the object that was written."""
+    warned = False
+    while True:
+        version = store_of(path).write_if(path, _unique()) or _take_over(path)
+        if version:
+            return version
+        if not warned:
+            _logger.warning("%s: another process holds this lock; waiting until it is released", path)
+            warned = True
+        time.sleep(_WAIT_SECONDS)
+
+
+def _unique(prefix: bytes = b"") -> bytes:
+    # Equal contents have equal ETags on S3: a condition would not see that the lock changed hands meanwhile.
+    return prefix + uuid.uuid4().hex.encode()
+
+
+def _take_over(path: str) -> str | None:
+    """Take a free or a stale lock; None when it is held, or another process was quicker."""
+    state = store_of(path).read_state(path)
+    if state is None:
+        return None
+    found, content = state
+    if not content.startswith(_FREE):
+        if found.age <= _STALE_SECONDS:
+            return None
+        _logger.warning("%s: this lock is stale; taking it over", path)
+    return store_of(path).write_if(path, _unique(), found.version)
+
+
+class _Held:
+    """A lock that this process holds."""
+
+    def __init__(self, path: str, version: str) -> None:
+        self._path = path
+        self._version: str | None = version
+        self._writing = threading.Lock()
+        self._over = threading.Event()
+
+    def renew(self) -> None:
+        """Write the lock anew.
+
+        Raises:
+            StorageError: when somebody else has taken it over.
+        """
+        with self._writing:
+            if self._version is not None:
+                self._version = store_of(self._path).write_if(self._path, _unique(), self._version)
+            if self._version is None:
+                raise StorageError(
+                    "expected to hold this lock still, found that another writer took it over while this one"
+                    " did not renew it; run again: what is finished is kept",
+                    where=self._path,
+                )
+
+    def keep_renewing(self) -> None:
+        """Renew the lock at intervals until it is released or lost."""
+        while not self._over.wait(_RENEW_SECONDS):
+            try:
+                self.renew()
+            except StorageError:
+                return  # the holder's next call of `renew` raises
+            except DataError as e:
+                _logger.warning("%s: the lock could not be renewed; trying again: %s", self._path, e)
+
+    def release(self) -> None:
+        """Mark the lock as free; leave one that was lost to its new holder."""
+        self._over.set()
+        with self._writing:
+            if self._version is not None:
+                store_of(self._path).write_if(self._path, _unique(_FREE), self._version)

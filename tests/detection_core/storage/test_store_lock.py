@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from detection_core.errors import StorageError
+from detection_core.storage import files, s3, s3_lock
+from tests.object_store import s3_server
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_server() as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def path(server, request, monkeypatch):
+    monkeypatch.setattr(s3_lock, "_WAIT_SECONDS", 0.01)
+    return f"{server}/{request.node.name}/.lock"
+
+
+def _hold(path, count, seconds=0.05):
+    """Let threads hold a lock one after the other; return how many held it together at most."""
+    held, most = [], []
+
+    def work():
+        with s3_lock.lock(path):
+            held.append(1)
+            most.append(len(held))
+            time.sleep(seconds)
+            held.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(most) == count
+    return max(most)
+
+
+def test_one_at_a_time_holds_the_lock(path):
+    assert _hold(path, 4) == 1
+    assert _hold(path, 2) == 1
+
+
+def test_of_many_that_find_a_dead_holder_one_takes_over(path, monkeypatch):
+    files.write_bytes(path, b"somebody who was killed")
+    monkeypatch.setattr(s3_lock, "_STALE_SECONDS", 2.0)
+    time.sleep(3.1)  # LastModified counts whole seconds
+    assert _hold(path, 5) == 1
+
+
+def test_a_lock_that_is_held_for_long_is_renewed_and_not_taken_over(path, monkeypatch):
+    monkeypatch.setattr(s3_lock, "_STALE_SECONDS", 3.0)
+    monkeypatch.setattr(s3_lock, "_RENEW_SECONDS", 0.3)
+    assert _hold(path, 2, seconds=6.0) == 1
+
+
+def test_a_holder_that_stood_still_is_told_and_leaves_the_lock_to_its_new_holder(path, monkeypatch):
+    with pytest.raises(StorageError, match="another writer took it over"), s3_lock.lock(path) as confirm:
+        confirm()
+        taken = s3_lock._unique()
+        files.write_bytes(path, taken)
+        confirm()
+    assert files.read_bytes(path) == taken
+
+
+def test_a_write_whose_answer_was_lost_is_known_as_ours(path):
+    written = s3.write_if(path, b"mine", IfNoneMatch="*")
+    assert s3.write_if(path, b"mine", IfNoneMatch="*") == written
+    assert s3.write_if(path, b"other", IfNoneMatch="*") is None
+    assert (
+        s3.write_if(path, b"other", IfMatch=written) and s3.write_if(path, b"mine", IfMatch=written) is None
+    )
