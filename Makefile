@@ -4,7 +4,7 @@ SHELL := /bin/sh
 DEMO := build/digits
 
 .PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-cluster
-.PHONY: image wheelhouse lint lint-manifests audit protos specs lock image-lock clean
+.PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -53,6 +53,7 @@ lint: setup ## ruff, mypy, import rules, generated files
 	@.venv/bin/lint-imports
 	@.venv/bin/python -m detection_core.protos.compile --check
 	@.venv/bin/python -m component_specs.kfp_yaml --check
+	@.venv/bin/python -m tests.docs.reference --check
 
 lint-manifests: setup ## k8s/ through kube-score, which Go builds once
 	@.ci/lint-manifests
@@ -66,6 +67,9 @@ protos: setup ## compile the .proto files again
 specs: setup ## render the components and the example for Kubeflow Pipelines again
 	@.venv/bin/python -m component_specs.kfp_yaml
 	@.venv/bin/python -m tests.pipeline.golden
+
+reference: setup ## write docs/reference/api.md from the docstrings again
+	@.venv/bin/python -m tests.docs.reference
 
 # pip-audit names pip, which .venv has already. `make lock UPGRADE=` adds what is new and moves nothing else.
 UPGRADE := --upgrade

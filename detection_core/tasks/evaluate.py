@@ -79,9 +79,8 @@ def evaluate(
     if options.metrics.only_labelled:
         counted = {name: tuple(map(only_labelled, images)) for name, images in counted.items()}
     coco = {name: evaluate_coco(images, names) for name, images in counted.items()}
-    wanted = [t.metric for t in thresholds]
     metrics = {
-        name: compute_metrics(m.images, coco[name], names, options.metrics, wanted)
+        name: compute_metrics(m.images, coco[name], names, options.metrics, [t.metric for t in thresholds])
         for name, m in measured.items()
     }
     verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE))

@@ -6,15 +6,19 @@ import ast
 import json
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import detection_core
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.docs.reference import example_code
 
 PLAIN = """
 train_input_reader {{
@@ -148,26 +152,62 @@ def test_an_evaluation_of_a_folder_of_examples_is_written(trained, root):
         detection_core.evaluate(trained, examples=root / "records")
 
 
-def test_quantized_exported_and_run(trained, root, config_path):
-    quantized = detection_core.quantize(trained, output=root / "quantized")
-    assert quantized.report.steps == 4 and os.fspath(quantized) == quantized.model
-    options = detection_core.TFLiteExportOptions(latency_runs=0, max_map_drop=1.0)
-    exported = detection_core.export(trained, quantized=quantized, output=root / "exported", options=options)
-    assert sorted(exported.files) == ["float32", "int8"] and exported.report.blessed
-    assert Path(exported.labels).read_text() == "dark\nbright\n"
-    assert [report.quantization for report in exported.report.files] == ["none", "aware"]
-    with pytest.raises(detection_core.ConfigError, match=r"int8\.tflite: expected records and a label map"):
-        detection_core.evaluate(exported.files["int8"])
-    assert detection_core.evaluate(exported.files["int8"], config=config_path).images == 6
+@pytest.fixture(scope="module")
+def example(tmp_path_factory, config_path):
+    """What the example in the package's docstring leaves behind, with few steps."""
+    folder = tmp_path_factory.mktemp("example")
+    shutil.copytree(config_path.parent / "records", folder / "build" / "examples")
+    shutil.copytree(folder / "build/examples/Split-train", folder / "build/examples/Split-eval")
+    shutil.copy(config_path, folder)
+    Image.fromarray(np.full((48, 64, 3), 120, np.uint8)).save(folder / "photo.jpg")
+    code = example_code(detection_core.__doc__)
+    assert code.count("2000") == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        names: dict = {"folder": folder}
+        exec(code.replace("2000", "3"), names)
+        yield SimpleNamespace(**names)
 
+
+@pytest.mark.slow
+def test_the_example_of_the_package_trains_and_quantizes(example):
+    assert (example.trained.report.steps, example.quantized.report.steps) == (3, 3)
+    assert os.fspath(example.quantized) == example.quantized.model
+    assert isinstance(detection_core.build_detector(example.quantized), detection_core.DetectionModel)
+
+
+@pytest.mark.slow
+def test_the_example_exports_files_that_are_measured(example, config_path):
+    assert sorted(example.exported.files) == ["float32", "int8"]
+    assert Path(example.exported.labels).read_text() == "dark\nbright\n"
+    report = example.exported.report
+    assert [file.quantization for file in report.files] == ["none", "aware"]
+    assert report.split == "eval" and report.images == 6
+    with pytest.raises(detection_core.ConfigError, match=r"int8\.tflite: expected records and a label map"):
+        detection_core.evaluate(example.exported.files["int8"])
+    assert detection_core.evaluate(example.exported.files["int8"], config=config_path).images == 6
+
+
+@pytest.mark.slow
+def test_the_example_draws_what_it_predicts(example):
+    assert isinstance(example.prediction, detection_core.Prediction)
+    assert example.prediction.image == "photo.jpg"
+    assert Path(example.prediction.picture).stat().st_size > 0
+
+
+def test_pixels_are_predicted_without_a_folder(trained):
     pixels = np.full((48, 64, 3), 120, np.uint8)
-    (prediction,) = detection_core.predict(exported.files["int8"], [pixels], min_score=0.0)
-    assert isinstance(prediction, detection_core.Prediction)
+    (prediction,) = detection_core.predict(trained, [pixels], min_score=0.0)
     assert (prediction.height, prediction.width, prediction.picture) == (48, 64, "")
     found = prediction.detections[0]
     assert isinstance(found, detection_core.DetectedObject) and found.name in ("dark", "bright")
-    (drawn,) = detection_core.predict(trained, [pixels], min_score=0.0, output=root / "predicted")
-    assert Path(drawn.picture).stat().st_size > 0
+
+
+def test_files_are_exported_from_plain_records(trained, root):
+    options = detection_core.TFLiteExportOptions(formats=("int8",), latency_runs=0, max_map_drop=1.0)
+    exported = detection_core.export(trained, output=root / "exported", options=options)
+    assert list(exported.files) == ["int8"] and exported.report.blessed
+    assert exported.report.files[0].quantization == "post_training"
 
 
 @pytest.mark.parametrize("verb", ["quantize", "export"])

@@ -1,0 +1,182 @@
+"""Writes docs/reference/api.md from the source: `python -m tests.docs.reference [--check]`.
+
+The public names, their signatures and their docstrings are read by griffe; nothing is imported but the list
+of names. `--check` writes nothing and fails where the page is not what the source gives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+import detection_core
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "api.md"
+COMMAND = "python -m tests.docs.reference"
+HEAD = f"""# The library
+
+Generated from the source by `{COMMAND}`; change the docstrings, not this page.
+
+```python
+{{example}}
+```
+
+What is named on this page is public; [versioning](../versioning.md) says how long it stays. Everything else
+may change with any version. A `Path` is text or an `os.PathLike`, local or on an object store.
+"""
+MESSAGES = {
+    "TrainEvalPipelineConfig": (
+        "The Object Detection API's message of a whole configuration; its fields are those of"
+        " [pipeline.proto](../../detection_core/protos/pipeline.proto)."
+    )
+}
+"""Generated classes, which have no docstrings."""
+_DATA = griffe.DocstringSectionKind
+
+
+def render() -> str:
+    """Return the page."""
+    package = griffe.load("detection_core", search_paths=[str(ROOT)], docstring_parser="google")
+    lines = [HEAD.format(example=example_code(package.docstring.value if package.docstring else ""))]
+    members = [_target(package.members[name]) for name in detection_core.__all__]
+    for title, kind in (("Functions", griffe.Function), ("Classes", griffe.Class)):
+        lines += [f"## {title}", ""]
+        for member in members:
+            if isinstance(member, kind) and not _is_error(member):
+                lines += _member(member)
+    lines += ["## Errors", "", "| error | means |", "|---|---|"]
+    lines += [f"| `{m.name}` | {_first(m)} |" for m in members if _is_error(m)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the result is the exit status."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail when the page would change"
+    )
+    options = parser.parse_args(arguments)
+    text = render()
+    if not options.check:
+        PAGE.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{PAGE.relative_to(ROOT)} written\n")
+        return 0
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{PAGE.relative_to(ROOT)} is not what the source gives; run: {COMMAND}\n")
+    return 1
+
+
+def _target(member: Any) -> Any:
+    return member.final_target if member.is_alias else member
+
+
+def _is_error(member: Any) -> bool:
+    return isinstance(member, griffe.Class) and member.name.endswith("Error")
+
+
+def _first(member: Any) -> str:
+    text = member.docstring.value if member.docstring else ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def example_code(docstring: str) -> str:
+    """Return the indented block of the package's docstring."""
+    lines = docstring.splitlines()
+    code = [i for i, line in enumerate(lines) if line.startswith("    ")]
+    return textwrap.dedent("\n".join(lines[code[0] : code[-1] + 1]))
+
+
+def _member(member: Any, level: int = 3) -> Iterator[str]:
+    name = member.name if level == 3 else f"{member.parent.name}.{member.name}"
+    yield f"{'#' * level} `{name}`"
+    yield ""
+    if isinstance(member, griffe.Function):
+        yield from ("```python", *_signature(member), "```", "")
+    if member.name in MESSAGES:
+        yield from (MESSAGES[member.name], "")
+        return
+    yield from _docstring(member)
+    if isinstance(member, griffe.Class):
+        for method in member.members.values():
+            if isinstance(method, griffe.Function) and not method.name.startswith("_"):
+                yield from _member(method, level + 1)
+
+
+def _signature(function: griffe.Function) -> Iterator[str]:
+    """One line where it fits a page, else a line a parameter."""
+    parts = list(_parameters(function))
+    returns = f" -> {function.returns}" if function.returns is not None else ""
+    line = f"{function.name}({', '.join(parts)}){returns}"
+    if len(line) <= 100:
+        yield line
+        return
+    yield f"{function.name}("
+    yield from (f"    {part}," for part in parts)
+    yield f"){returns}"
+
+
+def _parameters(function: griffe.Function) -> Iterator[str]:
+    starred = False
+    for parameter in function.parameters:
+        if parameter.name == "self":
+            continue
+        if parameter.kind is griffe.ParameterKind.keyword_only and not starred:
+            yield "*"
+            starred = True
+        annotation = f": {parameter.annotation}" if parameter.annotation is not None else ""
+        default = f" = {parameter.default}" if parameter.default is not None else ""
+        yield f"{parameter.name}{annotation}{default}"
+
+
+def _docstring(member: Any) -> Iterator[str]:
+    for section in member.docstring.parsed if member.docstring else ():
+        if section.kind is _DATA.text:
+            yield from (section.value, "")
+        elif section.kind is _DATA.parameters:
+            yield from ("| argument | is |", "|---|---|")
+            yield from (f"| `{entry.name}` | {_cell(entry.description)} |" for entry in section.value)
+            yield ""
+        elif section.kind is _DATA.attributes:
+            yield from ("| attribute | type | is |", "|---|---|---|")
+            for entry in section.value:
+                declared = _declared(member, entry.name)
+                yield f"| `{entry.name}` | {_code(declared)} | {_cell(entry.description)} |"
+            yield ""
+        elif section.kind in (_DATA.returns, _DATA.yields):
+            yield from (f"Returns: {_cell(entry.description)}" for entry in section.value)
+            yield ""
+        elif section.kind is _DATA.raises:
+            yield from ("| raises | |", "|---|---|")
+            yield from (f"| `{entry.annotation}` | {_cell(entry.description)} |" for entry in section.value)
+            yield ""
+        else:
+            raise ValueError(f"{member.path}: no way to show a section of kind {section.kind}")
+
+
+def _declared(member: Any, name: str) -> str:
+    """Return an attribute's type, and its default where it has a literal one."""
+    attribute = member.all_members.get(name)
+    if attribute is None or attribute.annotation is None:
+        return ""
+    value = "" if attribute.value is None else str(attribute.value)
+    return f"{attribute.annotation}{f' = {value}' if value and 'field(' not in value else ''}"
+
+
+def _code(text: str) -> str:
+    return f"`{_cell(text)}`" if text else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

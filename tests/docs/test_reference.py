@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+import detection_core
+from tests.docs import reference
+
+
+def test_the_page_is_what_the_source_gives():
+    assert reference.main(["--check"]) == 0
+
+
+def test_every_public_name_has_its_place():
+    text = reference.PAGE.read_text(encoding="utf-8")
+    for name in detection_core.__all__:
+        assert f"### `{name}`" in text or f"| `{name}` |" in text
+
+
+def test_another_page_is_refused_and_written_anew(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "api.md"
+    page.write_text("# old\n")
+    monkeypatch.setattr(reference, "PAGE", page)
+    monkeypatch.setattr(reference, "ROOT", tmp_path)
+    monkeypatch.setattr(reference, "render", lambda: "# new\n")
+    assert reference.main(["--check"]) == 1
+    assert "run: python -m tests.docs.reference" in capsys.readouterr().err
+    assert page.read_text() == "# old\n"
+    assert reference.main([]) == 0 and page.read_text() == "# new\n"
+
+
+@pytest.mark.parametrize("name", ["train", "evaluate", "quantize", "export", "predict", "load_config"])
+def test_signatures_are_whole(name):
+    text = reference.PAGE.read_text(encoding="utf-8")
+    section = text.split(f"### `{name}`")[1].split("\n### ")[0]
+    code, argument_table = section.split("```")[1], section.split("| argument | is |")[1]
+    for argument in getattr(detection_core, name).__annotations__:
+        if argument != "return":
+            assert f"{argument}: " in code and f"| `{argument}` |" in argument_table
