@@ -19,8 +19,8 @@ from detection_core.storage.schemes import store_of
 
 _logger = logging.getLogger(__name__)
 
-# A holder renews its lock every 30 seconds. Locks that were not renewed for 5 minutes are considered stale: the
-# difference leaves room for a request that is retried until it fails.
+# A holder renews its lock every 30 seconds. Locks that were not renewed for 5 minutes are considered stale:
+# the difference leaves room for a request that is retried until it fails.
 _RENEW_SECONDS = 30.0
 _STALE_SECONDS = 300.0
 _WAIT_SECONDS = 1.0
