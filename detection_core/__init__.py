@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         quantize,
         train,
     )
+    from detection_core.artifacts.evaluation import EvalReport
+    from detection_core.artifacts.parity import ParityReport
     from detection_core.detectors.base import DetectionModel
     from detection_core.errors import (
         ConfigError,
@@ -42,11 +44,9 @@ if TYPE_CHECKING:
         ModelError,
         StorageError,
     )
-    from detection_core.evaluation.eval_report import EvalReport
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.evaluate_options import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
-    from detection_core.tasks.parity import ParityReport
     from detection_core.tasks.predict import DetectedObject, Prediction
     from detection_core.tasks.quantize import QuantizationReport
     from detection_core.tasks.train import TrainReport
@@ -67,9 +67,9 @@ _MODULES = {
     "EvaluateOptions": "tasks.evaluate_options",
     "TFLiteExportOptions": "tasks.export",
     "TrainReport": "tasks.train",
-    "EvalReport": "evaluation.eval_report",
+    "EvalReport": "artifacts.evaluation",
     "QuantizationReport": "tasks.quantize",
-    "ParityReport": "tasks.parity",
+    "ParityReport": "artifacts.parity",
     "Prediction": "tasks.predict",
     "DetectedObject": "tasks.predict",
     "DetectionError": "errors",

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
+    from detection_core.artifacts.evaluation import EvalReport
+    from detection_core.artifacts.parity import ParityReport
     from detection_core.config.paths.overrides import Overrides
     from detection_core.detectors.base import DetectionModel
-    from detection_core.evaluation.eval_report import EvalReport
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.evaluate_options import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
-    from detection_core.tasks.parity import ParityReport
     from detection_core.tasks.predict import Prediction
     from detection_core.tasks.quantize import QuantizationReport
     from detection_core.tasks.train import TrainReport

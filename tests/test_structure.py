@@ -31,7 +31,7 @@ TESTED_IN = {
     "components/tflite_exporter/run.py": "end_to_end/test_workflow.py",
     "detection_core/augment/policy_tables.py": "detection_core/augment/test_policies.py",
     "detection_core/errors.py": "components/runtime/test_container.py",
-    "detection_core/evaluation/eval_report.py": "components/evaluator/test_run.py",
+    "detection_core/artifacts/coco_names.py": "detection_core/evaluation/test_coco_metrics.py",
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
     "detection_core/evaluation/results.py": "detection_core/evaluation/test_matching.py",
     "detection_core/detectors/parts/anchor_criterion.py": "detection_core/detectors/ssd/test_model.py",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs import EvaluatorJob
-from components.publishing.blessing import write_blessing
 from components.runtime.json_parameter import parse_json, shorten
+from detection_core.artifacts.blessing import write_blessing
 from detection_core.errors import ConfigError
 from detection_core.tasks.evaluate import evaluate_examples
 from detection_core.tasks.evaluate_options import EvaluateOptions
@@ -30,7 +30,7 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
             trust=job.trust,
         ),
     )
-    write_blessing(job.blessing, report.blessed, report.reasons)
+    write_blessing(job.blessing, bool(report.blessed), report.reasons)
     return {"blessed": report.blessed, "images": report.images, "split": report.split}
 
 

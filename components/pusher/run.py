@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from component_specs import PusherJob
-from components.publishing.blessing import Verdict, read_verdict
 from components.publishing.destination import Overtaken, PushDestination, RolledBack, Version
+from detection_core.artifacts.blessing import Verdict, read_verdict
 from detection_core.artifacts.detector_layout import serving_dir
-from detection_core.errors import ContractError
+from detection_core.artifacts.evaluation import METRICS
+from detection_core.artifacts.pushed import PUSHED, PushReport
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
 
@@ -29,33 +30,33 @@ def run(job: PusherJob) -> dict[str, Any]:
         ContractError: for a damaged evaluation or push destination.
     """
     report = _decide(job)
-    files.write_text(os.path.join(job.pushed_model, "pushed.json"), json.dumps(report, indent=1) + "\n")
-    _logger.info("push | %s | %s", report["version"] if report["pushed"] else "not pushed", report["reasons"])
-    return report
+    PUSHED.write(job.pushed_model, report)
+    _logger.info("push | %s | %s", report.version if report.pushed else "not pushed", report.reasons)
+    return PUSHED.encode(report)
 
 
-def _decide(job: PusherJob) -> dict[str, Any]:
-    measured = _read_metrics(job)
+def _decide(job: PusherJob) -> PushReport:
+    measured = METRICS.read(job.evaluation)
     refused = [
         f"{name}: {reason}"
         for name, verdict in _verdicts(job).items()
         if not verdict.blessed
         for reason in verdict.reasons or ["not blessed"]
     ]
-    if not refused and measured.get("blessed") is False:
+    if not refused and measured.blessed is False:
         refused = [f"{job.blessing} blesses what {job.evaluation} does not; evaluate again"]
     if refused:
         return _not_pushed(*refused)
     destination = PushDestination(job.push_destination)
     source = serving_dir(job.model)
-    version = _version(job, _fingerprint(source, job.tflite), measured["metrics"])
+    version = _version(job, _fingerprint(source, job.tflite), measured.metrics)
     current = destination.current()
     if current and current.fingerprint == version.fingerprint:
         if job.push_token and (current.run_key, current.push_token) == (job.run_key, job.push_token):
             # This very run published it, and was killed before it could say so.
             return _pushed(destination, current)
         reason = f"the same model is deployed as version {current.number}"
-        return _not_pushed(reason) | {"version": current.number}
+        return PushReport(pushed=False, version=current.number, reasons=[reason])
     # Two runs at a time: the later one was not compared with what the earlier one has published.
     onto = job.baseline_version if job.run_key else None
     try:
@@ -67,13 +68,13 @@ def _decide(job: PusherJob) -> dict[str, Any]:
     return _pushed(destination, version)
 
 
-def _pushed(destination: PushDestination, version: Version) -> dict[str, Any]:
+def _pushed(destination: PushDestination, version: Version) -> PushReport:
     reasons = ["every gate blessed it"]
-    return {"pushed": True, "version": version.number, "reasons": reasons, "path": destination.root}
+    return PushReport(pushed=True, version=version.number, reasons=reasons, path=destination.root)
 
 
-def _not_pushed(*reasons: str) -> dict[str, Any]:
-    return {"pushed": False, "version": None, "reasons": list(reasons)}
+def _not_pushed(*reasons: str) -> PushReport:
+    return PushReport(pushed=False, version=None, reasons=list(reasons))
 
 
 def _verdicts(job: PusherJob) -> dict[str, Verdict]:
@@ -85,20 +86,6 @@ def _verdicts(job: PusherJob) -> dict[str, Verdict]:
     return {name: read_verdict(folder) for name, folder in gates.items() if folder}
 
 
-def _read_metrics(job: PusherJob) -> dict[str, Any]:
-    path = os.path.join(job.evaluation, "metrics.json")
-    try:
-        found = json.loads(files.read_text(path))
-        if not isinstance(found["metrics"], dict):
-            raise TypeError("metrics is no object")
-    except (FileNotFoundError, ValueError, TypeError, KeyError) as e:
-        raise ContractError(
-            f"expected the metrics that Evaluator writes, found something else ({e}); evaluate again",
-            where=path,
-        ) from e
-    return dict(found)
-
-
 def _overtaken(job: PusherJob, current: Version | None) -> str:
     if current and current.run_key == job.run_key:
         return f"version {current.number}, of the same settings, data and code, is deployed"
@@ -107,7 +94,7 @@ def _overtaken(job: PusherJob, current: Version | None) -> str:
     return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare anew"
 
 
-def _version(job: PusherJob, fingerprint: str, metrics: dict[str, Any]) -> Version:
+def _version(job: PusherJob, fingerprint: str, metrics: Mapping[str, float | None]) -> Version:
     return Version(
         number=0,
         run_key=job.run_key,

@@ -14,8 +14,8 @@ from tfx.types import channel
 
 from component_specs import JOBS
 from component_specs.tfx_spec import spec_class
-from components.publishing.blessing import is_blessed
 from components.runtime.bind import bind_artifacts
+from detection_core.artifacts.blessing import is_blessed
 
 
 class JobExecutor(base_executor.BaseExecutor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs.tflite_exporter import TFLiteExporterJob
-from components.publishing.blessing import write_blessing
+from detection_core.artifacts.blessing import write_blessing
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 
 

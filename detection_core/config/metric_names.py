@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from detection_core.artifacts.coco_names import CATEGORY_PREFIX, COCO_METRICS, GROUP_PREFIX
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError
 from detection_core.protos.eval_pb2 import EvalConfig
 
-COCO_NAMES = (
-    "DetectionBoxes_Precision/mAP",
-    "DetectionBoxes_Precision/mAP@.50IOU",
-    "DetectionBoxes_Precision/mAP@.75IOU",
-    "DetectionBoxes_Precision/mAP (small)",
-    "DetectionBoxes_Precision/mAP (medium)",
-    "DetectionBoxes_Precision/mAP (large)",
-    "DetectionBoxes_Recall/AR@1",
-    "DetectionBoxes_Recall/AR@10",
-    "DetectionBoxes_Recall/AR@100",
-    "DetectionBoxes_Recall/AR@100 (small)",
-    "DetectionBoxes_Recall/AR@100 (medium)",
-    "DetectionBoxes_Recall/AR@100 (large)",
-)
-"""COCO's numbers, which are always measured."""
-
-_OF_CLASSES = ("DetectionBoxes_PerformanceByCategory/mAP/", "DetectionBoxes_PerformanceBySuperCategory/")
+_OF_CLASSES = (CATEGORY_PREFIX, GROUP_PREFIX)
 
 SET_PREFIXES = {
     "pascal_voc_detection_metrics": "PascalBoxes",
@@ -53,10 +38,10 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
     parts = ("Precision/mAP@", "PerformanceByCategory/AP@")
     begins = (*_OF_CLASSES, *(f"{prefix}_{part}" for prefix in prefixes for part in parts))
     for name in names:
-        if name in COCO_NAMES or name.startswith(begins):
+        if name in COCO_METRICS or name.startswith(begins):
             continue
-        near = near_names(name[:100], COCO_NAMES)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_NAMES[0]!r}"
+        near = near_names(name[:100], COCO_METRICS)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_METRICS[0]!r}"
         missing = [s for s, prefix in SET_PREFIXES.items() if name.startswith(f"{prefix}_")]
         if missing:
             hint = f"add {missing[0]} to eval_config.metrics_set"

@@ -1,4 +1,4 @@
-"""COCO's box metrics under the Object Detection API's names."""
+"""COCO's box metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from detection_core.artifacts.coco_names import (
+    COCO_METRICS,
+    MAP,
+    NOTHING_TO_MEASURE,
+    category_metric,
+    group_metric,
+)
 from detection_core.evaluation.results import EvaluatedImage, box_areas, to_px
 
-MAP = "DetectionBoxes_Precision/mAP"
-MAP_50 = "DetectionBoxes_Precision/mAP@.50IOU"
 AREA_RANGES = {
     "all": (0.0, 1e5**2),
     "small": (0.0, 32.0**2),
@@ -21,54 +26,45 @@ AREA_RANGES = {
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 RECALLS = np.linspace(0.0, 1.0, 101)
 MAX_DETECTIONS = (1, 10, 100)
-# What COCO reports where there is nothing to measure.
-NOTHING_TO_MEASURE = -1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Summary:
-    """One of the twelve numbers.
+    """How one of the twelve numbers is taken from the tables of precision and recall.
 
     Attributes:
-        name: the Object Detection API's name, without `DetectionBoxes_` and with ` ` or `/` as there.
         is_precision: average precision; else average recall.
         iou: index in `IOU_THRESHOLDS`; None for their mean.
         area: name of the area range.
         max_detections: index in `MAX_DETECTIONS`.
     """
 
-    name: str
     is_precision: bool = True
     iou: int | None = None
     area: str = "all"
     max_detections: int = 2
 
 
-_SUMMARIES = (
-    _Summary(name="Precision/mAP"),
-    _Summary(name="Precision/mAP@.50IOU", iou=0),
-    _Summary(name="Precision/mAP@.75IOU", iou=5),
-    _Summary(name="Precision/mAP (small)", area="small"),
-    _Summary(name="Precision/mAP (medium)", area="medium"),
-    _Summary(name="Precision/mAP (large)", area="large"),
-    _Summary(name="Recall/AR@1", is_precision=False, max_detections=0),
-    _Summary(name="Recall/AR@10", is_precision=False, max_detections=1),
-    _Summary(name="Recall/AR@100", is_precision=False),
-    _Summary(name="Recall/AR@100 (small)", is_precision=False, area="small"),
-    _Summary(name="Recall/AR@100 (medium)", is_precision=False, area="medium"),
-    _Summary(name="Recall/AR@100 (large)", is_precision=False, area="large"),
+_SUMMARIES = dict(
+    zip(
+        COCO_METRICS,
+        (
+            _Summary(),
+            _Summary(iou=0),
+            _Summary(iou=5),
+            _Summary(area="small"),
+            _Summary(area="medium"),
+            _Summary(area="large"),
+            _Summary(is_precision=False, max_detections=0),
+            _Summary(is_precision=False, max_detections=1),
+            _Summary(is_precision=False),
+            _Summary(is_precision=False, area="small"),
+            _Summary(is_precision=False, area="medium"),
+            _Summary(is_precision=False, area="large"),
+        ),
+        strict=True,
+    )
 )
-COCO_METRICS = tuple(f"DetectionBoxes_{summary.name}" for summary in _SUMMARIES)
-
-
-def category_metric(name: str) -> str:
-    """Return the name under which a class's own mAP is reported."""
-    return f"DetectionBoxes_PerformanceByCategory/mAP/{name}"
-
-
-def group_metric(name: str) -> str:
-    """Return the name under which the mean mAP of a group of classes is reported."""
-    return f"DetectionBoxes_PerformanceBySuperCategory/{name}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,17 +101,16 @@ class CocoResult:
                 object are left out.
         """
         everything = range(len(self.classes))
-        found = {f"DetectionBoxes_{s.name}": self._summarise(s, everything) for s in _SUMMARIES}
+        found = {name: self._summarise(summary, everything) for name, summary in _SUMMARIES.items()}
         for k, name in enumerate(self.names):
             if per_category or all_per_category:
-                found[category_metric(name)] = self._summarise(_SUMMARIES[0], [k])
+                found[category_metric(name)] = self._summarise(_SUMMARIES[MAP], [k])
             if all_per_category:
-                for summary in _SUMMARIES:
-                    key = f"DetectionBoxes_{summary.name.replace('/', ' ')} ByCategory/{name}"
-                    found[key] = self._summarise(summary, [k])
+                for metric, summary in _SUMMARIES.items():
+                    found[f"{metric.replace('/', ' ')} ByCategory/{name}"] = self._summarise(summary, [k])
         for group, members in (groups or {}).items():
             found[group_metric(group)] = self._summarise(
-                _SUMMARIES[0], [self.names.index(member) for member in members]
+                _SUMMARIES[MAP], [self.names.index(member) for member in members]
             )
         return found
 

@@ -2,92 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-
-from detection_core.evaluation.coco_metrics import MAP_50, NOTHING_TO_MEASURE, RECALLS, CocoResult
-from detection_core.evaluation.matching import (
-    IOU_THRESHOLD,
-    NOT_MATCHED,
-    ImageMatch,
-    confusion_matrix,
-)
-from detection_core.evaluation.results import EvaluatedImage
+from detection_core.artifacts.coco_names import MAP_50, NOTHING_TO_MEASURE, is_measured
+from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves
+from detection_core.evaluation.coco_metrics import RECALLS
+from detection_core.evaluation.confusion import confusion_matrix
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.matching import IOU_THRESHOLD, NOT_MATCHED
 
 BACKGROUND = "background"
 
 
-def make_curves(
-    images: Sequence[EvaluatedImage],
-    matches: Sequence[ImageMatch],
-    coco: CocoResult,
-    score_threshold: float,
-) -> dict[str, Any]:
-    """Return what curves.json holds, ready for JSON.
+def make_curves(split: EvaluatedSplit, score_threshold: float) -> Curves:
+    """Return what curves.json holds.
 
     The curves are COCO's at IoU 0.5; their mean is the class's AP@.50. Counts and confusion hold for the
     score threshold, a working point that the caller chose.
 
     Args:
-        images: every image.
-        matches: of each of them, at IoU 0.5.
-        coco: of the same images.
+        split: the detector's findings.
         score_threshold: detections below it are not counted.
-
-    Returns:
-        {"iou_threshold", "score_threshold", "map50", "classes": [{"name", "ap", "ap50", "objects", "found",
-        "false_positives", "misses", "recall", "precision", "scores"}], "confusion": {"labels", "matrix"}};
-        "ap" and "ap50" are null, and the curve empty, for a class without an object.
     """
-    confusion = confusion_matrix(images, matches, coco.classes, score_threshold)
-    return {
-        "iou_threshold": IOU_THRESHOLD,
-        "score_threshold": score_threshold,
-        "map50": _known(coco.metrics()[MAP_50]),
-        "classes": [
-            _class_curve(images, matches, coco, k, score_threshold) for k in range(len(coco.classes))
-        ],
-        "confusion": {"labels": [*coco.names, BACKGROUND], "matrix": confusion.tolist()},
-    }
+    coco = split.coco
+    map_50 = coco.metrics()[MAP_50]
+    return Curves(
+        iou_threshold=IOU_THRESHOLD,
+        score_threshold=score_threshold,
+        map50=map_50 if is_measured(map_50) else None,
+        classes=[_class_curve(split, k, score_threshold) for k in range(len(coco.classes))],
+        confusion=Confusion(
+            labels=[*coco.names, BACKGROUND], matrix=confusion_matrix(split, score_threshold).tolist()
+        ),
+    )
 
 
-def _class_curve(
-    images: Sequence[EvaluatedImage],
-    matches: Sequence[ImageMatch],
-    coco: CocoResult,
-    k: int,
-    score_threshold: float,
-) -> dict[str, Any]:
+def _class_curve(split: EvaluatedSplit, k: int, score_threshold: float) -> ClassCurve:
+    coco = split.coco
     precision = coco.precision[:, :, k, 0, -1]
     has_objects = bool((precision > NOTHING_TO_MEASURE).any())
-    objects, found, false_positives = _counts(images, matches, coco.classes[k], score_threshold)
-    return {
-        "name": coco.names[k],
-        "ap": float(precision.mean()) if has_objects else None,
-        "ap50": float(precision[0].mean()) if has_objects else None,
-        "objects": objects,
-        "found": found,
-        "false_positives": false_positives,
-        "misses": objects - found,
-        "recall": RECALLS.round(2).tolist() if has_objects else [],
-        "precision": precision[0].round(5).tolist() if has_objects else [],
-        "scores": coco.scores[0, :, k, 0, -1].round(5).tolist() if has_objects else [],
-    }
+    objects, found, false_positives = _counts(split, coco.classes[k], score_threshold)
+    return ClassCurve(
+        name=coco.names[k],
+        ap=float(precision.mean()) if has_objects else None,
+        ap50=float(precision[0].mean()) if has_objects else None,
+        objects=objects,
+        found=found,
+        false_positives=false_positives,
+        misses=objects - found,
+        recall=RECALLS.round(2).tolist() if has_objects else [],
+        precision=precision[0].round(5).tolist() if has_objects else [],
+        scores=coco.scores[0, :, k, 0, -1].round(5).tolist() if has_objects else [],
+    )
 
 
-def _counts(
-    images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch], label: int, score_threshold: float
-) -> tuple[int, int, int]:
+def _counts(split: EvaluatedSplit, label: int, score_threshold: float) -> tuple[int, int, int]:
+    """Return objects, found ones and false positives of a class."""
     objects = found = false_positives = 0
-    for image, match in zip(images, matches, strict=True):
+    for image, match in zip(split.images, split.matches, strict=True):
         objects += int(((image.truth.classes == label) & ~image.truth.is_crowd).sum())
         counted = (image.detections.classes == label) & (image.detections.scores >= score_threshold)
         found += int((counted & (match.found_by > NOT_MATCHED)).sum())
         false_positives += int((counted & (match.found_by == NOT_MATCHED)).sum())
     return objects, found, false_positives
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) or value == NOTHING_TO_MEASURE else value

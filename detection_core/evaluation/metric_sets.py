@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from detection_core.artifacts.coco_names import COCO_METRICS, category_metric, group_metric
 from detection_core.errors import ConfigError
-from detection_core.evaluation.coco_metrics import COCO_METRICS, CocoResult, category_metric, group_metric
+from detection_core.evaluation.coco_metrics import CocoResult
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
 

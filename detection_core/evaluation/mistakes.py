@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from detection_core.evaluation.matching import IOU_THRESHOLD, NOT_MATCHED, ImageMatch
-from detection_core.evaluation.results import EvaluatedImage, box_areas, to_px
+from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.matching import IOU_THRESHOLD, NOT_MATCHED
+from detection_core.evaluation.results import box_areas, to_px
 
-FALSE_POSITIVE, MISS = "false_positive", "miss"
 # One image full of mistakes should not crowd out the others.
 MOST_OF_AN_IMAGE = 3
 # Below this overlap a detection and an object have nothing to do with each other.
@@ -37,16 +37,11 @@ class Mistake:
     caption: str
 
 
-def worst_false_positives(
-    images: Sequence[EvaluatedImage],
-    matches: Sequence[ImageMatch],
-    class_names: Mapping[int, str],
-    count: int,
-) -> list[Mistake]:
+def worst_false_positives(split: EvaluatedSplit, count: int) -> list[Mistake]:
     """Return the false positives with the highest scores, at most three an image."""
     found = [
         (float(image.detections.scores[row]), i, int(row))
-        for i, (image, match) in enumerate(zip(images, matches, strict=True))
+        for i, (image, match) in enumerate(zip(split.images, split.matches, strict=True))
         for row in np.flatnonzero(match.found_by == NOT_MATCHED)
     ]
     return [
@@ -55,30 +50,22 @@ def worst_false_positives(
             image=i,
             row=row,
             weight=score,
-            caption=_explain_false_positive(images[i], matches[i], row, class_names),
+            caption=_explain_false_positive(split, i, row),
         )
         for score, i, row in _spread(found, count)
     ]
 
 
-def largest_misses(
-    images: Sequence[EvaluatedImage],
-    matches: Sequence[ImageMatch],
-    class_names: Mapping[int, str],
-    score_threshold: float,
-    count: int,
-) -> list[Mistake]:
+def largest_misses(split: EvaluatedSplit, score_threshold: float, count: int) -> list[Mistake]:
     """Return the largest objects without a detection of their class, at most three an image.
 
     Args:
-        images: every image.
-        matches: of each of them.
-        class_names: class in [0, C) to name.
+        split: the detector's findings.
         score_threshold: detections below it do not count as found.
         count: how many to return.
     """
     found: list[tuple[float, int, int]] = []
-    for i, (image, match) in enumerate(zip(images, matches, strict=True)):
+    for i, (image, match) in enumerate(zip(split.images, split.matches, strict=True)):
         hits = match.found_by[image.detections.scores >= score_threshold]
         missed = ~image.truth.is_crowd
         missed[hits[hits >= 0]] = False
@@ -90,7 +77,7 @@ def largest_misses(
             image=i,
             row=row,
             weight=area,
-            caption=_explain_miss(images[i], matches[i], row, class_names),
+            caption=_explain_miss(split, i, row),
         )
         for area, i, row in _spread(found, count)
     ]
@@ -109,9 +96,8 @@ def _spread(found: list[tuple[float, int, int]], count: int) -> list[tuple[float
     return taken
 
 
-def _explain_false_positive(
-    image: EvaluatedImage, match: ImageMatch, row: int, class_names: Mapping[int, str]
-) -> str:
+def _explain_false_positive(split: EvaluatedSplit, index: int, row: int) -> str:
+    image, match, class_names = split.images[index], split.matches[index], split.class_names
     label = int(image.detections.classes[row])
     said = f"{class_names[label]} {image.detections.scores[row]:.2f}"
     overlaps = match.overlaps[row]
@@ -126,7 +112,8 @@ def _explain_false_positive(
     return f"{said}: badly placed (overlap {overlap:.2f})"
 
 
-def _explain_miss(image: EvaluatedImage, match: ImageMatch, row: int, class_names: Mapping[int, str]) -> str:
+def _explain_miss(split: EvaluatedSplit, index: int, row: int) -> str:
+    image, match, class_names = split.images[index], split.matches[index], split.class_names
     label = int(image.truth.classes[row])
     ymin, xmin, ymax, xmax = to_px(image.truth.boxes[row : row + 1], image.truth)[0]
     missed = f"{class_names[label]}, {xmax - xmin:.0f} x {ymax - ymin:.0f} px"

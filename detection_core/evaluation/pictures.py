@@ -5,21 +5,19 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from PIL import Image
 
+from detection_core.artifacts.pictures import FALSE_POSITIVE, SIDE_BY_SIDE, PictureEntry, write_index
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, side_by_side
-from detection_core.evaluation.mistakes import FALSE_POSITIVE, Mistake
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.storage import files
 from detection_core.structures import ImageDetections, ImageTruth
 
-SIDE_BY_SIDE = "side_by_side"
-INDEX = "index.json"
 _JPEG_QUALITY = 82
 
 
@@ -68,6 +66,24 @@ class PicturePlan:
         return {*self.side_by_side, *(m.image for m in self.mistakes)}
 
 
+def plan_pictures(split: EvaluatedSplit, count: int, score_threshold: float) -> PicturePlan:
+    """Choose what to draw: images spread over the split, and the mistakes most worth looking at.
+
+    Args:
+        split: the detector's findings.
+        count: how many pictures of each kind.
+        score_threshold: detections below it are not drawn, and do not count as found.
+    """
+    return PicturePlan(
+        side_by_side=spread_evenly(len(split.images), count),
+        mistakes=(
+            *worst_false_positives(split, count),
+            *largest_misses(split, score_threshold, count),
+        ),
+        score_threshold=score_threshold,
+    )
+
+
 def spread_evenly(total: int, count: int) -> tuple[int, ...]:
     """Return `count` indices (or all) spread over `total`, the same ones every time."""
     if count <= 0 or total <= 0:
@@ -78,26 +94,24 @@ def spread_evenly(total: int, count: int) -> tuple[int, ...]:
 def write_pictures(
     plan: PicturePlan,
     pixels: Iterable[tuple[np.ndarray, ImageTruth]],
-    images: Sequence[EvaluatedImage],
-    class_names: Mapping[int, str],
+    split: EvaluatedSplit,
     folder: str,
     options: PictureOptions | None = None,
-) -> list[dict[str, Any]]:
+) -> list[PictureEntry]:
     """Draw what is planned as JPEG files and write `index.json` beside them.
 
     Args:
         plan: what to draw.
-        pixels: the images once more, uint8 [H, W, 3], in the order of `images`; read as far as needed.
-        images: every image's ground truth and detections.
-        class_names: class in [0, C) to name.
+        pixels: the images once more, uint8 [H, W, 3], in the order of the split; read as far as needed.
+        split: ground truth and detections.
         folder: where the files go.
         options: sizes and labels.
 
     Returns:
-        What `index.json` holds: "kind", "source_id", "caption" and "file" of each picture, as planned.
+        What `index.json` holds, in the order of the plan.
     """
-    options = options or PictureOptions()
-    drawn: dict[tuple[str, int, int], dict[str, Any]] = {}
+    options, images, class_names = options or PictureOptions(), split.images, split.class_names
+    drawn: dict[tuple[str, int, int], PictureEntry] = {}
     last = max(plan.images, default=-1)
     for i, (image, _) in enumerate(itertools.islice(pixels, last + 1)):
         if i in plan.side_by_side:
@@ -113,7 +127,7 @@ def write_pictures(
     order = [(SIDE_BY_SIDE, i, 0) for i in plan.side_by_side]
     order += [(m.kind, m.image, m.row) for m in plan.mistakes]
     index = [drawn[key] for key in order if key in drawn]
-    files.write_text(files.join(folder, INDEX), json.dumps(index, indent=1) + "\n")
+    write_index(folder, index)
     return index
 
 
@@ -126,9 +140,9 @@ def jpeg(picture: Image.Image) -> bytes:
 
 def _save(
     picture: Image.Image, folder: str, kind: str, image: EvaluatedImage, caption: str, name: str
-) -> dict[str, Any]:
+) -> PictureEntry:
     files.write_bytes(files.join(folder, name), jpeg(picture))
-    return {"kind": kind, "source_id": image.truth.source_id, "caption": caption, "file": name}
+    return PictureEntry(kind=kind, source_id=image.truth.source_id, caption=caption, file=name)
 
 
 def detection_boxes(

@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from detection_core.artifacts.coco_names import is_measured
+from detection_core.artifacts.evaluation import ThresholdVerdict
 from detection_core.errors import ConfigError
-from detection_core.evaluation.coco_metrics import NOTHING_TO_MEASURE
 
 # A change that differs from its bound by rounding only is not held against a model.
 _ROUNDING = 1e-9
@@ -29,29 +30,6 @@ class Threshold:
     metric: str
     kind: str
     bound: float
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """A threshold and whether it holds.
-
-    Attributes:
-        metric: as in `Threshold`.
-        kind: as in `Threshold`.
-        bound: as in `Threshold`.
-        value: the metric; None where it is missing or not a number.
-        baseline: the baseline's; None where there is none.
-        passed: whether the threshold holds.
-        text: the same for people.
-    """
-
-    metric: str
-    kind: str
-    bound: float
-    value: float | None
-    baseline: float | None
-    passed: bool
-    text: str
 
 
 def parse_thresholds(spec: Mapping[str, Any], known: Iterable[str], where: str = "") -> tuple[Threshold, ...]:
@@ -108,7 +86,7 @@ def judge(
     thresholds: Sequence[Threshold],
     metrics: Mapping[str, float],
     baseline: Mapping[str, float] | None,
-) -> tuple[Verdict, ...]:
+) -> tuple[ThresholdVerdict, ...]:
     """Hold metrics against thresholds.
 
     A metric that is missing, not a number, or COCO's -1 for "nothing to measure" passes nothing. Without a
@@ -124,19 +102,17 @@ def judge(
 
 def _known(metrics: Mapping[str, float], name: str) -> float | None:
     value = metrics.get(name)
-    if value is None or not math.isfinite(value) or value == NOTHING_TO_MEASURE:
-        return None
-    return float(value)
+    return float(value) if value is not None and is_measured(value) else None
 
 
-def _judge(threshold: Threshold, value: float | None, baseline: float | None) -> Verdict:
+def _judge(threshold: Threshold, value: float | None, baseline: float | None) -> ThresholdVerdict:
     if value is None:
         passed = False
         text = f"{threshold.metric} could not be measured: no objects of that kind in the split"
     else:
         passed, reason = KINDS[threshold.kind](value, threshold.bound, baseline)
         text = f"{threshold.metric} is {value:.4f}, {reason}"
-    return Verdict(
+    return ThresholdVerdict(
         metric=threshold.metric,
         kind=threshold.kind,
         bound=threshold.bound,
@@ -171,3 +147,9 @@ KINDS: dict[str, Callable[[float, float, float | None], tuple[bool, str]]] = {
     "upper_bound": _upper_bound,
     "min_change": _min_change,
 }
+
+
+def reasons_of(verdicts: Sequence[ThresholdVerdict]) -> tuple[str, ...]:
+    """Return what speaks against a detector, or for it where nothing speaks against it."""
+    against = tuple(v.text for v in verdicts if not v.passed)
+    return against or tuple(v.text for v in verdicts) or ("no thresholds are set",)

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from detection_core.artifacts import detector_layout
+from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ContractError
-from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
 from detection_core.evaluation.curves import make_curves
-from detection_core.evaluation.eval_report import EvalReport, format_report, reasons_of
-from detection_core.evaluation.matching import best_score_threshold, match_image
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
-from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
-from detection_core.evaluation.pictures import PicturePlan, spread_evenly, write_pictures
+from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage, only_labelled
 from detection_core.evaluation.runner import load_runner
-from detection_core.evaluation.thresholds import judge, parse_thresholds
+from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.structures import ImageTruth
@@ -75,28 +73,30 @@ def evaluate(
     runners = {name: load_runner(path, trust=options.trust) for name, path in paths.items()}
     measured = measure(runners, truth(), label_map, total=options.images)
 
-    counted = {name: m.images for name, m in measured.items()}
-    if options.metrics.only_labelled:
-        counted = {name: tuple(map(only_labelled, images)) for name, images in counted.items()}
-    coco = {name: evaluate_coco(images, names) for name, images in counted.items()}
+    splits = {
+        name: EvaluatedSplit(images=_counted(m.images, options), class_names=names)
+        for name, m in measured.items()
+    }
     metrics = {
-        name: compute_metrics(m.images, coco[name], names, options.metrics, [t.metric for t in thresholds])
+        name: compute_metrics(
+            m.images, splits[name].coco, names, options.metrics, [t.metric for t in thresholds]
+        )
         for name, m in measured.items()
     }
     verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE))
     report = EvalReport(
         split=options.split,
         images=len(measured[_MODEL].images),
-        metrics=metrics[_MODEL],
-        baseline=metrics.get(_BASELINE),
+        metrics=finite(metrics[_MODEL]),
+        baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
         thresholds=verdicts,
         blessed=all(v.passed for v in verdicts),
         reasons=(*((note,) if note else ()), *reasons_of(verdicts)),
         seconds_per_image=measured[_MODEL].seconds_per_image,
     )
     with files.atomic_dir(evaluation_dir) as folder:
-        _write_details(folder, counted[_MODEL], coco[_MODEL], names, truth, options)
-        files.write_text(files.join(folder, "metrics.json"), format_report(report))
+        _write_details(folder, splits[_MODEL], truth, options)
+        METRICS.write(folder, report)
     verdict = "blessed" if report.blessed else "not blessed"
     _logger.info("evaluate | %s: %s", verdict, "; ".join(report.reasons))
     return report
@@ -191,25 +191,14 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
     return note
 
 
-def _write_details(
-    folder: str,
-    images: Sequence[EvaluatedImage],
-    coco: CocoResult,
-    names: Mapping[int, str],
-    truth: TruthSource,
-    options: EvaluateOptions,
-) -> None:
-    matches = [match_image(image) for image in images]
-    best, pictures = best_score_threshold(images, matches), options.pictures
-    threshold = best if options.min_score is None else options.min_score
-    curves = make_curves(images, matches, coco, best)
-    files.write_text(files.join(folder, "curves.json"), json.dumps(curves, allow_nan=False) + "\n")
-    plan = PicturePlan(
-        side_by_side=spread_evenly(len(images), pictures),
-        mistakes=(
-            *worst_false_positives(images, matches, names, pictures),
-            *largest_misses(images, matches, names, threshold, pictures),
-        ),
-        score_threshold=threshold,
-    )
-    write_pictures(plan, truth(), images, names, files.join(folder, "pictures"), options.drawing)
+def _counted(images: tuple[EvaluatedImage, ...], options: EvaluateOptions) -> tuple[EvaluatedImage, ...]:
+    """Return the images with the detections that COCO's numbers count."""
+    return tuple(map(only_labelled, images)) if options.metrics.only_labelled else images
+
+
+def _write_details(folder: str, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions) -> None:
+    """Write curves at the best score, and pictures at the score that was asked for."""
+    CURVES.write(folder, make_curves(split, split.best_score))
+    score_threshold = split.best_score if options.min_score is None else options.min_score
+    plan = plan_pictures(split, options.pictures, score_threshold)
+    write_pictures(plan, truth(), split, files.join(folder, PICTURES), options.drawing)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from detection_core.artifacts import detector_layout
+from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import parse_pipeline_config
@@ -22,7 +23,7 @@ from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.parity import Candidate, ParityOptions, ParityReport, measure_parity
+from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
 from detection_core.tasks.quantize import REWRITERS
 from detection_core.tasks.representative import representative_pixels
 
@@ -157,8 +158,7 @@ def export_tflite_config(
         split=options.split, max_map_drop=options.max_map_drop, latency_runs=options.latency_runs
     )
     report = measure_parity(model_dir, candidates, config, detector.label_map, parity)
-    text = json.dumps(dataclasses.asdict(report), indent=1) + "\n"
-    files.write_text(files.join(parity_dir, "parity.json"), text)
+    PARITY.write(parity_dir, report)
     return report
 
 

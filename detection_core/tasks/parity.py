@@ -6,6 +6,8 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
+from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.parity import FileReport, ParityReport
 from detection_core.builders.datasets import iterate_truth
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
@@ -18,7 +20,6 @@ from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
 
-PARITY_METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
 REFERENCE = "reference"
 THREADS = (1, 2)
 
@@ -53,54 +54,6 @@ class ParityOptions:
     latency_runs: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FileReport:
-    """One file beside the SavedModel that it came from.
-
-    Attributes:
-        file: name.
-        format: of `FORMATS`.
-        quantization: `none`, `aware` (trained so) or `post_training`.
-        metrics: COCO metrics of the file, run in LiteRT.
-        drop: the SavedModel's mAP@.50 less the file's.
-        max_drop: bound on it.
-        size_bytes: size.
-        latency_ms: number of threads to median milliseconds of an inference.
-        passed: whether the drop is within the bound.
-    """
-
-    file: str
-    format: str
-    quantization: str
-    metrics: dict[str, float]
-    drop: float
-    max_drop: float
-    size_bytes: int
-    latency_ms: dict[str, float]
-    passed: bool
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ParityReport:
-    """What parity.json holds.
-
-    Attributes:
-        split: split measured on.
-        images: images in it.
-        reference: COCO metrics of the SavedModel.
-        files: one entry a file.
-        blessed: whether every file is within its bound.
-        reasons: a line for each file that failed; where none did, for each file.
-    """
-
-    split: str
-    images: int
-    reference: dict[str, float]
-    files: list[FileReport]
-    blessed: bool
-    reasons: list[str]
-
-
 def measure_parity(
     model_dir: str,
     candidates: Sequence[Candidate],
@@ -124,7 +77,7 @@ def measure_parity(
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
     names = class_names(label_map)
     metrics = {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
-    if metrics[REFERENCE][PARITY_METRIC] < 0:
+    if metrics[REFERENCE][MAP_50] < 0:
         raise DataError(
             "expected a split with objects to measure parity on, found none; name another split",
             where=options.split,
@@ -147,7 +100,7 @@ def measure_parity(
 def _compare(
     candidate: Candidate, reference: dict[str, float], metrics: dict[str, float], options: ParityOptions
 ) -> FileReport:
-    drop = reference[PARITY_METRIC] - metrics[PARITY_METRIC]
+    drop = reference[MAP_50] - metrics[MAP_50]
     runs = options.latency_runs
     latency = {str(t): measure_latency(candidate.path, threads=t, runs=runs) for t in THREADS} if runs else {}
     return FileReport(
@@ -166,6 +119,6 @@ def _compare(
 def _reason(report: FileReport) -> str:
     verdict = "within" if report.passed else "more than"
     return (
-        f"{report.file}: mAP@.50 {report.metrics[PARITY_METRIC]:.4f} is {report.drop:.4f} below the"
+        f"{report.file}: mAP@.50 {report.metrics[MAP_50]:.4f} is {report.drop:.4f} below the"
         f" SavedModel's, {verdict} {report.max_drop:.4f}"
     )

@@ -104,6 +104,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
 def evaluate(arguments: argparse.Namespace) -> Result:
     """Measure a detector."""
     from component_specs import EvaluatorJob
+    from detection_core.artifacts.evaluation import METRICS
 
     with output_folder(arguments.output) as output:
         job = EvaluatorJob(
@@ -116,7 +117,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
             **_folders(output, "evaluation", "blessing"),
         )
         _run("evaluator", job, output)
-        data = _read(job.evaluation, "metrics.json")
+        data = METRICS.encode(METRICS.read(job.evaluation))
     pictures = os.path.join(arguments.output, "evaluation")
     lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
     lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {pictures}")
@@ -143,6 +144,7 @@ def quantize(arguments: argparse.Namespace) -> Result:
 def export(arguments: argparse.Namespace) -> Result:
     """Write TensorFlow Lite files and measure them."""
     from component_specs import TFLiteExporterJob
+    from detection_core.artifacts.parity import PARITY
 
     with output_folder(arguments.output) as output:
         job = TFLiteExporterJob(
@@ -155,7 +157,7 @@ def export(arguments: argparse.Namespace) -> Result:
             **_folders(output, "tflite", "parity", "blessing"),
         )
         _run("tflite_exporter", job, output)
-        data = _read(job.parity, "parity.json")
+        data = PARITY.encode(PARITY.read(job.parity))
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
     text = f"files: {os.path.join(arguments.output, 'tflite')}\n{verdict}"
     return Result(text=text, data=data, exit_code=0 if data["blessed"] else 1)

@@ -6,16 +6,21 @@ import dataclasses
 import json
 import logging
 import os
-from typing import Any
+from typing import Any, TypeVar
 
-from detection_core.storage import files
+from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.evaluation import METRICS, EvalReport
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_values import encode
+from detection_core.artifacts.parity import PARITY, ParityReport
+from detection_core.artifacts.pushed import PUSHED
+from detection_core.errors import ContractError
 from pipeline.local.run_record import RunRecord
 from pipeline.tables import table
 
 _logger = logging.getLogger(__name__)
 
-_METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
-_MAIN_METRIC = "DetectionBoxes_Precision/mAP"
+_Artifact = TypeVar("_Artifact")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,20 +40,20 @@ def summarise(record: RunRecord) -> RunSummary:
     """Return metrics, decision and places of a finished run; parts that did not happen are left out."""
     outputs = {step.id: step.outputs for step in record.steps}
 
-    def read(step: str, output: str, name: str) -> dict[str, Any] | None:
-        return _read(os.path.join(outputs.get(step, {}).get(output, ""), name))
+    def read(artifact: JsonFile[_Artifact], step: str, output: str) -> _Artifact | None:
+        return _find(artifact, outputs.get(step, {}).get(output, ""))
 
     models = _model_rows(
-        read("evaluator", "evaluation", "metrics.json"),
-        read("quantized_evaluator", "evaluation", "metrics.json"),
-        read("tflite_exporter", "parity", "parity.json"),
+        read(METRICS, "evaluator", "evaluation"),
+        read(METRICS, "quantized_evaluator", "evaluation"),
+        read(PARITY, "tflite_exporter", "parity"),
     )
-    pushed = read("pusher", "pushed_model", "pushed.json")
+    pushed = read(PUSHED, "pusher", "pushed_model")
     places = {
         "report": os.path.join(record.workspace, "runs", record.run_id, "report.html"),
         "model": outputs.get("trainer", {}).get("model", ""),
         "tflite": outputs.get("tflite_exporter", {}).get("tflite", ""),
-        "published": (pushed or {}).get("path", ""),
+        "published": pushed.path if pushed else "",
     }
     data = {
         "run": record.run_id,
@@ -56,50 +61,34 @@ def summarise(record: RunRecord) -> RunSummary:
         "steps": [{"id": s.id, "state": s.state, "seconds": round(s.seconds, 2)} for s in record.steps],
         "models": models,
         "spans": json.loads(record.checks.get("data_spans") or "{}"),
-        "pushed": pushed,
+        "pushed": encode(pushed) if pushed else None,
         "places": {name: path for name, path in places.items() if path},
     }
     return RunSummary(text=_text(record, data), data=data)
 
 
-def _read(path: str) -> dict[str, Any] | None:
-    """Return a step's JSON; None where there is none, or where it is damaged."""
-    if not os.path.isfile(path):
-        return None
+def _find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
+    """Return a file of a step; None where there is none, or where it is damaged."""
     try:
-        found = json.loads(files.read_text(path))
-        _check_shape(found)
-    except (OSError, ValueError, RecursionError) as e:
-        _logger.warning("run | %s is left out: %s; remove the step's folder and run again", path, e)
+        return artifact.find(folder)
+    except ContractError as error:
+        _logger.warning("run | a file is left out: %s", error)
         return None
-    return dict(found)
 
 
-def _check_shape(found: Any) -> None:
-    """Refuse what is no evaluation, parity report or push report, as far as the summary reads them."""
-    if not isinstance(found, dict):
-        raise ValueError(f"expected a JSON object, found a {type(found).__name__}")
-    for name, kind in (("metrics", dict), ("files", list), ("reasons", list)):
-        if not isinstance(found.get(name, kind()), kind):
-            raise ValueError(f"expected {name} to be a {kind.__name__}, found {found[name]!r:.80}")
-    for values in (found, *found.get("files", [])):
-        numbers = values.get("metrics", {}).values() if isinstance(values, dict) else [None, "x"]
-        if not all(value is None or isinstance(value, int | float) for value in numbers):
-            raise ValueError("expected numbers in metrics, found something else")
-
-
-def _model_rows(*reports: dict[str, Any] | None) -> list[dict[str, Any]]:
-    evaluated, quantized, parity = reports
-    rows = [
-        {"model": name, "map_50": report["metrics"].get(_METRIC), "map": report["metrics"].get(_MAIN_METRIC)}
-        | {"blessed": report["blessed"]}
+def _model_rows(
+    evaluated: EvalReport | None, quantized: EvalReport | None, parity: ParityReport | None
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [
+        {"model": name, "map_50": report.metrics.get(MAP_50), "map": report.metrics.get(MAP)}
+        | {"blessed": report.blessed}
         for name, report in (("SavedModel", evaluated), ("quantized SavedModel", quantized))
         if report
     ]
     rows += [
-        {"model": f["file"], "map_50": f["metrics"].get(_METRIC), "map": f["metrics"].get(_MAIN_METRIC)}
-        | {"blessed": f["passed"], "size_bytes": f["size_bytes"], "latency_ms": f["latency_ms"]}
-        for f in (parity or {}).get("files", [])
+        {"model": f.file, "map_50": f.metrics.get(MAP_50), "map": f.metrics.get(MAP)}
+        | {"blessed": f.passed, "size_bytes": f.size_bytes, "latency_ms": f.latency_ms}
+        for f in (parity.files if parity else [])
     ]
     return rows
 

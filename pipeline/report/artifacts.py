@@ -7,12 +7,15 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.errors import ContractError
 from detection_core.storage import files
 from pipeline.local.run_record import RunRecord, StepRecord
 
 _logger = logging.getLogger(__name__)
 
 _Part = TypeVar("_Part")
+_Artifact = TypeVar("_Artifact")
 
 
 class RunArtifacts:
@@ -37,6 +40,15 @@ class RunArtifacts:
     def json_of(self, component: str, output: str, name: str) -> Any:
         """Read a JSON file of an output of the component's first step; None where it is not there."""
         return read_json(self.folder(component, output), name)
+
+
+def find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
+    """Read a file of a step; None, with a warning, where there is none or it cannot be used."""
+    try:
+        return artifact.find(folder)
+    except ContractError as error:
+        _logger.warning("report | a file is left out: %s", error)
+        return None
 
 
 def read_json(folder: str, name: str) -> Any:

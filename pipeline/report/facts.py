@@ -128,21 +128,3 @@ def quantization(artifacts: RunArtifacts) -> dict[str, Any] | None:
         "quantized": len(found.get("quantized", [])),
         "not_quantized": found.get("not_quantized", []),
     }
-
-
-def parity(artifacts: RunArtifacts) -> dict[str, Any] | None:
-    """Return the TensorFlow Lite files beside their reference, latencies as rows of (threads, ms)."""
-    found = artifacts.json_of("tflite_exporter", "parity", "parity.json")
-    if found is None:
-        return None
-    for file in found.get("files", []):
-        latency = file.get("latency_ms")
-        known = latency if isinstance(latency, dict) else ({"1": latency} if latency else {})
-        file["latencies"] = sorted((int(threads), ms) for threads, ms in known.items())
-    return dict(found)
-
-
-def push(artifacts: RunArtifacts) -> dict[str, Any] | None:
-    """Return whether the detector was published, and why or why not."""
-    found = artifacts.json_of("pusher", "pushed_model", "pushed.json")
-    return dict(found) if found is not None else None

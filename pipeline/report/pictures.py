@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import dataclasses
 
-from detection_core.evaluation.picture_files import PictureFile, list_pictures
+from detection_core.artifacts.pictures import KINDS, PictureFile, list_pictures
 
 BUDGET_BYTES = 2_200_000
-KINDS = ("side_by_side", "false_positive", "miss")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,16 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.evaluation import EvalReport
+from detection_core.artifacts.parity import PARITY, ParityReport
+from detection_core.artifacts.pushed import PUSHED, PushReport
 from detection_core.html_page import CONTENT_SECURITY_POLICY, shown
 from detection_core.redaction import redact
 from detection_core.storage import files
 from pipeline.local.run_record import RunRecord
 from pipeline.report import facts, formats, quality
-from pipeline.report.artifacts import RunArtifacts, unless_damaged
+from pipeline.report.artifacts import RunArtifacts, find, unless_damaged
 from pipeline.report.pictures import PictureBudget
 
 _HERE = os.path.dirname(__file__)
@@ -73,8 +77,8 @@ def _context(run: RunRecord) -> dict[str, Any]:
     def read(make: Callable[[RunArtifacts], Any], component: str, otherwise: Any = None) -> Any:
         return unless_damaged(lambda: make(artifacts), f"what {component} wrote", otherwise)
 
-    parity = read(facts.parity, "tflite_exporter")
-    pushed = read(facts.push, "pusher")
+    parity = find(PARITY, artifacts.folder("tflite_exporter", "parity"))
+    pushed = find(PUSHED, artifacts.folder("pusher", "pushed_model"))
     return {
         "run": dataclasses.asdict(run),
         "policy": CONTENT_SECURITY_POLICY,
@@ -94,7 +98,7 @@ def _context(run: RunRecord) -> dict[str, Any]:
     }
 
 
-def _headline(run: RunRecord, pushed: dict[str, Any] | None) -> dict[str, str]:
+def _headline(run: RunRecord, pushed: PushReport | None) -> dict[str, str]:
     """Return how the run ended, in a few words, and whether that is good."""
     failed = [s for s in run.steps if s.state == "failed"]
     if failed:
@@ -104,35 +108,35 @@ def _headline(run: RunRecord, pushed: dict[str, Any] | None) -> dict[str, str]:
         return {"tone": tone, "text": run.status.capitalize(), "why": ""}
     if pushed is None:
         return {"tone": "neutral", "text": "Succeeded; nothing was to be published", "why": ""}
-    why = "; ".join(str(r) for r in pushed.get("reasons", []))
-    if pushed.get("pushed"):
-        return {"tone": "good", "text": f"Published as version {pushed.get('version')}", "why": why}
+    why = "; ".join(str(r) for r in pushed.reasons)
+    if pushed.pushed:
+        return {"tone": "good", "text": f"Published as version {pushed.version}", "why": why}
     return {"tone": "neutral", "text": "Not published", "why": why}
 
 
-def _tiles(evaluated: list[dict[str, Any]], parity: dict[str, Any] | None) -> list[dict[str, str]]:
+def _tiles(evaluated: list[dict[str, Any]], parity: ParityReport | None) -> list[dict[str, str]]:
     """Return the few numbers that most readers come for."""
     tiles = []
     for entry in evaluated:
-        metrics = entry["metrics"].get("metrics", {})
+        metrics = entry["metrics"].metrics
         tiles.append(
             {
                 "name": f"{entry['title']}, mAP@.50",
-                "value": formats.metric(metrics.get(quality.MAP_50)),
-                "note": f"mAP {formats.metric(metrics.get(quality.MAP))}, {_measured_on(entry['metrics'])}",
+                "value": formats.metric(metrics.get(MAP_50)),
+                "note": f"mAP {formats.metric(metrics.get(MAP))}, {_measured_on(entry['metrics'])}",
             }
         )
-    for file in (parity or {}).get("files", []):
-        speed = "".join(f", {ms:.1f} ms on {n} core{'s' * (n > 1)}" for n, ms in file["latencies"][:1])
+    for file in parity.files if parity else []:
+        speed = "".join(f", {ms:.1f} ms on {n} core{'s' * (n > 1)}" for n, ms in file.latencies[:1])
         tiles.append(
             {
-                "name": f"{file['file']}, mAP@.50",
-                "value": formats.metric(file["metrics"].get(quality.MAP_50)),
-                "note": f"{formats.size(file['size_bytes'])}{speed}",
+                "name": f"{file.file}, mAP@.50",
+                "value": formats.metric(file.metrics.get(MAP_50)),
+                "note": f"{formats.size(file.size_bytes)}{speed}",
             }
         )
     return tiles
 
 
-def _measured_on(metrics: dict[str, Any]) -> str:
-    return f"{metrics.get('images', '?')} images of {metrics.get('split', '?')}"
+def _measured_on(report: EvalReport) -> str:
+    return f"{report.images} images of {report.split}"

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from components.publishing.blessing import read_verdict
 from components.publishing.destination import PushDestination, Version
 from detection_core.artifacts import detector_layout as layout
+from detection_core.artifacts.blessing import read_verdict
 from detection_core.errors import DetectionError, as_user_error
 from pipeline.local.workspace import Workspace
 from pipeline.report import write_report

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from components.publishing.blessing import write_blessing
 from components.publishing.destination import PushDestination, Version
+from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.detector_layout import SERVING
 from detection_core.storage import files
 from tests.components.example_gen.datasets import Coco

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from detection_core.artifacts.evaluation import ClassCurve, Curves, EvalReport
+from detection_core.artifacts.pushed import PushReport
 from detection_core.html_page import Markup, fill, join, page, shown
 
 # Classes whose curves are drawn; the table has all of them.
@@ -21,9 +23,7 @@ _STYLE = (
 )
 
 
-def evaluation_page(
-    metrics: Mapping[str, Any], curves: Mapping[str, Any], pictures: Sequence[tuple[str, str]]
-) -> str:
+def evaluation_page(metrics: EvalReport, curves: Curves, pictures: Sequence[tuple[str, str]]) -> str:
     """Return the page of an evaluation.
 
     Args:
@@ -31,25 +31,24 @@ def evaluation_page(
         curves: content of curves.json.
         pictures: (caption, data URI) each.
     """
-    verdict = Markup('<b class="yes">blessed</b>' if metrics["blessed"] else '<b class="no">not blessed</b>')
-    baseline = metrics["baseline"] or {}
+    verdict = Markup('<b class="yes">blessed</b>' if metrics.blessed else '<b class="no">not blessed</b>')
+    baseline = metrics.baseline or {}
     rows = [
         (name, _number(value), *([_number(baseline.get(name))] if baseline else []))
-        for name, value in metrics["metrics"].items()
+        for name, value in metrics.metrics.items()
     ]
     classes = [
-        (c["name"], c["objects"], c["found"], c["misses"], c["false_positives"], _number(c["ap50"]))
-        for c in curves["classes"]
+        (c.name, c.objects, c.found, c.misses, c.false_positives, _number(c.ap50)) for c in curves.classes
     ]
-    drawn = sorted((c for c in curves["classes"] if c["recall"]), key=lambda c: -c["objects"])[:CURVES]
+    drawn = sorted((c for c in curves.classes if c.recall), key=lambda c: -c.objects)[:CURVES]
     return page(
         "Evaluation",
         _STYLE,
-        fill("<p>{} on {} images of the split {}</p>", verdict, metrics["images"], metrics["split"]),
-        _list(metrics["reasons"]),
+        fill("<p>{} on {} images of the split {}</p>", verdict, metrics.images, metrics.split),
+        _list(metrics.reasons),
         Markup("<h2>Metrics</h2>"),
         _table(("metric", "model", *(["baseline"] if baseline else [])), rows),
-        fill("<h2>Classes at score {} and above</h2>", _number(curves["score_threshold"])),
+        fill("<h2>Classes at score {} and above</h2>", _number(curves.score_threshold)),
         _table(("class", "objects", "found", "missed", "false", "AP@.50"), classes),
         Markup("<h2>Precision over recall at IoU 0.5</h2>"),
         join(_curve(c) for c in drawn),
@@ -91,12 +90,12 @@ def dataset_page(card: Mapping[str, Any]) -> str:
     )
 
 
-def decision_text(pushed: Mapping[str, Any]) -> str:
+def decision_text(pushed: PushReport) -> str:
     """Return what Pusher decided as Markdown, given what pushed.json holds."""
-    heading = f"Published as version {pushed['version']}" if pushed["pushed"] else "Not published"
+    heading = f"Published as version {pushed.version}" if pushed.pushed else "Not published"
     # Reasons name metrics and classes; underscores and asterisks in them are meant as they are.
-    reasons = "".join(f"- {_plain_markdown(reason)}\n" for reason in pushed["reasons"])
-    place = f"\nAt {_code(pushed['path'])}\n" if "path" in pushed else ""
+    reasons = "".join(f"- {_plain_markdown(reason)}\n" for reason in pushed.reasons)
+    place = f"\nAt {_code(pushed.path)}\n" if pushed.path else ""
     return f"# {_plain_markdown(heading)}\n\n{reasons}{place}"
 
 
@@ -130,11 +129,11 @@ def _list(texts: Iterable[Any]) -> Markup:
     return fill("<ul>{}</ul>", join(fill("<li>{}</li>", text) for text in texts))
 
 
-def _curve(entry: Mapping[str, Any]) -> Markup:
+def _curve(entry: ClassCurve) -> Markup:
     """Draw a class's curve in a square of 120 units."""
     points = " ".join(
         f"{10 + 100 * recall:.1f},{110 - 100 * precision:.1f}"
-        for recall, precision in zip(entry["recall"], entry["precision"], strict=True)
+        for recall, precision in zip(entry.recall, entry.precision, strict=True)
     )
     return fill(
         '<figure><svg viewBox="0 0 120 120" width="170" height="170">'
@@ -142,8 +141,8 @@ def _curve(entry: Mapping[str, Any]) -> Markup:
         '<polyline points="{}" fill="none" stroke="#1a5fb4" stroke-width="1.5"/></svg>'
         "<figcaption>{}, AP@.50 {}</figcaption></figure>",
         points,
-        entry["name"],
-        _number(entry["ap50"]),
+        entry.name,
+        _number(entry.ap50),
     )
 
 

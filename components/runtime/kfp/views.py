@@ -11,14 +11,16 @@ from typing import Any
 
 from components.runtime.kfp.artifacts import finite_numbers
 from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page
-from detection_core.evaluation.picture_files import list_pictures
+from detection_core.artifacts.coco_names import is_measured
+from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve
+from detection_core.artifacts.parity import PARITY
+from detection_core.artifacts.pictures import SIDE_BY_SIDE, list_pictures
+from detection_core.artifacts.pushed import PUSHED
 from detection_core.storage import files
 
 # A structure in an artifact's metadata is no place for a matrix of a thousand classes.
 MATRIX_LABELS = 100
 PICTURES, PICTURE_BYTES = 12, 400_000
-# COCO's value of a metric that has nothing to measure.
-NOTHING = -1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,43 +59,43 @@ def _report_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 
 def _evaluation_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
-    metrics = _read(job.evaluation, "metrics.json")["metrics"]
-    return _metrics({name: value for name, value in metrics.items() if value != NOTHING})
+    metrics = METRICS.read(job.evaluation).metrics
+    return _metrics({name: value for name, value in metrics.items() if is_measured(value)})
 
 
 def _evaluation_curves(job: Any, report: Mapping[str, Any]) -> Drawn:
-    curves = _read(job.evaluation, "curves.json")
-    labels, matrix = curves["confusion"]["labels"], curves["confusion"]["matrix"]
-    curve = _mean_curve(curves["classes"])
+    curves = CURVES.read(job.evaluation)
+    confusion = curves.confusion
+    curve = _mean_curve(curves.classes)
     metadata: dict[str, Any] = {"confidenceMetrics": curve} if curve else {}
-    if len(labels) <= MATRIX_LABELS:
+    if confusion and len(confusion.labels) <= MATRIX_LABELS:
         metadata["confusionMatrix"] = {
-            "annotationSpecs": [{"displayName": label} for label in labels],
-            "rows": [{"row": row} for row in matrix],
+            "annotationSpecs": [{"displayName": label} for label in confusion.labels],
+            "rows": [{"row": row} for row in confusion.matrix],
         }
-    return Drawn(metadata=metadata, content=json.dumps(curves, allow_nan=False) + "\n")
+    return Drawn(metadata=metadata, content=CURVES.format(curves))
 
 
-def _mean_curve(classes: list[Mapping[str, Any]]) -> list[dict[str, float]]:
+def _mean_curve(classes: list[ClassCurve]) -> list[dict[str, float]]:
     """Return the classes' mean precision at each recall, in the form of a ROC curve.
 
     Detection has no true negatives and so no false positive rate; 1 - precision, the part of the findings
     that is wrong, stands in its place.
     """
-    measured = [c for c in classes if c["recall"]]
+    measured = [c for c in classes if c.recall]
     return [
         {
-            "confidenceThreshold": sum(c["scores"][i] for c in measured) / len(measured),
-            "falsePositiveRate": 1 - sum(c["precision"][i] for c in measured) / len(measured),
+            "confidenceThreshold": sum(c.scores[i] for c in measured) / len(measured),
+            "falsePositiveRate": 1 - sum(c.precision[i] for c in measured) / len(measured),
             "recall": recall,
         }
-        for i, recall in enumerate(measured[0]["recall"] if measured else [])
+        for i, recall in enumerate(measured[0].recall if measured else [])
     ]
 
 
 def _evaluation_report(job: Any, report: Mapping[str, Any]) -> Drawn:
     page = evaluation_page(
-        _read(job.evaluation, "metrics.json"), _read(job.evaluation, "curves.json"), _pictures(job.evaluation)
+        METRICS.read(job.evaluation), CURVES.read(job.evaluation), _pictures(job.evaluation)
     )
     return Drawn(metadata={}, content=page)
 
@@ -102,7 +104,7 @@ def _pictures(folder: str) -> list[tuple[str, str]]:
     """Return (caption, data URI) of some of the pictures; the page is one file."""
     found: list[tuple[str, str]] = []
     for picture in list_pictures(folder):
-        if picture.kind != "side_by_side" or len(found) == PICTURES:
+        if picture.kind != SIDE_BY_SIDE or len(found) == PICTURES:
             continue
         data = picture.read()
         if 0 < len(data) <= PICTURE_BYTES:
@@ -111,16 +113,15 @@ def _pictures(folder: str) -> list[tuple[str, str]]:
 
 
 def _parity_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
-    parity = _read(job.parity, "parity.json")
     values: dict[str, Any] = {}
-    for file in parity["files"]:
-        values[f"{file['format']} drop of mAP@.50"] = file["drop"]
-        values[f"{file['format']} bytes"] = file["size_bytes"]
-        for threads, milliseconds in file["latency_ms"].items():
-            values[f"{file['format']} ms with {threads} threads"] = milliseconds
-        for name, value in file["metrics"].items():
-            if value != NOTHING:
-                values[f"{file['format']} {name}"] = value
+    for file in PARITY.read(job.parity).files:
+        values[f"{file.format} drop of mAP@.50"] = file.drop
+        values[f"{file.format} bytes"] = file.size_bytes
+        for threads, milliseconds in file.latencies:
+            values[f"{file.format} ms with {threads} threads"] = milliseconds
+        for name, value in file.metrics.items():
+            if is_measured(value):
+                values[f"{file.format} {name}"] = value
     return _metrics(values)
 
 
@@ -129,7 +130,7 @@ def _dataset_card(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 
 def _decision(job: Any, report: Mapping[str, Any]) -> Drawn:
-    return Drawn(metadata={}, content=decision_text(_read(job.pushed_model, "pushed.json")))
+    return Drawn(metadata={}, content=decision_text(PUSHED.read(job.pushed_model)))
 
 
 def _read(folder: str, name: str) -> Any:

@@ -10,9 +10,9 @@ from PIL import Image
 
 from component_specs import EvaluatorJob
 from components.evaluator.run import run
+from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.errors import ConfigError, DataError, ModelError
-from detection_core.evaluation.coco_metrics import MAP, MAP_50
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
 
 PER_CATEGORY = "eval_config { include_metrics_per_category: true }"

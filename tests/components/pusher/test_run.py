@@ -6,9 +6,9 @@ import os
 import pytest
 
 from component_specs import PusherJob
-from components.publishing.blessing import write_blessing
 from components.publishing.destination import PushDestination
 from components.pusher.run import run
+from detection_core.artifacts.blessing import write_blessing
 from detection_core.errors import ContractError
 from detection_core.storage import files
 
@@ -163,7 +163,7 @@ def test_a_marker_of_tfx_alone_is_a_blessing(artifacts):
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"metrics": []}'])
 def test_damaged_metrics_are_named(artifacts, text):
     files.write_text(str(artifacts / "evaluation" / "metrics.json"), text)
-    with pytest.raises(ContractError, match="expected the metrics that Evaluator writes"):
+    with pytest.raises(ContractError, match="expected the JSON that Evaluator writes"):
         run(_job(artifacts))
 
 

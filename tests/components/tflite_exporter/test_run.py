@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from component_specs import TFLiteExporterJob
-from components.publishing.blessing import blessing_reasons, is_blessed
 from components.tflite_exporter.run import run
+from detection_core.artifacts.blessing import blessing_reasons, is_blessed
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.detectors.ssd.build import build_detection_model

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from detection_core.artifacts.coco_names import COCO_METRICS
 from detection_core.evaluation.coco_metrics import (
-    COCO_METRICS,
     coco_dictionaries,
     evaluate_coco,
 )

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from detection_core.evaluation.coco_metrics import evaluate_coco
+from detection_core.artifacts.evaluation import CURVES
 from detection_core.evaluation.curves import make_curves
-from detection_core.evaluation.matching import match_image
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from tests.detection_core.evaluation.images import random_images
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
@@ -15,39 +15,39 @@ NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 
 @pytest.fixture(scope="module")
 def made():
-    images = random_images(1)
-    coco = evaluate_coco(images, NAMES)
-    curves = make_curves(images, [match_image(i) for i in images], coco, 0.4)
-    return images, coco, curves
+    split = EvaluatedSplit(images=tuple(random_images(1)), class_names=NAMES)
+    return split.images, split.coco, make_curves(split, 0.4)
 
 
 def test_area_below_the_curve_is_the_average_precision(made):
     _, coco, curves = made
     metrics = coco.metrics(per_category=True)
-    for entry in curves["classes"][:4]:
-        assert np.mean(entry["precision"]) == pytest.approx(entry["ap50"], abs=1e-5)
-        own = metrics[f"DetectionBoxes_PerformanceByCategory/mAP/{entry['name']}"]
-        assert entry["ap"] == pytest.approx(own)
-    known = [c["ap50"] for c in curves["classes"][:4]]
-    assert np.mean(known) == pytest.approx(curves["map50"])
+    for entry in curves.classes[:4]:
+        assert np.mean(entry.precision) == pytest.approx(entry.ap50, abs=1e-5)
+        own = metrics[f"DetectionBoxes_PerformanceByCategory/mAP/{entry.name}"]
+        assert entry.ap == pytest.approx(own)
+    known = [c.ap50 for c in curves.classes[:4]]
+    assert np.mean(known) == pytest.approx(curves.map50)
 
 
 def test_class_without_an_object(made):
-    newt = made[2]["classes"][4]
-    assert (newt["ap"], newt["ap50"], newt["objects"], newt["precision"]) == (None, None, 0, [])
-    assert newt["false_positives"] > 0
+    newt = made[2].classes[4]
+    assert (newt.ap, newt.ap50, newt.objects, newt.precision) == (None, None, 0, [])
+    assert newt.false_positives > 0
 
 
 def test_counts_agree_with_the_confusion_matrix(made):
     images, _, curves = made
-    matrix = np.array(curves["confusion"]["matrix"])
-    assert curves["confusion"]["labels"] == [*NAMES.values(), "background"]
-    for k, entry in enumerate(curves["classes"]):
+    matrix = np.array(curves.confusion.matrix)
+    assert curves.confusion.labels == [*NAMES.values(), "background"]
+    for k, entry in enumerate(curves.classes):
         truly = sum(int(((i.truth.classes == k) & ~i.truth.is_crowd).sum()) for i in images)
-        assert entry["objects"] == truly == matrix[k].sum()
-        assert entry["found"] + entry["misses"] == entry["objects"]
-        assert entry["found"] + entry["false_positives"] == matrix[:, k].sum()
+        assert entry.objects == truly == matrix[k].sum()
+        assert entry.found + entry.misses == entry.objects
+        assert entry.found + entry.false_positives == matrix[:, k].sum()
 
 
 def test_is_plain_json(made):
-    assert json.loads(json.dumps(made[2], allow_nan=False)) == made[2]
+    text = CURVES.format(made[2])
+    assert CURVES.parse(text, "curves.json") == made[2] and "NaN" not in text
+    assert json.loads(text)["classes"][0]["name"] == "cat"

@@ -8,7 +8,6 @@ from detection_core.evaluation.matching import (
     IN_CROWD,
     NOT_MATCHED,
     best_score_threshold,
-    confusion_matrix,
     match_image,
 )
 from detection_core.evaluation.results import EvaluatedImage, iou_px
@@ -76,13 +75,3 @@ def test_score_threshold_with_the_best_balance():
     nothing = [EvaluatedImage(truth=truth, detections=make_detections([], [], []))]
     assert best_score_threshold(nothing, [match_image(nothing[0])]) == 0.5
     assert best_score_threshold([], []) == 0.5
-
-
-def test_confusion():
-    truth = make_truth([LEFT, RIGHT, [0.5, 0, 1, 0.4]], [0, 2, 2])
-    found = make_detections(
-        [LEFT, RIGHT, [0, 0.6, 0.3, 0.9], LEFT], [0.9, 0.8, 0.7, 0.1], [2, 2, 0, 0]
-    )  # a 0 taken for a 2, a 2 found, a false 0, and one below the threshold
-    images = [EvaluatedImage(truth=truth, detections=found)]
-    matrix = confusion_matrix(images, [match_image(images[0])], [0, 2], 0.5)
-    assert matrix.tolist() == [[0, 1, 0], [0, 1, 1], [1, 0, 0]]

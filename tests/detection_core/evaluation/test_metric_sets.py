@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from detection_core.artifacts.coco_names import COCO_METRICS, category_metric
 from detection_core.errors import ConfigError
-from detection_core.evaluation.coco_metrics import COCO_METRICS, category_metric, evaluate_coco
+from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.metric_sets import (
     COCO_SET,
     VOC_SETS,

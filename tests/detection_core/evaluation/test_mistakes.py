@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detection_core.evaluation.matching import match_image
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
 from tests.detection_core.evaluation.images import make_detections, make_truth, random_images
@@ -13,12 +13,9 @@ LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 
 
 def of_one(truth, found, count=10, threshold=0.5):
-    images = [EvaluatedImage(truth=truth, detections=found)]
-    matches = [match_image(images[0])]
-    return (
-        worst_false_positives(images, matches, NAMES, count),
-        largest_misses(images, matches, NAMES, threshold, count),
-    )
+    images = (EvaluatedImage(truth=truth, detections=found),)
+    split = EvaluatedSplit(images=images, class_names=NAMES)
+    return worst_false_positives(split, count), largest_misses(split, threshold, count)
 
 
 @pytest.mark.parametrize(
@@ -48,14 +45,16 @@ def test_why_an_object_was_missed():
 def test_the_worst_come_first_and_few_of_an_image():
     images = random_images(3, classes=2)
     images = [i for i in images if (i.truth.classes < 2).all() and (i.detections.classes < 2).all()]
-    matches = [match_image(i) for i in images]
-    wrong = worst_false_positives(images, matches, NAMES, 12)
+    split = EvaluatedSplit(images=tuple(images), class_names=NAMES)
+    wrong = worst_false_positives(split, 12)
     weights = [m.weight for m in wrong]
     assert weights == sorted(weights, reverse=True)
     assert len(wrong) == 12
     assert max(np.bincount([m.image for m in wrong])) <= 3
     highest = max(
-        float(s) for i, m in zip(images, matches, strict=True) for s in i.detections.scores[m.found_by == -1]
+        float(s)
+        for i, m in zip(images, split.matches, strict=True)
+        for s in i.detections.scores[m.found_by == -1]
     )
     assert weights[0] == highest
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from detection_core.artifacts.json_values import encode
+from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS
 from detection_core.evaluation.drawing import class_colour
-from detection_core.evaluation.matching import match_image
-from detection_core.evaluation.mistakes import FALSE_POSITIVE, MISS, Mistake, worst_false_positives
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.mistakes import Mistake, worst_false_positives
 from detection_core.evaluation.pictures import (
     PictureOptions,
     PicturePlan,
@@ -36,11 +38,11 @@ def test_spread():
 def test_files_and_index(tmp_path):
     pixels = scenes(6)
     found = make_detections([[0, 0, 0.3, 0.3], [0.5, 0.5, 0.9, 0.9]], [0.9, 0.6], [1, 0])
-    images = [EvaluatedImage(truth=truth, detections=found) for _, truth in pixels]
-    matches = [match_image(image) for image in images]
+    images = tuple(EvaluatedImage(truth=truth, detections=found) for _, truth in pixels)
+    split = EvaluatedSplit(images=images, class_names=NAMES)
     plan = PicturePlan(
         side_by_side=(0, 3),
-        mistakes=tuple(worst_false_positives(images, matches, NAMES, 4)),
+        mistakes=tuple(worst_false_positives(split, 4)),
         score_threshold=0.7,
     )
     read = []
@@ -50,14 +52,14 @@ def test_files_and_index(tmp_path):
             read.append(i)
             yield item
 
-    index = write_pictures(plan, stream(), images, NAMES, str(tmp_path))
-    assert index == json.loads((tmp_path / "index.json").read_text())
-    assert [e["kind"] for e in index] == ["side_by_side"] * 2 + [FALSE_POSITIVE] * 4
-    assert [e["source_id"] for e in index[:2]] == ["scene 0", "scene 3"]
-    assert index[0]["caption"] == "1 detections, 1 objects"
+    index = write_pictures(plan, stream(), split, str(tmp_path))
+    assert encode(index) == json.loads((tmp_path / "index.json").read_text())
+    assert [e.kind for e in index] == ["side_by_side"] * 2 + [FALSE_POSITIVE] * 4
+    assert [e.source_id for e in index[:2]] == ["scene 0", "scene 3"]
+    assert index[0].caption == "1 detections, 1 objects"
     assert max(read) == max(plan.images)  # no further than needed
     for entry in index:
-        picture = Image.open(io.BytesIO((tmp_path / entry["file"]).read_bytes()))
+        picture = Image.open(io.BytesIO((tmp_path / entry.file).read_bytes()))
         assert picture.format == "JPEG"
         assert max(picture.size) >= 190
 
@@ -81,11 +83,12 @@ def test_how_boxes_are_labelled_and_how_many_are_drawn():
 def test_ground_truth_is_drawn_onto_the_detections_where_asked(tmp_path, colour, left):
     grey = np.full((400, 400, 3), 128, np.uint8)
     truth = make_truth([[0.2, 0.2, 0.8, 0.8]], [0], height=400, width=400)
-    images = [EvaluatedImage(truth=truth, detections=make_detections([], [], []))]
+    images = (EvaluatedImage(truth=truth, detections=make_detections([], [], [])),)
+    split = EvaluatedSplit(images=images, class_names=NAMES)
     plan = PicturePlan(side_by_side=(0,), mistakes=(), score_threshold=0.5)
     options = PictureOptions(truth_colour=colour)
-    (entry,) = write_pictures(plan, [(grey, truth)], images, NAMES, str(tmp_path), options)
-    pixels = np.asarray(Image.open(tmp_path / entry["file"]), np.int32)[30:, :390]
+    (entry,) = write_pictures(plan, [(grey, truth)], split, str(tmp_path), options)
+    pixels = np.asarray(Image.open(tmp_path / entry.file), np.int32)[30:, :390]
     magenta = (np.abs(pixels - (255, 0, 255)).sum(-1) < 90).any()
     assert magenta == left
 

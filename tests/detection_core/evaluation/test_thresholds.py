@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from detection_core.artifacts.coco_names import COCO_METRICS, MAP, MAP_50
 from detection_core.errors import ConfigError
-from detection_core.evaluation.coco_metrics import COCO_METRICS, MAP, MAP_50
-from detection_core.evaluation.thresholds import judge, parse_thresholds
+from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 
 
 def verdict(demands, value, baseline=None):
@@ -82,3 +82,13 @@ def test_mistakes_in_settings(spec, message):
     with pytest.raises(ConfigError, match=r"settings\.yaml") as error:
         parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
     assert message in str(error.value)
+
+
+def test_what_speaks_against_comes_alone():
+    def verdicts(value):
+        spec = {MAP: {"lower_bound": 0.5, "upper_bound": 0.9}}
+        return judge(parse_thresholds(spec, COCO_METRICS), {MAP: value}, None)
+
+    assert reasons_of(verdicts(0.4)) == (f"{MAP} is 0.4000, below 0.5",)
+    assert len(reasons_of(verdicts(0.6))) == 2
+    assert reasons_of(()) == ("no thresholds are set",)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from detection_core.artifacts.coco_names import MAP
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, DataError, ModelError
-from detection_core.evaluation.coco_metrics import MAP
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.tasks.evaluate import evaluate
 from detection_core.tasks.evaluate_options import EvaluateOptions

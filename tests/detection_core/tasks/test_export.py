@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from detection_core.artifacts import detector_layout as layout
+from detection_core.artifacts.parity import ParityReport
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
@@ -22,7 +23,6 @@ from detection_core.exporters.tflite import list_operations
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import format_record, rewrite
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
-from detection_core.tasks.parity import ParityReport
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 

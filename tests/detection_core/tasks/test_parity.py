@@ -7,11 +7,12 @@ import io
 import pytest
 from PIL import Image
 
+from detection_core.artifacts.coco_names import MAP_50
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.errors import DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.parity import PARITY_METRIC, Candidate, ParityOptions, measure_parity
+from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
 from tests.detection_core.data.record_files import example, write_records
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
 
@@ -56,7 +57,7 @@ def parity(folder, *names: str, split: str = "eval", options: ParityOptions = OP
 def test_an_equal_file_passes(folder):
     report = parity(folder, "good")
     assert report.blessed and report.images == 8
-    assert report.reference[PARITY_METRIC] == pytest.approx(1.0)
+    assert report.reference[MAP_50] == pytest.approx(1.0)
     (file,) = report.files
     assert file.drop == 0.0 and file.passed and file.metrics == report.reference
     assert file.size_bytes > 1000 and file.latency_ms == {}
@@ -67,7 +68,7 @@ def test_one_worse_file_refuses_all_and_is_named(folder):
     assert not report.blessed
     assert [file.passed for file in report.files] == [True, False]
     drop = report.files[1].drop
-    assert drop == pytest.approx(1.0 - report.files[1].metrics[PARITY_METRIC], abs=1e-6) and drop > 0.5
+    assert drop == pytest.approx(1.0 - report.files[1].metrics[MAP_50], abs=1e-6) and drop > 0.5
     (reason,) = report.reasons  # of the file that failed, not of the good one beside it
     assert reason.startswith("worse: mAP@.50") and "more than 0.0200" in reason
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from detection_core.evaluation.coco_metrics import MAP, MAP_50, evaluate_coco
+from detection_core.artifacts.blessing import write_blessing
+from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.drawing import text_font
-from detection_core.evaluation.eval_report import EvalReport, format_report, reasons_of
-from detection_core.evaluation.matching import best_score_threshold, match_image
-from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
-from detection_core.evaluation.pictures import PicturePlan, spread_evenly, write_pictures
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.evaluation.thresholds import judge, parse_thresholds
+from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from pipeline.local.run_record import RunRecord, StepRecord
 from tests.detection_core.evaluation.images import make_detections, make_truth
 
@@ -67,37 +67,26 @@ def _found(rng, truth, noise):
 def write_evaluation(folder, blessing, scenes, noise, thresholds, baseline=None, pictures=12):
     """What Evaluator leaves, from real matching of made-up detections."""
     rng = np.random.default_rng(int(noise * 1000))
-    images = [EvaluatedImage(truth=t, detections=_found(rng, t, noise)) for _, t in scenes]
-    coco = evaluate_coco(images, NAMES)
-    metrics = coco.metrics(per_category=True)
-    matches = [match_image(i) for i in images]
-    threshold = best_score_threshold(images, matches)
+    images = tuple(EvaluatedImage(truth=t, detections=_found(rng, t, noise)) for _, t in scenes)
+    split = EvaluatedSplit(images=images, class_names=NAMES)
+    metrics = split.coco.metrics(per_category=True)
     verdicts = judge(parse_thresholds(thresholds, metrics), metrics, baseline)
     report = EvalReport(
         split="test",
         images=len(images),
-        metrics=metrics,
+        metrics=finite(metrics),
         baseline=baseline,
         thresholds=verdicts,
         blessed=all(v.passed for v in verdicts),
         reasons=reasons_of(verdicts),
         seconds_per_image=0.031,
     )
-    plan = PicturePlan(
-        side_by_side=spread_evenly(len(images), pictures),
-        mistakes=(
-            *worst_false_positives(images, matches, NAMES, pictures),
-            *largest_misses(images, matches, NAMES, threshold, pictures),
-        ),
-        score_threshold=threshold,
-    )
+    plan = plan_pictures(split, pictures, split.best_score)
     folder.mkdir(parents=True)
-    write_pictures(plan, scenes, images, NAMES, str(folder / "pictures"))
-    (folder / "metrics.json").write_text(format_report(report))
-    (folder / "curves.json").write_text(json.dumps(make_curves(images, matches, coco, threshold)))
-    blessing.mkdir(parents=True)
-    (blessing / ("BLESSED" if report.blessed else "NOT_BLESSED")).write_text("")
-    (blessing / "reasons.json").write_text(json.dumps({"blessed": report.blessed, "reasons": report.reasons}))
+    write_pictures(plan, scenes, split, str(folder / "pictures"))
+    METRICS.write(str(folder), report)
+    CURVES.write(str(folder), make_curves(split, split.best_score))
+    write_blessing(str(blessing), report.blessed, report.reasons)
     return metrics
 
 

@@ -31,18 +31,6 @@ def test_steps_share_the_time_of_the_longest():
     assert (found["seconds"], found["executed"], found["cached"]) == (2.5, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("latency", "rows"),
-    [({"2": 3.0, "1": 5.0}, [(1, 5.0), (2, 3.0)]), (4.0, [(1, 4.0)]), ({}, []), (None, [])],
-)
-def test_latency_by_threads_or_plain(tmp_path, latency, rows):
-    parity = {"files": [{"file": "m.tflite", "latency_ms": latency}]}
-    artifacts = artifacts_with(tmp_path, "tflite_exporter", "parity", "parity.json", parity)
-    found = facts.parity(artifacts)
-    assert found is not None
-    assert found["files"][0]["latencies"] == rows
-
-
 @pytest.mark.parametrize("coverage", [0.75, {"fraction": 0.75, "convolutions": 4}])
 def test_coverage_as_a_number_or_in_detail(tmp_path, coverage):
     record = {"quantized": [{"layer": "a", "kind": "weights"}] * 2, "coverage": coverage}
@@ -74,5 +62,5 @@ def test_a_training_without_history_or_report_is_left_out(tmp_path):
 def test_nothing_there():
     empty = RunArtifacts(record_with("trainer", {}))
     assert facts.trainings(empty) == []
-    found = [f(empty) for f in (facts.dataset, facts.quantization, facts.parity, facts.push)]
-    assert found == [None] * 4
+    found = [f(empty) for f in (facts.dataset, facts.quantization)]
+    assert found == [None] * 2

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 
+from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.parity import FileReport, ParityReport
 from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.report.artifacts import RunArtifacts
 from pipeline.report.charts import MAX_LINES
 from pipeline.report.pictures import PictureBudget
-from pipeline.report.quality import MAP, MAP_50, evaluations, metric_table
+from pipeline.report.quality import evaluations, metric_table
 
 
 def evaluated_run(tmp_path, classes=2):
@@ -34,7 +36,7 @@ def evaluated_run(tmp_path, classes=2):
 
 def test_columns_of_the_table(tmp_path):
     evaluated = evaluations(evaluated_run(tmp_path), PictureBudget())
-    parity = {"files": [{"file": "m.tflite", "metrics": {MAP: 0.45}}]}
+    parity = ParityReport(files=[FileReport(file="m.tflite", metrics={MAP: 0.45})])
     table = metric_table(evaluated, parity)
     assert table is not None
     # The quantized detector's baseline is the float one, so it gets no column of its own.
@@ -46,7 +48,7 @@ def test_columns_of_the_table(tmp_path):
 
 def test_verdicts_lose_the_metric_s_name(tmp_path):
     evaluated = evaluations(evaluated_run(tmp_path), PictureBudget())
-    assert evaluated[0]["verdicts"][0]["text"] == "is 0.5000, below 0.6"
+    assert evaluated[0]["verdicts"][0].text == "is 0.5000, below 0.6"
 
 
 def test_of_many_classes_the_weakest_are_drawn(tmp_path):

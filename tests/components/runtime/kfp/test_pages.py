@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from components.runtime.kfp.pages import dataset_page, decision_text
+from detection_core.artifacts.pushed import PushReport
 
 _SPLIT = {"images": 4, "empty_images": 1, "objects": 7, "shards": 1, "quarantined": {"bad": 2}}
 
@@ -36,9 +37,9 @@ def test_a_page_loads_nothing():
 
 
 def test_a_decision_is_plain_markdown():
-    pushed = {"pushed": True, "version": 7, "reasons": ["every gate blessed it"], "path": "/p"}
+    pushed = PushReport(pushed=True, version=7, reasons=["every gate blessed it"], path="/p")
     assert decision_text(pushed) == "# Published as version 7\n\n- every gate blessed it\n\nAt `/p`\n"
-    refused = decision_text({"pushed": False, "version": None, "reasons": ["my_class *bad*"]})
+    refused = decision_text(PushReport(pushed=False, version=None, reasons=["my_class *bad*"]))
     assert refused == "# Not published\n\n- my\\_class \\*bad\\*\n"
 
 
@@ -61,7 +62,7 @@ def test_nothing_of_a_card_is_markup():
 
 def test_a_decision_has_no_line_or_code_of_others():
     reason, path = "bad\n\n# Published\n[x](javascript:alert(1))\x1b[31m", "/a`b``c\n# x"
-    text = decision_text({"pushed": False, "version": None, "reasons": [reason], "path": path})
+    text = decision_text(PushReport(pushed=False, version=None, reasons=[reason], path=path))
     assert text == (
         "# Not published\n\n- bad\\\\n\\\\n\\# Published\\\\n\\[x\\](javascript:alert(1))\\\\x1b\\[31m\n"
         "\nAt ```/a`b``c\\n# x```\n"

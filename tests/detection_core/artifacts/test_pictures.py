@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detection_core.evaluation.picture_files import list_pictures
+from detection_core.artifacts.pictures import list_pictures
 
 JPEG = b"\xff\xd8\xff\xe0 picture"
 

@@ -1,16 +1,34 @@
-"""The blessing artifact: TFX's marker files and our reasons, which together are a verdict."""
+"""The blessing artifact: TFX's marker files and reasons.json, which together are a verdict."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
 
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.errors import ContractError
 from detection_core.storage import files
 
 BLESSED, NOT_BLESSED = "BLESSED", "NOT_BLESSED"
-_REASONS = "reasons.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlessingReasons:
+    """What reasons.json holds.
+
+    Attributes:
+        blessed: the same as the marker beside it says.
+        reasons: why, for people.
+    """
+
+    blessed: bool
+    reasons: list[str]
+
+
+REASONS = JsonFile(
+    name="reasons.json", content=BlessingReasons, writer="a gate", remedy="evaluate the detector again"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +51,7 @@ def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
     """
     for name in (BLESSED, NOT_BLESSED):
         files.remove_tree(os.path.join(folder, name))
-    text = json.dumps({"blessed": blessed, "reasons": list(reasons)}, indent=1) + "\n"
-    files.write_text(os.path.join(folder, _REASONS), text)
+    REASONS.write(folder, BlessingReasons(blessed=blessed, reasons=list(reasons)))
     files.write_text(os.path.join(folder, BLESSED if blessed else NOT_BLESSED), "")
 
 
@@ -44,17 +61,16 @@ def read_verdict(folder: str) -> Verdict:
     if len(markers) != 1:
         found = " and ".join(markers) or "neither"
         return _refused(folder, f"expected one of {BLESSED} and {NOT_BLESSED}, found {found}")
-    blessed, path = markers == [BLESSED], os.path.join(folder, _REASONS)
-    if not files.exists(path):
-        return Verdict(blessed)
+    blessed = markers == [BLESSED]
     try:
-        said = json.loads(files.read_text(path))
-        reasons, agreed = tuple(map(str, said["reasons"])), said["blessed"] is blessed
-    except (ValueError, TypeError, KeyError) as e:
-        return _refused(folder, f"expected the JSON of a verdict in {_REASONS}, found something else ({e})")
-    if not agreed:
-        return _refused(folder, f"expected {_REASONS} to say the same as {markers[0]}, found the contrary")
-    return Verdict(blessed, reasons)
+        said = REASONS.find(folder)
+    except ContractError as error:
+        return Verdict(False, (str(error),))
+    if said is None:
+        return Verdict(blessed)
+    if said.blessed is not blessed:
+        return _refused(folder, f"expected {REASONS.name} to agree with {markers[0]}, found the contrary")
+    return Verdict(blessed, tuple(said.reasons))
 
 
 def _refused(folder: str, what: str) -> Verdict:

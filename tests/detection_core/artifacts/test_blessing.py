@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from components.publishing.blessing import blessing_reasons, is_blessed, read_verdict, write_blessing
+from detection_core.artifacts.blessing import blessing_reasons, is_blessed, read_verdict, write_blessing
 from detection_core.storage import files
 from tests.storage_faults import KILLED, killed_at, watched
 
@@ -47,8 +47,8 @@ def test_a_marker_alone_is_a_verdict_of_others(tmp_path, marker):
         ({"BLESSED": "", "NOT_BLESSED": ""}, "found BLESSED and NOT_BLESSED"),
         ({}, "found neither"),
         ({"BLESSED": "", "reasons.json": '{"blessed": false, "reasons": []}'}, "found the contrary"),
-        ({"BLESSED": "", "reasons.json": "{"}, "expected the JSON of a verdict"),
-        ({"BLESSED": "", "reasons.json": "[]"}, "expected the JSON of a verdict"),
+        ({"BLESSED": "", "reasons.json": "{"}, "expected the JSON that a gate writes"),
+        ({"BLESSED": "", "reasons.json": "[]"}, "expected the JSON that a gate writes"),
     ],
 )
 def test_a_verdict_that_contradicts_itself_blesses_nothing(tmp_path, names, message):

@@ -1,0 +1,200 @@
+"""JSON files that steps write for each other and for people: a name, a dataclass and a version each."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar, cast
+
+from detection_core.artifacts.json_values import JsonFault, decode, encode
+from detection_core.errors import ContractError
+from detection_core.storage import files
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+VERSION_KEY = "schema_version"
+FIRST_VERSION = 1
+"""The version of a file that names none: such files were written before versions were."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonFile(Generic[T]):
+    """A JSON file of one object.
+
+    Attributes:
+        name: of the file in its artifact's folder; for a file with a name of its own, what it looks like.
+        content: dataclass that it holds.
+        writer: who writes it, for errors.
+        remedy: what to do where it cannot be used.
+        version: of the layout; raised when an older reader would misread what is written.
+        version_key: where the file tells its version.
+        indent: of the text; None: one line.
+        sort_keys: write keys in alphabetical order.
+        allow_nan: write NaN and infinity, which JavaScript's JSON does not have, for what diverged.
+    """
+
+    name: str
+    content: type[T]
+    writer: str
+    remedy: str
+    version: int = FIRST_VERSION
+    version_key: str = VERSION_KEY
+    indent: int | None = 1
+    sort_keys: bool = False
+    allow_nan: bool = False
+
+    def path(self, folder: str) -> str:
+        """Return the file's path."""
+        return files.join(folder, self.name)
+
+    def encode(self, value: T) -> dict[str, Any]:
+        """Return what the file holds, as `json.dumps` takes it."""
+        return {**encode(value), self.version_key: self.version}
+
+    def format(self, value: T) -> str:
+        """Return the file's text."""
+        text = json.dumps(
+            self.encode(value), indent=self.indent, sort_keys=self.sort_keys, allow_nan=self.allow_nan
+        )
+        return f"{text}\n"
+
+    def parse(self, text: str, where: str) -> T:
+        """Read the file's text.
+
+        Raises:
+            ContractError: when it is something else, damaged, or of a newer version.
+        """
+        try:
+            value = json.loads(text)
+            if isinstance(value, dict):
+                self._check_version(value, where)
+            return cast(T, decode(self.content, value))
+        except (JsonFault, ValueError, RecursionError) as error:
+            raise ContractError(
+                f"expected the JSON that {self.writer} writes, found something else ({error}); {self.remedy}",
+                where=where,
+            ) from error
+
+    def _check_version(self, value: dict[str, Any], where: str) -> None:
+        version = value.get(self.version_key, FIRST_VERSION)
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise JsonFault(f"expected a whole number as {self.version_key}, found {version!r:.80}")
+        if version > self.version:
+            raise ContractError(
+                f"expected {self.version_key} {self.version} or less, found {version}: a newer detflow has"
+                " written this; read it with that or a later version",
+                where=where,
+            )
+
+    def write(self, folder: str, value: T) -> None:
+        """Write the file into an artifact's folder, whole or not at all."""
+        files.write_text(self.path(folder), self.format(value))
+
+    def find(self, folder: str) -> T | None:
+        """Read the file of an artifact's folder; None where there is none.
+
+        Raises:
+            ContractError: as `parse` does.
+        """
+        path = self.path(folder)
+        try:
+            text = files.read_text(path) if folder and files.exists(path) else None
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ContractError(
+                f"expected the JSON that {self.writer} writes, found what cannot be read ({error});"
+                f" {self.remedy}",
+                where=path,
+            ) from error
+        return None if text is None else self.parse(text, path)
+
+    def read(self, folder: str) -> T:
+        """Read the file of an artifact's folder.
+
+        Raises:
+            ContractError: when there is none, and as `parse` does.
+        """
+        found = self.find(folder)
+        if found is None:
+            raise ContractError(
+                f"expected the JSON that {self.writer} writes, found no file; {self.remedy}",
+                where=self.path(folder),
+            )
+        return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonLines(Generic[T]):
+    """A file of one JSON object a line. A line without a version is of the first one.
+
+    Attributes:
+        name: of the file in its artifact's folder.
+        content: dataclass that a line holds.
+        writer: who writes it, for errors.
+        remedy: what to do where it cannot be used.
+    """
+
+    name: str
+    content: type[T]
+    writer: str
+    remedy: str
+
+    @property
+    def _line(self) -> JsonFile[T]:
+        return JsonFile(name=self.name, content=self.content, writer=self.writer, remedy=self.remedy)
+
+    def path(self, folder: str) -> str:
+        """Return the file's path."""
+        return files.join(folder, self.name)
+
+    def format_line(self, value: T) -> str:
+        """Return the text of a line, with its end."""
+        return json.dumps(encode(value)) + "\n"
+
+    def format(self, values: Iterable[T]) -> str:
+        """Return the file's text."""
+        return "".join(map(self.format_line, values))
+
+    def write(self, folder: str, values: Iterable[T]) -> None:
+        """Write the file into an artifact's folder, whole or not at all."""
+        files.write_text(self.path(folder), self.format(values))
+
+    def parse_line(self, text: str, where: str) -> T:
+        """Read a line.
+
+        Raises:
+            ContractError: as `JsonFile.parse` does.
+        """
+        return self._line.parse(text, where)
+
+    def read(self, folder: str) -> list[T]:
+        """Read the file of an artifact's folder; nothing where there is none.
+
+        Raises:
+            ContractError: as `JsonFile.parse` does, naming the line.
+        """
+        path = self.path(folder)
+        text = files.read_text(path) if folder and files.exists(path) else ""
+        return [
+            self.parse_line(line, f"{path}:{number}")
+            for number, line in enumerate(text.splitlines(), start=1)
+        ]
+
+    def read_whole_lines(self, folder: str) -> list[T]:
+        """Read what can be read of the file: a killed writer leaves a torn line, which is left out and told.
+
+        Lines of a newer version are refused as `read` refuses them.
+        """
+        path, found = self.path(folder), []
+        text = files.read_text(path) if folder and files.exists(path) else ""
+        for number, line in enumerate(text.splitlines(), start=1):
+            try:
+                found.append(self.parse_line(line, f"{path}:{number}"))
+            except ContractError as error:
+                _logger.warning("a line is left out: %s", error)
+        return found

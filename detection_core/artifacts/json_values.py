@@ -1,0 +1,171 @@
+"""JSON values to dataclasses and back, led by the types of their fields.
+
+What a newer version added is ignored, what an older one lacked takes the field's default, and everything else
+that does not fit is refused with the place of the fault. Values are taken as they are: a number stays an int
+or a float, so that what is read and written again has the same bytes.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+_KEY, _LEFT_OUT_BY_DEFAULT = "json key", "left out by default"
+_LONGEST_SHOWN = 80
+
+
+class JsonFault(ValueError):
+    """A JSON value that is not of the expected type."""
+
+
+def optional(default: Any) -> Any:
+    """Return a dataclass field that is not written where it has its default."""
+    metadata = {_LEFT_OUT_BY_DEFAULT: True}
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def named(key: str, default: Any = dataclasses.MISSING) -> Any:
+    """Return a dataclass field with a key in JSON that is no name in Python."""
+    return dataclasses.field(default=default, metadata={_KEY: key})
+
+
+def json_key(field: dataclasses.Field[Any]) -> str:
+    """Return a field's key in JSON."""
+    return str(field.metadata.get(_KEY, field.name))
+
+
+def is_optional(field: dataclasses.Field[Any]) -> bool:
+    """Tell whether a field need not be there when it is read."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+@functools.cache
+def field_types(cls: type) -> dict[str, Any]:
+    """Return name to type of a dataclass's fields."""
+    return typing.get_type_hints(cls)
+
+
+def encode(value: Any) -> Any:
+    """Return a value of dataclasses, mappings and sequences as what `json.dumps` takes."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            json_key(field): encode(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if not (field.metadata.get(_LEFT_OUT_BY_DEFAULT) and _has_default(value, field))
+        }
+    if isinstance(value, collections.abc.Mapping):
+        return {name: encode(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(inner) for inner in value]
+    return value
+
+
+def _has_default(value: Any, field: dataclasses.Field[Any]) -> bool:
+    factory = field.default_factory
+    default = field.default if factory is dataclasses.MISSING else factory()
+    return bool(getattr(value, field.name) == default)
+
+
+def decode(expected: Any, value: Any, at: str = "") -> Any:
+    """Return a JSON value as a type.
+
+    Args:
+        expected: a dataclass, str, int, float, bool, Any, a list, a tuple, a mapping from str, or a union.
+        value: what `json.loads` gave.
+        at: place in the file, for errors.
+
+    Raises:
+        JsonFault: naming the place, what was expected there and what was found.
+    """
+    if expected is Any:
+        return value
+    if dataclasses.is_dataclass(expected):
+        return _decode_object(typing.cast(type, expected), value, at)
+    origin = typing.get_origin(expected)
+    if origin in (types.UnionType, typing.Union):
+        return _decode_union(typing.get_args(expected), value, at)
+    if origin in _CONTAINERS:
+        return _CONTAINERS[origin](typing.get_args(expected), value, at)
+    if not _SCALARS[expected](value):
+        raise _fault(at, _NAMES[expected], value)
+    return value
+
+
+def _decode_object(cls: type, value: Any, at: str) -> Any:
+    if not isinstance(value, dict):
+        raise _fault(at, "an object", value)
+    found, hints = {}, field_types(cls)
+    for field in dataclasses.fields(cls):
+        key = json_key(field)
+        if key in value:
+            found[field.name] = decode(hints[field.name], value[key], f"{at}.{key}" if at else key)
+        elif not is_optional(field):
+            raise JsonFault(f"expected {key}{f' in {at}' if at else ''}, found none")
+    try:
+        return cls(**found)
+    except JsonFault:
+        raise
+    except ValueError as error:
+        raise JsonFault(f"{at}: {error}" if at else str(error)) from error
+
+
+def _decode_union(members: tuple[Any, ...], value: Any, at: str) -> Any:
+    if value is None and types.NoneType in members:
+        return None
+    faults = []
+    for member in members:
+        if member is not types.NoneType:
+            try:
+                return decode(member, value, at)
+            except JsonFault as fault:
+                faults.append(fault)
+    raise faults[0]
+
+
+def _decode_list(members: tuple[Any, ...], value: Any, at: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _fault(at, "a list", value)
+    return [decode(members[0], inner, f"{at}[{i}]") for i, inner in enumerate(value)]
+
+
+def _decode_tuple(members: tuple[Any, ...], value: Any, at: str) -> tuple[Any, ...]:
+    if members[-1] is Ellipsis:
+        return tuple(_decode_list(members, value, at))
+    if not isinstance(value, list) or len(value) != len(members):
+        raise _fault(at, f"a list of {len(members)}", value)
+    return tuple(decode(m, v, f"{at}[{i}]") for i, (m, v) in enumerate(zip(members, value, strict=True)))
+
+
+def _decode_mapping(members: tuple[Any, ...], value: Any, at: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _fault(at, "an object", value)
+    return {name: decode(members[1], inner, f"{at}.{name}" if at else name) for name, inner in value.items()}
+
+
+def _fault(at: str, expected: str, value: Any) -> JsonFault:
+    text = repr(value)
+    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return JsonFault(f"expected {expected}{f' as {at}' if at else ''}, found {shown}")
+
+
+_CONTAINERS: dict[Any, Callable[[tuple[Any, ...], Any, str], Any]] = {
+    list: _decode_list,
+    tuple: _decode_tuple,
+    dict: _decode_mapping,
+    collections.abc.Mapping: _decode_mapping,
+    collections.abc.Sequence: _decode_list,
+}
+_SCALARS: dict[Any, Callable[[Any], bool]] = {
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool),
+    float: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+}
+_NAMES: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}

@@ -1,0 +1,68 @@
+"""The parity artifact: parity.json, what each TensorFlow Lite file lost against the SavedModel."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from detection_core.artifacts.json_file import JsonFile
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileReport:
+    """One file beside the SavedModel that it came from.
+
+    Attributes:
+        file: name.
+        format: `float32` or `int8`.
+        quantization: `none`, `aware` (trained so) or `post_training`.
+        metrics: COCO metrics of the file, run in LiteRT.
+        drop: the SavedModel's mAP@.50 less the file's.
+        max_drop: bound on it.
+        size_bytes: size.
+        latency_ms: number of threads to median milliseconds of an inference; empty where it was not measured.
+            Early files have one number, of one thread.
+        passed: whether the drop is within the bound.
+    """
+
+    file: str = ""
+    format: str = ""
+    quantization: str = "none"
+    metrics: Mapping[str, float]
+    drop: float = 0.0
+    max_drop: float = 0.0
+    size_bytes: int = 0
+    latency_ms: Mapping[str, float] | float | None = None
+    passed: bool = False
+
+    @property
+    def latencies(self) -> list[tuple[int, float]]:
+        """Number of threads and median milliseconds, fewest threads first."""
+        known = {"1": self.latency_ms} if isinstance(self.latency_ms, int | float) else self.latency_ms or {}
+        return sorted((int(threads), milliseconds) for threads, milliseconds in known.items())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParityReport:
+    """What parity.json holds.
+
+    Attributes:
+        split: split measured on.
+        images: images in it.
+        reference: COCO metrics of the SavedModel.
+        files: one entry a file.
+        blessed: whether every file is within its bound.
+        reasons: a line for each file that failed; where none did, for each file.
+    """
+
+    split: str = ""
+    images: int = 0
+    reference: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    files: list[FileReport]
+    blessed: bool = False
+    reasons: list[str] = dataclasses.field(default_factory=list)
+
+
+PARITY = JsonFile(
+    name="parity.json", content=ParityReport, writer="TFLiteExporter", remedy="export the detector again"
+)

@@ -1,0 +1,111 @@
+"""The pictures of an evaluation: an index, and the JPEG files that it names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from detection_core.artifacts.json_file import VERSION_KEY
+from detection_core.artifacts.json_values import JsonFault, decode, encode
+from detection_core.storage import files
+
+_logger = logging.getLogger(__name__)
+
+FOLDER, INDEX = "pictures", "index.json"
+SIDE_BY_SIDE, FALSE_POSITIVE, MISS = "side_by_side", "false_positive", "miss"
+KINDS = (SIDE_BY_SIDE, FALSE_POSITIVE, MISS)
+VERSION = 1
+"""Of the index, a JSON list of entries; a later version would be an object that tells its own."""
+_MAX_BYTES = 1 << 26
+_JPEG = b"\xff\xd8\xff"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PictureEntry:
+    """An entry of the index.
+
+    Attributes:
+        kind: what it is a picture of, one of `KINDS`.
+        source_id: id of the image.
+        caption: what is to be seen.
+        file: name of the JPEG file beside the index.
+    """
+
+    kind: str = ""
+    source_id: str = ""
+    caption: str = ""
+    file: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PictureFile:
+    """A picture that the index names.
+
+    Attributes:
+        kind: what it is a picture of, one of `KINDS`.
+        caption: what is to be seen.
+        source_id: id of the image.
+        path: of the JPEG file.
+    """
+
+    kind: str
+    caption: str
+    source_id: str
+    path: str
+
+    def read(self) -> bytes:
+        """Return the file, empty where it is no JPEG file: it goes into a page that is sent around."""
+        try:
+            data = files.read_regular(self.path, _MAX_BYTES)
+        except OSError:
+            return b""
+        return data if data.startswith(_JPEG) else b""
+
+
+def write_index(folder: str, entries: Sequence[PictureEntry]) -> None:
+    """Write the index of a folder of pictures."""
+    files.write_text(files.join(folder, INDEX), json.dumps(encode(entries), indent=1) + "\n")
+
+
+def list_pictures(evaluation_dir: str) -> list[PictureFile]:
+    """Return what the index of an evaluation names, without what lies outside its folder.
+
+    Args:
+        evaluation_dir: has `pictures/index.json`, or no pictures.
+    """
+    folder = files.join(evaluation_dir, FOLDER)
+    path = files.join(folder, INDEX)
+    if not files.exists(path):
+        return []
+    try:
+        entries: Any = json.loads(files.read_text(path))
+        if not isinstance(entries, list):
+            version = entries.get(VERSION_KEY) if isinstance(entries, dict) else None
+            raise JsonFault(f"expected a list of pictures of version {VERSION}, found version {version}")
+    except (ValueError, RecursionError) as error:
+        _logger.warning("%s is left out: %s", path, error)
+        return []
+    found = []
+    for number, entry in enumerate(entries):
+        try:
+            picture = decode(PictureEntry, entry, f"[{number}]")
+        except JsonFault as error:
+            _logger.warning("%s: a picture is left out: %s", path, error)
+            continue
+        name = picture.file
+        if not name or name.startswith(".") or os.path.basename(name) != name or "\0" in name:
+            _logger.warning("%s: the picture %r is left out: it is no file of this folder", path, name)
+            continue
+        found.append(
+            PictureFile(
+                kind=picture.kind,
+                caption=picture.caption,
+                source_id=picture.source_id,
+                path=files.join(folder, name),
+            )
+        )
+    return found

@@ -1,0 +1,39 @@
+"""A detector's findings over a split, and what is computed of them once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
+from detection_core.evaluation.matching import ImageMatch, best_score_threshold, match_image
+from detection_core.evaluation.results import EvaluatedImage
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluatedSplit:
+    """Ground truth and detections of a split; metrics, curves, counts and pictures are made of it.
+
+    Attributes:
+        images: every image once.
+        class_names: class in [0, C) to name.
+    """
+
+    images: tuple[EvaluatedImage, ...]
+    class_names: Mapping[int, str]
+
+    @functools.cached_property
+    def coco(self) -> CocoResult:
+        """COCO's precision and recall."""
+        return evaluate_coco(self.images, self.class_names)
+
+    @functools.cached_property
+    def matches(self) -> tuple[ImageMatch, ...]:
+        """Detections and objects of each image, paired at IoU 0.5."""
+        return tuple(map(match_image, self.images))
+
+    @functools.cached_property
+    def best_score(self) -> float:
+        """The score at which precision and recall over all classes balance best (highest F1)."""
+        return best_score_threshold(self.images, self.matches)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from detection_core.artifacts.json_file import JsonFile, JsonLines
+from detection_core.errors import ContractError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Thing:
+    count: int
+    name: str = ""
+
+
+THING = JsonFile(name="thing.json", content=Thing, writer="Maker", remedy="make it again", version=2)
+LINES = JsonLines(name="things.jsonl", content=Thing, writer="Maker", remedy="make them again")
+
+
+def test_a_file_is_written_with_its_version_and_read_back(tmp_path):
+    THING.write(str(tmp_path), Thing(count=3, name="a"))
+    text = (tmp_path / "thing.json").read_text()
+    assert json.loads(text) == {"count": 3, "name": "a", "schema_version": 2}
+    assert text.endswith("}\n") and THING.read(str(tmp_path)) == Thing(count=3, name="a")
+
+
+def test_a_file_without_a_version_is_of_the_first_one(tmp_path):
+    (tmp_path / "thing.json").write_text('{"count": 3}')
+    assert THING.find(str(tmp_path)) == Thing(count=3)
+
+
+def test_a_file_of_a_newer_version_is_refused_once_with_file_and_remedy(tmp_path):
+    (tmp_path / "thing.json").write_text('{"schema_version": 3, "amount": "three"}')
+    with pytest.raises(
+        ContractError, match="expected schema_version 2 or less, found 3: a newer detflow"
+    ) as e:
+        THING.read(str(tmp_path))
+    assert e.value.where == str(tmp_path / "thing.json")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", '{"count": "x"}', "[" * 100_000, '{"count": 1, "schema_version": "x"}']
+)
+def test_what_is_something_else_is_refused(tmp_path, text):
+    (tmp_path / "thing.json").write_text(text)
+    with pytest.raises(ContractError, match=r"expected the JSON that Maker writes.*make it again") as e:
+        THING.read(str(tmp_path))
+    assert "thing.json" in e.value.where
+
+
+def test_a_missing_file_is_none_to_find_and_an_error_to_read(tmp_path):
+    assert THING.find(str(tmp_path)) is None and THING.find("") is None
+    with pytest.raises(ContractError, match="found no file; make it again"):
+        THING.read(str(tmp_path))
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "thing.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(ContractError, match="cannot be read"):
+        THING.read(str(tmp_path))
+
+
+def test_lines_are_written_and_read(tmp_path):
+    things = [Thing(count=1), Thing(count=2, name="b")]
+    LINES.write(str(tmp_path), things)
+    assert (tmp_path / "things.jsonl").read_text() == '{"count": 1, "name": ""}\n{"count": 2, "name": "b"}\n'
+    assert LINES.read(str(tmp_path)) == things
+    assert LINES.read(str(tmp_path / "nowhere")) == LINES.read("") == []
+
+
+def test_a_torn_line_is_refused_or_left_out(tmp_path, caplog):
+    (tmp_path / "things.jsonl").write_text('{"count": 1}\n{"cou')
+    with pytest.raises(ContractError) as e:
+        LINES.read(str(tmp_path))
+    assert e.value.where.endswith("things.jsonl:2")
+    assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=1)] and "things.jsonl:2" in caplog.text

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import numpy as np
+
+from detection_core.evaluation.coco_metrics import evaluate_coco
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.matching import best_score_threshold, match_image
+from tests.detection_core.evaluation.images import random_images
+
+NAMES = dict(enumerate("abcde"))
+
+
+def test_what_is_derived_is_of_these_images_and_computed_once():
+    images = tuple(random_images(2))
+    split = EvaluatedSplit(images=images, class_names=NAMES)
+    assert split.coco.metrics() == evaluate_coco(images, NAMES).metrics()
+    matches = [match_image(image) for image in images]
+    for ours, expected in zip(split.matches, matches, strict=True):
+        np.testing.assert_array_equal(ours.found_by, expected.found_by)
+    assert split.best_score == best_score_threshold(images, matches)
+    assert split.coco is split.coco and split.matches is split.matches
