@@ -9,6 +9,20 @@ import re
 from detection_core.redaction import clean
 
 
+def shorten(value: object, longest: int = 80) -> str:
+    """Return a value as it may stand in a message: on one line, whole or its beginning.
+
+    Args:
+        value: of any type.
+        longest: how many characters of it are shown.
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python turns into text
+        text = "a number of thousands of digits"
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+
+
 class DetectionError(Exception):
     """Something the user can put right: a bad config, record, model or destination.
 

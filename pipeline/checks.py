@@ -6,7 +6,6 @@ from which the others take these values as parameters.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -95,14 +94,15 @@ def request_fingerprint(settings: PipelineSettings) -> str:
     """Return a fingerprint of the settings and of the configuration files that they name."""
     # Name, workspace, cluster, schedule and checkpoints say where, when and how safely a run works, not what
     # it makes; configuration files count by their content.
-    asked = dataclasses.replace(
-        settings,
-        name="-",
-        workspace="-",
-        model=dataclasses.replace(settings.model, config="-", override_files=[]),
-        train=dataclasses.replace(settings.train, checkpoint_minutes=0.0),
-        kubeflow=KubeflowSettings(),
-        schedule=ScheduleSettings(),
+    asked = settings.model_copy(
+        update={
+            "name": "-",
+            "workspace": "-",
+            "model": settings.model.model_copy(update={"config": "-", "override_files": []}),
+            "train": settings.train.model_copy(update={"checkpoint_minutes": 0.0}),
+            "kubeflow": KubeflowSettings(),
+            "schedule": ScheduleSettings(),
+        }
     )
     paths = [settings.model.config, *settings.model.override_files]
     text = "\0".join([format_settings(asked), *map(files.read_text, paths)])

@@ -30,7 +30,6 @@ TESTED_IN = {
     "components/quantization_rewriter/run.py": "end_to_end/test_workflow.py",
     "components/tflite_exporter/run.py": "end_to_end/test_workflow.py",
     "detection_core/augment/policy_tables.py": "detection_core/augment/test_policies.py",
-    "detection_core/errors.py": "components/runtime/test_container.py",
     "detection_core/artifacts/coco_names.py": "detection_core/evaluation/test_coco_metrics.py",
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
     "detection_core/evaluation/results.py": "detection_core/evaluation/test_matching.py",
@@ -57,6 +56,7 @@ TESTED_IN = {
     "pipeline/report/facts.py": "pipeline/report/test_writer.py",
     "pipeline/report/pictures.py": "pipeline/report/test_writer.py",
     "pipeline/report/quality.py": "pipeline/report/test_writer.py",
+    "pipeline/settings/steps.py": "pipeline/kubeflow/test_kfp_backend.py",
     "pipeline/settings/workflow_settings.py": "pipeline/settings/test_settings_file.py",
 }
 # Protocols and entry points of three lines.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from detection_core import errors
 from detection_core.errors import ConfigError
 
 _SHOWN = 300
@@ -29,5 +30,4 @@ def parse_json(text: str, where: str, expected: str = "a JSON object") -> Any:
 
 def shorten(value: Any) -> str:
     """Return a value as a message shows it: whole, or its beginning."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+    return errors.shorten(value, _SHOWN)

@@ -73,23 +73,24 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
 
 def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
     """Return the claims of the settings and the steps that mount each."""
-    from pipeline.settings.kubeflow_settings import STEPS
+    from pipeline.settings.steps import STEPS
 
     claims: dict[str, list[str]] = {}
     for step in STEPS:
-        for name in settings.kubeflow.task(step)["pvcs"]:
+        for name in settings.kubeflow.task(step).pvcs:
             claims.setdefault(name, []).append(step)
     return claims
 
 
 def _images(settings: PipelineSettings | None) -> list[str]:
     """Return the images that the settings name; none where they name nothing but the default."""
-    from pipeline.settings.kubeflow_settings import STEPS, KubeflowSettings
+    from pipeline.settings.kubeflow_settings import KubeflowSettings
+    from pipeline.settings.steps import STEPS
 
     if settings is None:
         return []
     kubeflow = settings.kubeflow
-    names = dict.fromkeys([kubeflow.image, *(kubeflow.task(step)["image"] for step in STEPS)])
+    names = dict.fromkeys([kubeflow.image, *(kubeflow.task(step).image for step in STEPS)])
     return [name for name in names if name and name != KubeflowSettings().image]
 
 

@@ -83,19 +83,21 @@ def create(arguments: argparse.Namespace) -> Result:
 
 def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSettings:
     """Return the `schedule` section with the flags over it."""
+    from pipeline.settings import refusals
     from pipeline.settings.schedule_settings import ScheduleSettings
 
     given = {
-        f.name: value
-        for f in dataclasses.fields(ScheduleSettings)
-        if f.name != "parameters" and (value := getattr(arguments, f.name, None)) is not None
+        name: value
+        for name in ScheduleSettings.model_fields
+        if name != "parameters" and (value := getattr(arguments, name, None)) is not None
     }
     if "cron" in given:
         given.setdefault("interval", "")
     elif "interval" in given:
         given.setdefault("cron", "")
     section = source.settings.schedule if source.settings else ScheduleSettings()
-    return dataclasses.replace(section, **given)
+    values = {**section.model_dump(), **given}
+    return refusals.build_settings(ScheduleSettings, values, refusals.Source(source.path), "schedule.")
 
 
 def list_all(arguments: argparse.Namespace) -> Result:

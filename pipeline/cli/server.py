@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.cli.base import Argument, argument
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
-    from pipeline.kubeflow.options import ConnectionOptions
+    from pipeline.settings.connection_settings import ConnectionOptions
     from pipeline.settings.workflow_settings import PipelineSettings
 
 # A flag that is not given is None, so that the environment and the settings count.
@@ -70,17 +69,14 @@ def server_options(
     Raises:
         ConfigError: for a settings file that cannot be used.
     """
-    from pipeline.kubeflow.options import ConnectionOptions, resolve_options
+    from pipeline.kubeflow.connection_options import resolve_options
+    from pipeline.settings.connection_settings import ConnectionOptions
 
     path = getattr(arguments, "settings", "")
     if settings is None and path:
         from pipeline.settings.settings_file import load_settings
 
         settings = load_settings(path, check_files=False)
-    named: dict[str, Any] = {}
-    if settings is not None:
-        kubeflow = settings.kubeflow
-        named = dataclasses.asdict(kubeflow.connection)
-        named |= {"host": kubeflow.host, "namespace": kubeflow.namespace}
-    flags = {f.name: getattr(arguments, f.name, None) for f in dataclasses.fields(ConnectionOptions)}
+    named = settings.kubeflow.connection_options().model_dump() if settings else {}
+    flags = {name: getattr(arguments, name, None) for name in ConnectionOptions.model_fields}
     return resolve_options(flags, named)

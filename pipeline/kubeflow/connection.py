@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import json
 import os
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from detection_core.errors import ConfigError
 from detection_core.redaction import hide
 from pipeline.kubeflow.api_errors import OLDEST_SERVER, ClusterError, explain
+from pipeline.kubeflow.connection_options import VARIABLES, refuse_unusable_options
 from pipeline.kubeflow.credentials import Credentials, read_credentials
-from pipeline.kubeflow.options import VARIABLES, ConnectionOptions, check_options
 from pipeline.kubeflow.transport import (
     bounded_rest,
     hide_token,
@@ -25,6 +24,7 @@ from pipeline.kubeflow.transport import (
     proxy_of,
     retries,
 )
+from pipeline.settings.connection_settings import ConnectionOptions
 
 if TYPE_CHECKING:
     import kfp
@@ -159,9 +159,9 @@ def connect(options: ConnectionOptions) -> Connection:
         ConfigError: for an option or a secret that cannot be used.
         ClusterError: when the server cannot be reached or refuses.
     """
-    check_options(options)
+    refuse_unusable_options(options)
     if not options.host and "KUBERNETES_SERVICE_HOST" in os.environ:
-        options = dataclasses.replace(options, host=IN_CLUSTER_HOST)
+        options = options.model_copy(update={"host": IN_CLUSTER_HOST})
     _require_kfp()
     credentials = read_credentials(options)
     client = _build_client(options, credentials)

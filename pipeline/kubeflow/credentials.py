@@ -9,7 +9,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from detection_core.redaction import find_header_fault, hide
-from pipeline.kubeflow.options import ConnectionOptions
+from pipeline.settings.connection_settings import ConnectionOptions
 
 # Where the kubelet projects a token for the pipelines API.
 IN_CLUSTER_TOKEN = "/var/run/secrets/kubeflow/pipelines/token"

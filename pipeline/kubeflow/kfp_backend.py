@@ -108,7 +108,7 @@ def _pipeline_function(settings: PipelineSettings, steps: Sequence[Step]) -> Any
                 values.setdefault(step, {})[field] = channel
         tasks = _add_tasks(settings, steps, values)
         for step, task in tasks.items() if settings.kubeflow.image_parameter else ():
-            if not settings.kubeflow.task(step).get("image"):
+            if not settings.kubeflow.task(step).image:
                 task.set_container_image(channels[-1])
 
     parameters = [_signature_parameter(p, by_id) for p in offered]
@@ -189,7 +189,7 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
     from kfp import kubernetes
 
     kubeflow = settings.kubeflow
-    wanted = TaskSettings(**kubeflow.task(step))
+    wanted = kubeflow.task(step)
     task.set_caching_options(wanted.caching and step != CHECKER)
     if wanted.image:
         task.set_container_image(wanted.image)

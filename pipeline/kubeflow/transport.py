@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from detection_core.redaction import hide
-from pipeline.kubeflow.options import VARIABLES
+from pipeline.kubeflow.connection_options import VARIABLES
 
 ANSWER_MIB = 64
 """Largest answer that is read. A run of a thousand steps is told in some 2 MiB."""

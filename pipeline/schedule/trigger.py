@@ -70,7 +70,7 @@ class Trigger:
         return " ".join([when, *(f"{word} {time.isoformat()}" for word, time in window if time)])
 
 
-def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: str, where: str) -> Trigger:
+def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: str) -> Trigger:
     """Read the texts of the `schedule` settings.
 
     Args:
@@ -79,31 +79,30 @@ def make_trigger(*, cron: str, interval: str, start: str, end: str, time_zone: s
         start: RFC 3339, with a zone; empty: at once.
         end: RFC 3339, with a zone; empty: never.
         time_zone: IANA name.
-        where: the settings file, for messages.
 
     Raises:
-        ConfigError: naming the key.
+        ConfigError: whose `where` is the key.
     """
     if bool(cron) == bool(interval):
         found = "both" if cron else "neither"
         raise ConfigError(
             f"expected one of schedule.cron (six fields, seconds first) and schedule.interval, found {found}",
-            where=where,
+            where="schedule",
         )
-    zone = find_zone(time_zone, where)
+    zone = find_zone(time_zone)
     trigger = Trigger(
-        cron=parse_cron(cron, f"{where}: schedule.cron") if cron else None,
-        interval_seconds=parse_interval(interval, f"{where}: schedule.interval") if interval else 0,
-        start=parse_time(start, f"{where}: schedule.start") if start else None,
-        end=parse_time(end, f"{where}: schedule.end") if end else None,
+        cron=parse_cron(cron, "schedule.cron") if cron else None,
+        interval_seconds=parse_interval(interval, "schedule.interval") if interval else 0,
+        start=parse_time(start, "schedule.start") if start else None,
+        end=parse_time(end, "schedule.end") if end else None,
         zone=zone,
     )
     if trigger.start and trigger.end and trigger.end <= trigger.start:
-        raise ConfigError(f"expected an end after the start, found {start} to {end}", where=where)
+        raise ConfigError(f"expected an end after the start, found {start} to {end}", where="schedule.end")
     return trigger
 
 
-def find_zone(time_zone: str, where: str) -> zoneinfo.ZoneInfo:
+def find_zone(time_zone: str) -> zoneinfo.ZoneInfo:
     """Return a zone by its IANA name.
 
     Raises:
@@ -113,7 +112,7 @@ def find_zone(time_zone: str, where: str) -> zoneinfo.ZoneInfo:
         return zoneinfo.ZoneInfo(time_zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
         raise ConfigError(
-            f"schedule.time_zone: expected a name such as Europe/Paris, found {time_zone!r}", where=where
+            f"expected a name such as Europe/Paris, found {time_zone!r}", where="schedule.time_zone"
         ) from e
 
 

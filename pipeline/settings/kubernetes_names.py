@@ -6,7 +6,7 @@ Pods and Containers", and the validation of environment variables in its API.
 
 from __future__ import annotations
 
-from pipeline.settings.settings_values import matching
+from pipeline.settings.setting_types import matching
 
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -35,12 +35,6 @@ MEMORY = matching(r"(\d{1,15}([EPTGM]i?|Ki))?", "a size such as 8Gi or 500Mi")
 SECONDS = matching(r"\d{1,9}s", "seconds such as 30s")
 IMAGE = matching(r"\S+", "the name of a container image, without spaces", longest=1024)
 IMAGE_OR_NOTHING = matching(r"\S*", "the name of a container image, without spaces, or nothing", longest=1024)
-
-ADDRESS_OR_NOTHING = matching(
-    r"(https?://[^/\s@]+(/\S*)?)?",
-    "an address such as http://host:8080, without user and password, or nothing",
-    longest=2048,
-)
 
 SECONDS_OF_A_POD = 2**31 - 1
 """Largest activeDeadlineSeconds."""

@@ -2,76 +2,88 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
+
+import pydantic
 
 from detection_core.errors import ConfigError
 from pipeline.schedule.trigger import Trigger, find_zone, make_trigger
-from pipeline.settings.settings_values import between
+from pipeline.settings.refusals import contradictions
+from pipeline.settings.setting_types import Plain, Settings, Text, UnquotedText, between, setting
 
-_TEXT = {"text": True}
 
+class ScheduleSettings(Settings):
+    """When the workflow runs by itself, on a cluster or on one machine."""
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScheduleSettings:
-    """When the workflow runs by itself, on a cluster or on one machine.
+    name: Text = setting("", "By which the schedule is found again.", unset="the workflow's name")
+    cron: UnquotedText = setting(
+        "",
+        "Six fields, seconds first, or `@daily` and the like; see [schedules](schedules.md).",
+        examples=["0 0 3 * * 0", "@daily"],
+    )
+    interval: UnquotedText = setting(
+        "", "Time from one run to the next, in place of `cron`.", examples=["90m", "6h", "1d"]
+    )
+    start: UnquotedText = setting(
+        "",
+        "Nothing runs before it; RFC 3339 with a zone.",
+        unset="at once",
+        examples=["2030-01-31T03:00:00Z"],
+    )
+    end: UnquotedText = setting("", "Nothing runs after it; RFC 3339 with a zone.", unset="never")
+    time_zone: Text = setting(
+        "UTC",
+        "IANA name of the zone of the local scheduler and of the times shown; a cluster has its own.",
+        examples=["Europe/Paris"],
+    )
+    max_concurrency: Annotated[int, between(1, 10)] = setting(
+        1, "Runs at the same time on a cluster.", unit="runs"
+    )
+    catch_up: bool = setting(
+        False,
+        "Whether a cluster makes up for all slots missed while it was down or the schedule paused, and not"
+        " for the last one alone.",
+    )
+    paused: bool = setting(False, "Whether the schedule is created paused.")
+    parameters: dict[Text, Plain] = setting(
+        dict,
+        "Pipeline parameter to value, for the scheduled runs; texts may hold"
+        " [placeholders](schedules.md#placeholders).",
+        examples=[{"data_path": "/data/[[ScheduledTime]]"}],
+    )
 
-    Attributes:
-        name: by which the schedule is found again; empty: the workflow's.
-        cron: six fields, seconds first; or a name such as `@daily`.
-        interval: time from one run to the next, such as `6h`, in place of `cron`.
-        start: RFC 3339 time with a zone; nothing runs before it.
-        end: RFC 3339 time with a zone; nothing runs after it.
-        time_zone: IANA name, for one machine and for what is shown; a cluster has its own.
-        max_concurrency: runs at the same time on a cluster, 1 to 10.
-        catch_up: whether a cluster makes up for all slots missed while it was down or the schedule paused,
-            and not for the last one alone.
-        paused: whether the schedule is created paused.
-        parameters: pipeline parameter to value, for the scheduled runs; texts may hold placeholders.
-    """
-
-    name: str = ""
-    cron: str = dataclasses.field(default="", metadata=_TEXT)
-    interval: str = dataclasses.field(default="", metadata=_TEXT)
-    start: str = dataclasses.field(default="", metadata=_TEXT)
-    end: str = dataclasses.field(default="", metadata=_TEXT)
-    time_zone: str = "UTC"
-    max_concurrency: Annotated[int, between(1, 10)] = 1
-    catch_up: bool = False
-    paused: bool = False
-    parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    def check(self, where: str) -> None:
-        """Refuse a section that no schedule could be made of; one that says nothing of when is left alone.
-
-        Args:
-            where: the settings file, for messages.
-
-        Raises:
-            ConfigError: naming the key.
-        """
-        find_zone(self.time_zone, where)
-        if self.cron or self.interval:
-            self.trigger(where)
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> ScheduleSettings:
+        """Refuse a section that no schedule could be made of; one that says nothing of when is left alone."""
+        try:
+            if self.cron or self.interval:
+                self._trigger()
+            else:
+                find_zone(self.time_zone)
+        except ConfigError as error:
+            key = error.where.removeprefix("schedule").removeprefix(".")
+            raise contradictions([(key, error.message)]) from error
+        return self
 
     def trigger(self, where: str) -> Trigger:
-        """Check the section and return when it fires.
+        """Return when the schedule fires.
 
         Args:
             where: the settings file, for messages.
 
         Raises:
-            ConfigError: naming the key.
+            ConfigError: where the section does not say when.
         """
-        if not 1 <= self.max_concurrency <= 10:
-            raise ConfigError(
-                f"schedule.max_concurrency: expected 1 to 10, found {self.max_concurrency}", where=where
-            )
+        try:
+            return self._trigger()
+        except ConfigError as error:
+            raise ConfigError(error.message, where=where) from error
+
+    def _trigger(self) -> Trigger:
         return make_trigger(
             cron=self.cron,
             interval=self.interval,
             start=self.start,
             end=self.end,
             time_zone=self.time_zone,
-            where=where,
         )

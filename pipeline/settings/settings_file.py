@@ -6,20 +6,18 @@ file's own folder; a path given on the command line is taken from the working di
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
+from pydantic.fields import FieldInfo
 
-from component_specs.run_checker import DEPLOYED
 from detection_core.config.paths.field_paths import key_beside
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
-from pipeline.settings.kubeflow_settings import TaskSettings, find_secret_fault, find_volume_fault
-from pipeline.settings.settings_values import Source, build_settings, field_hints, settings_fields, show
+from pipeline.settings.refusals import Source, build_settings
+from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
 from pipeline.settings.settings_yaml import Places, parse_settings_text, read_settings_text
 from pipeline.settings.workflow_settings import PipelineSettings
 
@@ -59,7 +57,7 @@ def load_settings(
     for text in overrides:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise ConfigError(f"expected KEY=VALUE, found {show(text)}", where="--set")
+            raise ConfigError(f"expected KEY=VALUE, found {shorten(text)}", where="--set")
         _set(tree, key.strip(), value, places)
     if override_files:
         named = _section(tree, "model").setdefault("override_files", [])
@@ -82,14 +80,12 @@ def checked_settings(tree: Mapping[str, Any], source: Source) -> PipelineSetting
     Raises:
         ConfigError: naming the key, for what does not fit its type and what contradicts another.
     """
-    settings = typing.cast(PipelineSettings, build_settings(PipelineSettings, tree, source))
-    _check_values(settings, source)
-    return settings
+    return build_settings(PipelineSettings, tree, source)
 
 
 def format_settings(settings: PipelineSettings) -> str:
     """Return the settings as YAML that loads to the same settings anywhere on this machine."""
-    return yaml.safe_dump(dataclasses.asdict(settings), sort_keys=False)
+    return yaml.safe_dump(settings.model_dump(), sort_keys=False)
 
 
 def _read_file(path: str) -> tuple[dict[str, Any], Places]:
@@ -99,22 +95,34 @@ def _read_file(path: str) -> tuple[dict[str, Any], Places]:
     return tree, places
 
 
-def _resolve_paths(cls: type, tree: Mapping[str, Any], base: str) -> None:
+def _resolve_paths(model: type[Settings], tree: Mapping[str, Any], base: str) -> None:
     """Make the file's relative paths absolute, in place."""
-    hints = field_hints(cls)
-    for name, field in settings_fields(cls).items():
+    for name, field in model.model_fields.items():
         value: Any = tree.get(name)
-        if dataclasses.is_dataclass(hints[name]) and isinstance(value, dict):
-            _resolve_paths(typing.cast(type, hints[name]), value, base)
+        section = _section_model(field)
+        if section and isinstance(value, dict):
+            _resolve_paths(section, value, base)
         elif _is_path(field, value):
-            typing.cast(dict, tree)[name] = _absolute_all(value, base)
+            tree[name] = _absolute_all(value, base)  # type: ignore[index]
 
 
-def _is_path(field: dataclasses.Field, value: Any) -> bool:
+def _known_keys(field: FieldInfo | None) -> dict[str, FieldInfo]:
+    """Return the fields of a section by key; none where a field is no section."""
+    model = _section_model(field)
+    return model.model_fields if model else {}
+
+
+def _section_model(field: FieldInfo | None) -> type[Settings] | None:
+    """Return the model of a field that is a section; None for any other."""
+    kind = field.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
+
+
+def _is_path(field: FieldInfo, value: Any) -> bool:
     """Tell whether a value is a path, and not a word that the field knows in place of one."""
-    words = field.metadata.get("words", ())
+    marks = [mark for mark in field.metadata if isinstance(mark, IsPath)]
     texts = value if isinstance(value, list) else [value]
-    return bool(field.metadata.get("path")) and all(isinstance(t, str) and t not in words for t in texts)
+    return bool(marks) and all(isinstance(t, str) and t not in marks[0].words for t in texts)
 
 
 def _absolute_all(value: str | list[str], base: str) -> str | list[str]:
@@ -138,16 +146,17 @@ _BOUNDS = ("lower_bound", "upper_bound", "min_change")
 
 def _set(tree: dict[str, Any], key: str, value: str, places: Places) -> None:
     section, *rest = key.split(".")
-    hint = field_hints(PipelineSettings).get(section)
-    known = settings_fields(hint) if dataclasses.is_dataclass(hint) else {}
+    field = PipelineSettings.model_fields.get(section)
+    known = _known_keys(field)
     if _is_config_path(key) and (not known or not rest or rest[0] not in known):
         # The text goes through as it is: the message's own descriptors know the type.
         _add(_section(_section(tree, "model"), "overrides"), key, value)
         places[f"model.overrides.{key}"] = "--set"
         return
-    field = known.get(rest[0]) if rest else settings_fields(PipelineSettings).get(section)
+    for part in rest:
+        field = _known_keys(field).get(part)
     # A text is taken as it stands: `@daily` and `* * * * * *` are not YAML.
-    as_text = not value or (field is not None and field.metadata.get("text"))
+    as_text = not value or (field is not None and is_unquoted_text(field))
     parsed = value if as_text else parse_settings_text(value, f"--set {key}")[0]
     if field is not None and _is_path(field, parsed):
         parsed = _absolute_all(parsed, os.getcwd())
@@ -191,56 +200,6 @@ def _section(tree: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(node, dict):
         raise ConfigError(f"expected a mapping, found {node!r}", where=name)
     return node
-
-
-_CHECKS: tuple[tuple[str, typing.Callable[[PipelineSettings], bool], str], ...] = (
-    ("data.splits", lambda s: "train" in s.data.splits, "expected a split named train"),
-    (
-        "evaluate.split",
-        lambda s: s.evaluate.split in s.data.splits,
-        "expected one of the splits in data.splits",
-    ),
-    (
-        "push.keep_versions",
-        # A repeated run starts from the version before the one that it published.
-        lambda s: s.train.warm_start != DEPLOYED or s.push.keep_versions != 1,
-        "expected 2 or more, or 0 (keep all), where train.warm_start is deployed",
-    ),
-)
-
-
-def _check_values(settings: PipelineSettings, source: Source) -> None:
-    """Refuse values that contradict each other; each by itself fits its annotation."""
-    for key, holds, expected in _CHECKS:
-        if not holds(settings):
-            value: Any = settings
-            for part in key.split("."):
-                value = getattr(value, part)
-            raise source.error(key, f"{expected}, found {show(value)}")
-    _check_splits(settings, source)
-    _check_kubeflow(settings, source)
-    settings.schedule.check(source.place("schedule"))
-
-
-def _check_splits(settings: PipelineSettings, source: Source) -> None:
-    from components.example_gen.splits import parse_splits
-
-    try:
-        parse_splits(settings.data.splits)
-    except ConfigError as error:
-        raise source.error("data.splits", error.message) from error
-
-
-def _check_kubeflow(settings: PipelineSettings, source: Source) -> None:
-    kubeflow = settings.kubeflow
-    tasks = {"kubeflow.defaults": kubeflow.defaults}
-    for step in kubeflow.steps:
-        key = f"kubeflow.steps.{step}"
-        tasks[key] = build_settings(TaskSettings, kubeflow.task(step), source, f"{key}.")
-    for key, task in tasks.items():
-        fault = find_volume_fault(task) or find_secret_fault(task)
-        if fault:
-            raise ConfigError(f"{key}.{fault}", where=source.place(key))
 
 
 def _check_files(settings: PipelineSettings, source: Source) -> None:

@@ -1,18 +1,46 @@
-"""The settings of a workflow, as frozen dataclasses: one a section of the settings file."""
+"""The settings of a workflow: one model a section of the settings file."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
+import pydantic
+
+from component_specs import TFLiteExporterJob
 from component_specs.run_checker import DEPLOYED
+from detection_core.errors import ConfigError, shorten
 from pipeline.settings.kubeflow_settings import KubeflowSettings
+from pipeline.settings.refusals import contradictions
 from pipeline.settings.schedule_settings import ScheduleSettings
-from pipeline.settings.settings_values import NOT_EMPTY, Rule, between, matching
+from pipeline.settings.setting_types import (
+    EACH_ONCE,
+    MAPPING,
+    NOT_EMPTY,
+    NUMBER,
+    TEXT,
+    IsPath,
+    Path,
+    Paths,
+    Plain,
+    Settings,
+    Text,
+    UnquotedText,
+    between,
+    by_kind,
+    matching,
+    setting,
+)
 
 Bound = Literal["lower_bound", "upper_bound", "min_change"]
-Thresholds = dict[str, Annotated[dict[Bound, float], NOT_EMPTY]]
+Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
+Overrides = dict[Text, Plain]
+Split = Annotated[
+    Annotated[float, NUMBER] | Annotated[Text, TEXT] | Annotated[dict[Text, Text], MAPPING],
+    by_kind("a number, a text or a mapping"),
+]
+RequiredPath = Annotated[Path, NOT_EMPTY]
 
 _SPAN = matching(r"latest|\d+|\d{4}-\d\d-\d\d", "latest, a number or a date like 2026-11-21")
 # Kubeflow Pipelines makes small letters and hyphens of it, at most 128.
@@ -21,174 +49,200 @@ _NAME = matching(
     "letters without accents, digits, _ and -, first a letter or digit, 128 at most",
     longest=128,
 )
-_NO_REPETITION = Rule(lambda values: len(set(values)) == len(values), "each once")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DataSettings:
-    """What ExampleGen reads.
+class DataSettings(Settings):
+    """What ExampleGen reads."""
 
-    Attributes:
-        path: folder of the data set; it, or the locations in `splits`, may hold `{SPAN}` or `{YYYY}`, `{MM}`
-            and `{DD}`.
-        format: `coco` or `voc`.
-        splits: split name to ratio, or to where its annotations are.
-        span: newest span to read, `latest`, a number or a date.
-        window: how many spans to train on.
-        eval_window: how many spans the other splits are taken from.
-        span_ready_file: name of the file that marks a span's folder as complete; empty: none is needed.
-        label_map: path of a label map; empty: made from the annotations.
-        quarantine_limit: fraction of quarantined records above which the run stops.
-        decode_images: `sample`, `all` or `none`: which images are decoded at ingest.
-        shard_examples: about how many examples go in a shard.
-        compression: empty or `GZIP` (ten times slower to write).
-        shards_uri: folder, usually on an object store, for the shards; empty: they are in the artifact.
-    """
-
-    path: Annotated[str, NOT_EMPTY] = dataclasses.field(metadata={"path": True})
-    format: Literal["coco", "voc"] = "coco"
-    splits: dict[str, float | str | dict[str, str]] = dataclasses.field(
-        default_factory=lambda: {"train": 0.8, "eval": 0.1, "test": 0.1}
+    path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
+    format: Literal["coco", "voc"] = setting("coco", "COCO JSON or Pascal VOC.")
+    splits: dict[Text, Split] = setting(
+        lambda: {"train": 0.8, "eval": 0.1, "test": 0.1},
+        "Split to ratio (by a stable hash of the image), or to where its annotations are; see"
+        " [own data](own-data.md).",
+        examples=[{"train": {"annotations": "train.json", "images": "images/train"}}],
     )
-    span: Annotated[str, _SPAN] = dataclasses.field(default="latest", metadata={"text": True})
-    window: Annotated[int, between(1, 100_000)] = 1
-    eval_window: Annotated[int, between(1, 100_000)] = 1
-    span_ready_file: str = ""
-    label_map: str = dataclasses.field(default="", metadata={"path": True})
-    quarantine_limit: Annotated[float, between(0, 1)] = 0.01
-    decode_images: Literal["sample", "all", "none"] = "sample"
-    shard_examples: Annotated[int, between(1, 10_000_000)] = 1000
-    compression: Literal["", "GZIP"] = ""
-    shards_uri: str = dataclasses.field(default="", metadata={"path": True})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelSettings:
-    """Which detector.
-
-    Attributes:
-        config: path of the pipeline.config.
-        override_files: paths of partial pipeline.config files, merged into it one after the other.
-        overrides: pipeline.config field path to value, for both training steps; applied after the files.
-    """
-
-    config: Annotated[str, NOT_EMPTY] = dataclasses.field(metadata={"path": True})
-    override_files: list[str] = dataclasses.field(default_factory=list, metadata={"path": True})
-    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainSettings:
-    """How Trainer runs.
-
-    Attributes:
-        warm_start: detector folder to start from, or `deployed` for the model at the push destination;
-            empty, or nothing deployed yet: from scratch or the config's fine_tune_checkpoint.
-        overrides: pipeline.config field path to value, for Trainer only.
-        checkpoint_minutes: time between two checkpoints of unfinished training, of QuantizationRewriter too,
-            and so what a kill without a warning may cost; 0: they go by steps alone.
-    """
-
-    warm_start: str = dataclasses.field(default="", metadata={"path": True, "words": (DEPLOYED,)})
-    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
-    checkpoint_minutes: Annotated[float, between(0, 10_000)] = 5.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluateSettings:
-    """What decides the blessing.
-
-    Attributes:
-        split: split to measure on.
-        thresholds: metric to {lower_bound, upper_bound, min_change}; `min_change` is against the deployed
-            model.
-        quantized_thresholds: the same for the quantized detector; `min_change` is against the
-            float one.
-        pictures: how many side-by-side pictures to draw; -1: as many as eval_config.num_visualizations says.
-    """
-
-    split: str = "eval"
-    thresholds: Thresholds = dataclasses.field(
-        default_factory=lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}}
+    span: Annotated[UnquotedText, _SPAN] = setting(
+        "latest",
+        "Where `data.path` or a location in `data.splits` holds `{SPAN}` or `{YYYY}`, `{MM}`, `{DD}`: the"
+        " newest span to read, `latest`, a number or a date; see [retraining](retraining.md).",
+        examples=["latest", "3", "2026-11-21"],
     )
-    quantized_thresholds: Thresholds = dataclasses.field(
-        default_factory=lambda: {"DetectionBoxes_Precision/mAP@.50IOU": {"min_change": -0.02}}
+    window: Annotated[int, between(1, 100_000)] = setting(
+        1, "How many spans, up to that one, to train on.", unit="spans"
     )
-    pictures: Annotated[int, between(-1, 100_000)] = -1
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QuantizeSettings:
-    """How QuantizationRewriter runs; it is part of the run where the config has a `graph_rewriter` block.
-
-    Attributes:
-        enabled: False leaves the step out whatever the config says.
-        overrides: pipeline.config field path to value, for this step only (its training is shorter).
-    """
-
-    enabled: bool = True
-    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportSettings:
-    """Which TensorFlow Lite files are made, and when they are refused.
-
-    Attributes:
-        formats: of `float32` and `int8`.
-        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
-        max_detections: boxes that the post-processing op keeps.
-        use_regular_nms: suppress class by class; false lets boxes of all classes suppress each other, each
-            reported with its best classes. True loses a class in LiteRT 2.3 with several threads.
-        representative_examples: training examples that calibrate post-training quantization.
-    """
-
-    formats: Annotated[list[Literal["float32", "int8"]], NOT_EMPTY, _NO_REPETITION] = dataclasses.field(
-        default_factory=lambda: ["float32", "int8"]
+    eval_window: Annotated[int, between(1, 100_000)] = setting(
+        1, "How many of them the other splits are taken from.", unit="spans"
     )
-    max_map_drop: Annotated[float, between(0, 1)] = 0.02
-    max_detections: Annotated[int, between(1, 10_000)] = 100
-    use_regular_nms: bool = False
-    representative_examples: Annotated[int, between(1, 100_000)] = 100
+    span_ready_file: Text = setting(
+        "", "Name of the file that marks a span's folder as complete.", examples=["_SUCCESS"]
+    )
+    label_map: Path = setting(
+        "", "A label map in the Object Detection API's format.", unset="made from the annotations"
+    )
+    quarantine_limit: Annotated[float, between(0, 1)] = setting(
+        0.01, "Fraction of quarantined records above which the run stops."
+    )
+    decode_images: Literal["sample", "all", "none"] = setting(
+        "sample",
+        "Which images are decoded while they are ingested: `sample` (one in a thousand of each split and"
+        " no fewer than 16, by Pillow), `all` (every one, by Pillow and TensorFlow, whose pixels are"
+        " compared) or `none`; see [own data](own-data.md).",
+    )
+    shard_examples: Annotated[int, between(1, 10_000_000)] = setting(
+        1000, "About how many examples go in a shard.", unit="examples"
+    )
+    compression: Literal["", "GZIP"] = setting("", "`GZIP` writes compressed shards, ten times slower.")
+    shards_uri: Path = setting(
+        "",
+        "Folder, usually on an object store, for the shards; the artifact then holds a list of them, and"
+        " every step reads them from there, see [large data](large-data.md).",
+        unset="in the artifact",
+        examples=["s3://bucket/shards"],
+    )
+
+    @pydantic.field_validator("splits")
+    @classmethod
+    def _check_splits(cls, splits: dict[str, Split]) -> dict[str, Split]:
+        from components.example_gen.splits import parse_splits
+
+        try:
+            parse_splits(splits)
+        except ConfigError as error:
+            raise contradictions([("", error.message)]) from error
+        return splits
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PushSettings:
-    """Where blessed versions go.
+class ModelSettings(Settings):
+    """Which detector."""
 
-    Attributes:
-        destination: folder that TensorFlow Serving watches (its `saved_model` folder); empty: `pushed` in the
-            workspace.
-        keep_versions: how many versions to keep; 0 keeps all.
-    """
-
-    destination: str = dataclasses.field(default="", metadata={"path": True})
-    keep_versions: Annotated[int, between(0, 1_000_000)] = 5
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BeamSettings:
-    """How Beam runs.
-
-    Attributes:
-        args: Beam pipeline options; empty: DirectRunner, its mode chosen by the size of the work.
-    """
-
-    args: list[Annotated[str, NOT_EMPTY]] = dataclasses.field(default_factory=list)
+    config: RequiredPath = setting(..., "A `pipeline.config` of the Object Detection API.")
+    override_files: Paths = setting(
+        list, "Partial `pipeline.config` files in text format, merged into the config in this order."
+    )
+    overrides: Overrides = setting(
+        dict,
+        "Config field path to value, for both training steps, after the files; `[+]` adds an element to a"
+        " list, and so do `[+2]`, `[+3]`, ... where a map needs different keys.",
+        examples=[{"train_config.batch_size": 8}],
+    )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PipelineSettings:
-    """A workflow.
+class TrainSettings(Settings):
+    """How Trainer runs."""
 
-    Attributes:
-        name: name of the pipeline; letters, digits, `_` and `-`, 128 at most.
-        workspace: folder of runs, artifacts and metadata.
-        data: see `DataSettings`; the other sections likewise.
-    """
+    warm_start: Annotated[Text, IsPath(words=(DEPLOYED,))] = setting(
+        "",
+        "Detector folder to start from, or `deployed`: the model at the push destination, and on the first"
+        " run nothing.",
+        unset="from scratch, or the config's `fine_tune_checkpoint`",
+    )
+    overrides: Overrides = setting(dict, "Config field path to value, for Trainer only.")
+    checkpoint_minutes: Annotated[float, between(0, 10_000)] = setting(
+        5.0,
+        "Time between two checkpoints of unfinished training, in Trainer and QuantizationRewriter: what a"
+        " kill without a warning costs at most, beside a step; 0: by steps alone, see"
+        " [running](running.md#what-a-kill-costs).",
+        unit="minutes",
+    )
 
-    name: Annotated[str, _NAME]
-    workspace: Annotated[str, NOT_EMPTY] = dataclasses.field(metadata={"path": True})
+
+class EvaluateSettings(Settings):
+    """What decides the blessing."""
+
+    split: Text = setting("eval", "Split that metrics and gates are measured on.")
+    thresholds: Thresholds = setting(
+        lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}},
+        "Metric to `lower_bound`, `upper_bound`, `min_change` (against the deployed model).",
+        unset="mAP may not fall below the deployed model's",
+        examples=[{"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.85, "min_change": -0.01}}],
+    )
+    quantized_thresholds: Thresholds = setting(
+        lambda: {"DetectionBoxes_Precision/mAP@.50IOU": {"min_change": -TFLiteExporterJob.max_map_drop}},
+        "The same for the quantized detector; `min_change` is against the float one.",
+        unset=f"mAP@.50 may fall by {TFLiteExporterJob.max_map_drop:g}",
+    )
+    pictures: Annotated[int, between(-1, 100_000)] = setting(
+        -1,
+        "Side-by-side pictures in the report; -1: as many as the config's `eval_config.num_visualizations`"
+        " says, 10 by default.",
+        unit="pictures",
+    )
+
+
+class QuantizeSettings(Settings):
+    """How QuantizationRewriter runs; it is part of the run where the config has a `graph_rewriter` block."""
+
+    enabled: bool = setting(
+        True, "False leaves quantization out even where the config has a `graph_rewriter` block."
+    )
+    overrides: Overrides = setting(
+        dict, "Config field path to value, for QuantizationRewriter only (its training is shorter)."
+    )
+
+
+class ExportSettings(Settings):
+    """Which TensorFlow Lite files are made, and when they are refused."""
+
+    formats: Annotated[list[Literal["float32", "int8"]], NOT_EMPTY, EACH_ONCE] = setting(
+        lambda: ["float32", "int8"], "TensorFlow Lite files to make."
+    )
+    max_map_drop: Annotated[float, between(0, 1)] = setting(
+        TFLiteExporterJob.max_map_drop, "How far a file's mAP@.50 may lie below the SavedModel's, absolute."
+    )
+    max_detections: Annotated[int, between(1, 10_000)] = setting(
+        TFLiteExporterJob.max_detections, "Rows of the post-processing op.", unit="detections"
+    )
+    use_regular_nms: bool = setting(
+        False,
+        "The op suppresses class by class; false, as in the Object Detection API, lets boxes of all"
+        " classes suppress each other, and each is reported with its three best classes. With true LiteRT"
+        " 2.3 loses one class of every image as soon as it has two threads.",
+    )
+    representative_examples: Annotated[int, between(1, 100_000)] = setting(
+        TFLiteExporterJob.representative_examples,
+        "Training examples that calibrate post-training quantization.",
+        unit="examples",
+    )
+
+
+class PushSettings(Settings):
+    """Where blessed versions go."""
+
+    destination: Path = setting(
+        "",
+        "Where blessed versions go, whose `saved_model` folder TensorFlow Serving watches; see"
+        " [publishing](publishing.md).",
+        unset="`pushed` in the workspace",
+        examples=["s3://bucket/digits"],
+    )
+    keep_versions: Annotated[int, between(0, 1_000_000)] = setting(
+        5,
+        "How many versions to keep, but always the deployed one and the one before it; 0 keeps all.",
+        unit="versions",
+    )
+
+
+class BeamSettings(Settings):
+    """How Beam runs."""
+
+    args: list[Annotated[Text, NOT_EMPTY]] = setting(
+        list,
+        "Beam pipeline options.",
+        unset="DirectRunner, its mode chosen by the size of the work",
+        examples=[["--runner=FlinkRunner"]],
+    )
+
+
+class PipelineSettings(Settings):
+    """A workflow."""
+
+    name: Annotated[Text, _NAME] = setting(
+        ...,
+        "Name of the pipeline: letters without accents, digits, `_`, `-`, first a letter or digit, 128 at"
+        " most, as Kubeflow makes its own name of it.",
+    )
+    workspace: RequiredPath = setting(..., "Folder of runs, artifacts and metadata.")
     data: DataSettings
     model: ModelSettings
     train: TrainSettings = TrainSettings()
@@ -197,10 +251,29 @@ class PipelineSettings:
     export: ExportSettings = ExportSettings()
     push: PushSettings = PushSettings()
     beam: BeamSettings = BeamSettings()
-    kubeflow: KubeflowSettings = dataclasses.field(default_factory=KubeflowSettings)
-    schedule: ScheduleSettings = dataclasses.field(default_factory=ScheduleSettings)
+    kubeflow: KubeflowSettings = KubeflowSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
 
     @property
     def push_destination(self) -> str:
         """Where blessed versions go, the default filled in."""
         return self.push.destination or os.path.join(self.workspace, "pushed")
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> PipelineSettings:
+        found = list(self._contradictions())
+        if found:
+            raise contradictions(found)
+        return self
+
+    def _contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield key and message of values that contradict those of another section."""
+        splits, split = self.data.splits, self.evaluate.split
+        if "train" not in splits:
+            yield "data.splits", f"expected a split named train, found {shorten(splits)}"
+        if split not in splits:
+            yield "evaluate.split", f"expected one of the splits in data.splits, found {shorten(split)}"
+        # A repeated run starts from the version before the one that it published.
+        if self.train.warm_start == DEPLOYED and self.push.keep_versions == 1:
+            expected = "expected 2 or more, or 0 (keep all), where train.warm_start is deployed"
+            yield "push.keep_versions", f"{expected}, found 1"

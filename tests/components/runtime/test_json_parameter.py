@@ -17,4 +17,4 @@ def test_what_python_cannot_read_is_refused_by_the_parameter_s_name_and_briefly(
 
 def test_a_long_value_is_shown_by_its_beginning():
     assert shorten({"a": 1}) == "{'a': 1}"
-    assert shorten("x" * 1000).endswith("x... (1002 characters)")
+    assert shorten("x" * 1000).endswith("x... (1,002 characters)")

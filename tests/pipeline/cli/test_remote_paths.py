@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +27,8 @@ from pipeline.dag import build_dag
 from pipeline.kubeflow.source import open_source
 from pipeline.local.run_record import RunRecord
 from pipeline.local.workspace import Workspace
+from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
-from pipeline.settings.settings_values import field_hints, settings_fields
-from pipeline.settings.workflow_settings import PipelineSettings
 from tests.components.example_gen.datasets import Coco
 from tests.detection_core.tasks.tiny_training import LABELS, config_text, write_examples
 from tests.detection_core.training.field_checkpoints import write_object_checkpoint
@@ -173,7 +171,7 @@ def _is_path(argument: Argument) -> bool:
 
 def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store: str) -> None:
     settings = load_settings(f"{store}/settings.yaml")
-    paths = dict(_paths(PipelineSettings, settings, ""))
+    paths = dict(_paths(settings, ""))
     given = {name: value for name, value in paths.items() if name not in LOCAL_SETTINGS}
     assert given == {
         "data.path": f"{store}/data",
@@ -186,14 +184,14 @@ def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store: str
     }
 
 
-def _paths(cls: type, value: object, prefix: str) -> Iterator[tuple[str, object]]:
+def _paths(section: Settings, prefix: str) -> Iterator[tuple[str, object]]:
     """Every setting that is a path, with its value."""
-    hints = field_hints(cls)
-    for name, field in settings_fields(cls).items():
-        if dataclasses.is_dataclass(hints[name]):
-            yield from _paths(hints[name], getattr(value, name), f"{prefix}{name}.")
-        elif field.metadata.get("path"):
-            yield f"{prefix}{name}", getattr(value, name)
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, Settings):
+            yield from _paths(value, f"{prefix}{name}.")
+        elif any(isinstance(mark, IsPath) for mark in field.metadata):
+            yield f"{prefix}{name}", value
 
 
 def test_a_run_may_have_all_but_its_workspace_on_a_store(

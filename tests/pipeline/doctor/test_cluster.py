@@ -13,7 +13,7 @@ from pipeline.doctor.kinds import KINDS
 from pipeline.doctor.kube import open_kube
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
 from pipeline.kubeflow.connection import connect
-from pipeline.kubeflow.options import ConnectionOptions
+from pipeline.settings.connection_settings import ConnectionOptions
 
 ROOT = Path(__file__).parents[3]
 

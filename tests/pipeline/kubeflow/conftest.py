@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from pipeline.kubeflow.connection import connect
-from pipeline.kubeflow.options import VARIABLES, ConnectionOptions
+from pipeline.kubeflow.connection_options import VARIABLES
+from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.kfp_server import KfpServer
 
 _PARAMETERS = {

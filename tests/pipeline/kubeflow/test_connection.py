@@ -13,8 +13,9 @@ from pipeline.kubeflow import connection as connection_module
 from pipeline.kubeflow import credentials, runs
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import connect
-from pipeline.kubeflow.options import ConnectionOptions, resolve_options
+from pipeline.kubeflow.connection_options import resolve_options
 from pipeline.kubeflow.schedules import list_schedules
+from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.test_runs import start
 
 
@@ -255,7 +256,7 @@ def test_a_host_that_is_not_there_says_so():
         ({}, "expected the address of a Kubeflow Pipelines server, found none; give --host"),
         ({"host": "localhost:8080"}, "starts with http:// or https://, found 'localhost:8080'"),
         ({"host": "http://h", "ca_file": "/no/file"}, "no file /no/file; check the path"),
-        ({"host": "http://h", "timeout": 0}, "expected 1 second or more, found 0"),
+        ({"host": "http://h", "timeout": 0}, "timeout: expected 1 to 86,400, found 0"),
         (
             {"host": "http://h", "token_env": "A", "cookie_env": "B"},
             "one way to sign in, found token_env",
@@ -266,7 +267,7 @@ def test_a_host_that_is_not_there_says_so():
 )
 def test_options_that_cannot_be_used_are_refused_before_anything_is_sent(options, message):
     with pytest.raises(ConfigError, match=message):
-        connect(ConnectionOptions(**options))
+        connect(resolve_options(options, {}, {}))
 
 
 def test_an_empty_token_file_is_refused(tmp_path):

@@ -6,8 +6,9 @@ from detection_core import redaction
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection_options import resolve_options
 from pipeline.kubeflow.credentials import TokenFile, read_credentials
-from pipeline.kubeflow.options import ConnectionOptions
+from pipeline.settings.connection_settings import ConnectionOptions
 
 
 @pytest.mark.parametrize(
@@ -77,9 +78,8 @@ def test_a_token_file_that_goes_bad_is_one_message(server, tmp_path):
 @pytest.mark.parametrize("option", ["host", "ui_host"])
 def test_an_address_with_user_and_password_is_refused(option):
     address = "http://user:pass-SENTINEL@127.0.0.1:1/x"
-    options = ConnectionOptions(**{"host": "http://127.0.0.1:1", option: address})
     with pytest.raises(
         ConfigError, match=f"{option}: expected an address without user and password"
     ) as caught:
-        connect(options)
+        resolve_options({"host": "http://127.0.0.1:1", option: address}, {}, {})
     assert "SENTINEL" not in str(caught.value)

@@ -8,16 +8,16 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow import runs, schedules
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import connect
-from pipeline.kubeflow.options import ConnectionOptions
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.schedules import ScheduleSpec, apply, find_schedule, list_schedules
 from pipeline.kubeflow.submission import ensure_experiment, publish
 from pipeline.schedule.trigger import make_trigger
+from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.conftest import write_package
 
 
 def _trigger(**given):
-    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC", "where": "s.yaml"}
+    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
     return make_trigger(**{**texts, **given})
 
 

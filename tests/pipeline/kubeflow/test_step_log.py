@@ -4,9 +4,9 @@ import pytest
 
 from pipeline.kubeflow import runs
 from pipeline.kubeflow.connection import connect
-from pipeline.kubeflow.options import ConnectionOptions
 from pipeline.kubeflow.step_log import no_log, step_log
 from pipeline.kubeflow.step_state import StepState
+from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.test_runs import start
 
 _LAUNCHER = "I1101 01:00:00.123456      30 launcher_v2.go:190] publish success."

@@ -4,7 +4,6 @@ import pytest
 
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import connect
-from pipeline.kubeflow.options import ConnectionOptions
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.submission import (
     RunRequest,
@@ -14,6 +13,7 @@ from pipeline.kubeflow.submission import (
     publish,
     start_run,
 )
+from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.conftest import write_package
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import connect
-from pipeline.kubeflow.options import ConnectionOptions
 from pipeline.kubeflow.transport import ANSWER_MIB
+from pipeline.settings.connection_settings import ConnectionOptions
 
 
 @pytest.fixture

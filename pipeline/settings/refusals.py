@@ -1,0 +1,210 @@
+"""What pydantic finds wrong with settings, as one error that names file, line, key and remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import difflib
+import re
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import pydantic
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from detection_core.errors import ConfigError, shorten
+from pipeline.settings.setting_types import KIND_MARK
+from pipeline.settings.settings_yaml import Places
+
+_Model = TypeVar("_Model", bound=pydantic.BaseModel)
+_Key = tuple[int | str, ...]
+
+_LISTED = 10
+_LONGEST_KEY = 80
+_DICT_KEY = "[key]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where values come from, for errors.
+
+    Attributes:
+        path: the settings file.
+        places: where each key was given.
+    """
+
+    path: str
+    places: Places = dataclasses.field(default_factory=dict)
+
+    def error(self, key: str, message: str) -> ConfigError:
+        """Return the error about a key."""
+        return ConfigError(f"{key}: {message}" if key else message, where=self.place(key))
+
+    def place(self, key: str) -> str:
+        """Return where a key was given, or what holds it; the file where neither is known."""
+        while key:
+            if key in self.places:
+                return self.places[key]
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        return self.path
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with settings.
+
+    Attributes:
+        key: that it is about; empty: all of them.
+        message: expected, found and what to do.
+        named: whether the message names the key itself.
+    """
+
+    key: str
+    message: str
+    named: bool = False
+
+    @property
+    def text(self) -> str:
+        """The message with its key."""
+        return self.message if self.named or not self.key else f"{self.key}: {self.message}"
+
+
+def contradictions(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
+    """Return what a validator raises for values that fit their types and not each other.
+
+    Args:
+        problems: key, relative to the model of the validator, and message.
+    """
+    return PydanticCustomError("contradictions", "values contradict each other", {"problems": list(problems)})
+
+
+def build_settings(model: type[_Model], tree: Mapping[Any, Any], source: Source, prefix: str = "") -> _Model:
+    """Return plain values as a model.
+
+    Args:
+        model: of the settings, or of a section.
+        tree: key to plain value.
+        source: where the values come from.
+        prefix: key of `tree`, with a dot at its end, where it is a section.
+
+    Raises:
+        ConfigError: naming every unknown key, with the nearest; what is missing; and values of a wrong kind.
+    """
+    try:
+        return model.model_validate(tree)
+    except pydantic.ValidationError as error:
+        found = [problem for details in error.errors() for problem in _problems(model, details, prefix)]
+    # Not `from error`: it holds the values, of which one may be a secret.
+    raise _refusal(found, source) from None
+
+
+def _refusal(problems: Sequence[Problem], source: Source) -> ConfigError:
+    """Return one error about problems, in the order in which they stand in the file."""
+    placed = [(source.place(problem.key), problem) for problem in dict.fromkeys(problems)]
+    placed.sort(key=lambda entry: _line(entry[0]))
+    (where, first), *rest = placed
+    lines = [first.text]
+    lines += [f"  {place}: {problem.text}" for place, problem in rest[: _LISTED - 1]]
+    if len(placed) > _LISTED:
+        lines.append(f"  and {len(placed) - _LISTED:,} more")
+    return ConfigError("\n".join(lines), where=where)
+
+
+def _line(place: str) -> float:
+    number = place.rpartition(":")[2]
+    return int(number) if number.isdigit() else float("inf")
+
+
+def _problems(model: type[pydantic.BaseModel], details: ErrorDetails, prefix: str) -> list[Problem]:
+    """Return what an error of pydantic says, in our words."""
+    at = tuple(part for part in details["loc"] if not str(part).startswith(KIND_MARK))
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "contradictions":
+        below = [(".".join(filter(None, (_join(at), key))), text) for key, text in context["problems"]]
+        return [Problem(prefix + key, text) for key, text in below]
+    if kind in ("extra_forbidden", "invalid_key"):
+        return [_unknown_key(model, at, prefix)]
+    if kind == "missing":
+        key = prefix + _join(at)
+        return [Problem(key, f"the key {key} is missing; add it", named=True)]
+    is_key = len(at) > 1 and at[-1] == _DICT_KEY
+    if is_key:
+        at = at[:-1]
+        key = prefix + ".".join(filter(None, (_join(at[:-1]), _key_text(details["input"]))))
+        if kind == "string_type":
+            return [Problem(key, f"expected a text as the key, found {_found(details)}; put it in quotes")]
+        return [Problem(key, _message(details))]
+    return [Problem(prefix + _join(at), _message(details))]
+
+
+def _unknown_key(model: type[pydantic.BaseModel], at: _Key, prefix: str) -> Problem:
+    holder = _model_at(model, at[:-1])
+    known = list(holder.model_fields) if holder else []
+    section = prefix + "".join(f"{part}." for part in (_join(at[:-1]),) if part)
+    key = f"{section}{_key_text(at[-1])}"
+    near = difflib.get_close_matches(str(at[-1])[:_LONGEST_KEY], known, n=1)
+    hint = f"; did you mean {section}{near[0]}?" if near else f"; known keys: {', '.join(known)}"
+    return Problem(key, f"unknown key {key}{hint}", named=True)
+
+
+def _model_at(model: Any, at: _Key) -> type[pydantic.BaseModel] | None:
+    """Return the model of the section that a path leads to."""
+    for part in at:
+        if isinstance(model, type) and issubclass(model, pydantic.BaseModel):
+            model = model.model_fields[str(part)].annotation
+        else:
+            model = typing.get_args(model)[-1]
+        while typing.get_origin(model) is typing.Annotated:
+            model = typing.get_args(model)[0]
+    return model if isinstance(model, type) and issubclass(model, pydantic.BaseModel) else None
+
+
+def _join(at: _Key) -> str:
+    key = ""
+    for part in at:
+        key += f"[{part}]" if isinstance(part, int) else f".{_key_text(part)}"
+    return key.removeprefix(".")
+
+
+def _key_text(key: Any) -> str:
+    return key if isinstance(key, str) and key.isprintable() and len(key) <= _LONGEST_KEY else shorten(key)
+
+
+def _found(details: ErrorDetails) -> str:
+    context = details.get("ctx", {})
+    return str(context["found"]) if "found" in context else shorten(details["input"])
+
+
+_EXPECTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_parsing_size": "a whole number of at most 64 bits",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "none_required": "nothing",
+}
+
+
+def _message(details: ErrorDetails) -> str:
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    found = _found(details)
+    if kind == "literal_error":
+        return _choice(re.findall(r"'([^']*)'", context["expected"]), value, found)
+    if kind == "float_type" and type(value) is int:  # one beyond the range of floats
+        kind = "finite_number"
+    expected = context.get("expected") or _EXPECTED.get(kind) or details["msg"]
+    quotes = kind == "string_type" and isinstance(value, int | float | datetime.date)
+    return f"expected {expected}, found {found}{'; put it in quotes' if quotes else ''}"
+
+
+def _choice(choices: Sequence[str], value: Any, found: str) -> str:
+    near = difflib.get_close_matches(value[:_LONGEST_KEY], choices, n=1) if isinstance(value, str) else []
+    nothing = " or nothing" if "" in choices else ""
+    hint = f"; did you mean {near[0]}?" if near and near[0] else ""
+    return f"expected {', '.join(filter(None, choices))}{nothing}, found {found}{hint}"

@@ -1,0 +1,224 @@
+"""The types that settings are declared with: rules for values, beside what pydantic checks by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import pydantic
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError, core_schema
+from typing_extensions import TypeAliasType
+
+MAX_TEXT = 32_768
+_WHOLE = 2**63
+
+
+class Settings(pydantic.BaseModel):
+    """A section of the settings: unknown keys are refused, and no value is turned into another type."""
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+
+def setting(
+    default: Any, description: str, *, unset: str = "", unit: str = "", examples: Sequence[Any] = ()
+) -> Any:
+    """Declare a setting.
+
+    Args:
+        default: its default, or what makes it; `...` where the key has to be given.
+        description: what it is, for docs/settings.md, editors and, of a connection, the flags.
+        unset: what counts where the key is not given and the default alone does not say it.
+        unit: of a number.
+        examples: of values.
+    """
+    about = {"x-unset": unset, "x-unit": unit}
+    options: dict[str, Any] = {"default_factory": default} if callable(default) else {"default": default}
+    return pydantic.Field(
+        description=description,
+        examples=list(examples) or None,
+        json_schema_extra={key: text for key, text in about.items() if text},
+        **options,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rule:
+    """What a value must hold beside its type.
+
+    Attributes:
+        holds: tells whether a value of the right type is fine.
+        expected: in words, after 'expected'.
+        json_schema: the same for editors, as far as JSON Schema can say it.
+    """
+
+    holds: Callable[[Any], bool]
+    expected: str
+    json_schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def check(self, value: Any) -> Any:
+        """Return a value that the rule allows.
+
+        Raises:
+            PydanticCustomError: for any other.
+        """
+        if not self.holds(value):
+            raise PydanticCustomError("rule", "{expected}", {"expected": self.expected})
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return {**handler(schema), **self.json_schema}
+
+
+NOT_EMPTY = Rule(bool, "something", {"minLength": 1, "minItems": 1, "minProperties": 1})
+EACH_ONCE = Rule(lambda values: len(set(values)) == len(values), "each once", {"uniqueItems": True})
+
+
+def between(low: float, high: float) -> Rule:
+    """Return the rule that a number lies in a closed interval."""
+    return Rule(lambda value: low <= value <= high, f"{low:,} to {high:,}", {"minimum": low, "maximum": high})
+
+
+def matching(pattern: str, expected: str, *, longest: int = MAX_TEXT) -> Rule:
+    """Return the rule that a text matches a pattern as a whole and is not too long."""
+    compiled = re.compile(pattern)
+    return Rule(
+        lambda text: len(text) <= longest and compiled.fullmatch(text) is not None,
+        expected,
+        {"pattern": f"^({pattern})$", "maxLength": longest},
+    )
+
+
+def one_of(*choices: str) -> Rule:
+    """Return the rule that a text is one of a few."""
+    return Rule(
+        lambda text: text in choices,
+        f"one of {', '.join(filter(None, choices))}",
+        {"enum": list(choices)},
+    )
+
+
+def _check_text(value: str, kept: str = "") -> str:
+    """Refuse a text that is too long or holds control characters, other than the ones kept."""
+    if len(value) > MAX_TEXT:
+        raise PydanticCustomError(
+            "rule",
+            "{expected}",
+            {"expected": f"a text of at most {MAX_TEXT:,} characters", "found": f"{len(value):,}"},
+        )
+    if any(c not in kept and _is_control(c) for c in value):
+        raise PydanticCustomError("rule", "{expected}", {"expected": "a text without control characters"})
+    return value
+
+
+def _is_control(character: str) -> bool:
+    is_surrogate = "\ud800" <= character <= "\udfff"
+    return character < " " or "\x7f" <= character < "\xa0" or is_surrogate
+
+
+@dataclasses.dataclass(frozen=True)
+class IsPath:
+    """Marks a text, or a list of texts, as a path: relative ones are taken from the file's folder.
+
+    Attributes:
+        words: texts that are no path.
+    """
+
+    words: tuple[str, ...] = ()
+
+
+class _Unquoted:
+    """Lets a number or a date, as YAML reads 3 and 2026-11-21, stand where a text is meant."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(_as_text, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return {**handler(schema), "type": ["string", "number"]}
+
+
+def _as_text(value: Any) -> Any:
+    number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _WHOLE
+    return str(value) if number or isinstance(value, float | datetime.date) else value
+
+
+def is_unquoted_text(field: FieldInfo) -> bool:
+    """Tell whether a number or a date may stand where the text of a field is meant."""
+    return any(isinstance(mark, _Unquoted) for mark in field.metadata)
+
+
+Text = Annotated[str, pydantic.AfterValidator(_check_text)]
+MultilineText = Annotated[str, pydantic.AfterValidator(lambda text: _check_text(text, "\n\t"))]
+UnquotedText = Annotated[Text, _Unquoted()]
+Path = Annotated[Text, IsPath()]
+Paths = Annotated[list[Text], IsPath()]
+Whole = Annotated[int, Rule(lambda value: -_WHOLE <= value < _WHOLE, "a whole number of at most 64 bits")]
+
+# Tags of the arms of a union, which pydantic puts into the path of an error; no key can be mistaken for one.
+KIND_MARK = "\0"
+FLAG, NUMBER, TEXT, MAPPING, LIST, NOTHING = (
+    pydantic.Tag(KIND_MARK + kind) for kind in ("flag", "number", "text", "mapping", "list", "nothing")
+)
+_KINDS: dict[type, pydantic.Tag] = {
+    bool: FLAG,
+    int: NUMBER,
+    float: NUMBER,
+    str: TEXT,
+    dict: MAPPING,
+    list: LIST,
+    type(None): NOTHING,
+}
+
+
+def by_kind(expected: str) -> pydantic.Discriminator:
+    """Return what tells the arms of a union apart: the kind of a value, as YAML writes it.
+
+    Args:
+        expected: the kinds in words, for a value of none of them.
+    """
+
+    def kind(value: Any) -> str | None:
+        tag = _KINDS.get(type(value))
+        return tag.tag if tag else None
+
+    return pydantic.Discriminator(
+        kind, custom_error_type="rule", custom_error_message="", custom_error_context={"expected": expected}
+    )
+
+
+def _check_plain_number(value: Any) -> Any:
+    if isinstance(value, int):
+        wide, expected = not -_WHOLE <= value < _WHOLE, "a whole number of at most 64 bits"
+    else:
+        wide, expected = not math.isfinite(value), "a finite number"
+    if wide:
+        raise PydanticCustomError("rule", "{expected}", {"expected": expected})
+    return value
+
+
+if TYPE_CHECKING:
+    Plain: TypeAlias = Any
+else:
+    Plain = TypeAliasType(
+        "Plain",
+        Annotated[
+            Annotated[None, NOTHING]
+            | Annotated[bool, FLAG]
+            | Annotated[Any, pydantic.AfterValidator(_check_plain_number), NUMBER]
+            | Annotated[MultilineText, TEXT]
+            | Annotated[list["Plain"], LIST]
+            | Annotated[dict[Text, "Plain"], MAPPING],
+            by_kind("a number, a text, true or false, a list or a mapping"),
+            pydantic.WithJsonSchema({}),
+        ],
+    )
+    # Any value that YAML writes plainly.

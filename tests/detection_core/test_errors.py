@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+from detection_core.errors import shorten
+
+
+def test_values_are_shown_on_one_short_line():
+    assert shorten("a\n\x1b") == r"'a\n\x1b'"
+    assert shorten("x" * 1000).endswith("... (1,002 characters)") and len(shorten("x" * 1000)) < 120
+    assert shorten(1 << 200_000) == "a number of thousands of digits"
+    assert shorten([1, 2], 3) == "[1,... (6 characters)"
