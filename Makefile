@@ -67,6 +67,7 @@ protos: setup ## compile the .proto files again
 specs: setup ## render the components and the example for Kubeflow Pipelines again
 	@.venv/bin/python -m component_specs.kfp_yaml
 	@.venv/bin/python -m tests.pipeline.golden
+	@.venv/bin/python -m pipeline.settings.reference
 
 reference: setup ## write docs/reference/api.md from the docstrings again
 	@.venv/bin/python -m tests.docs.reference

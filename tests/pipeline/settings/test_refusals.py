@@ -116,6 +116,21 @@ def _keys():
     yield from (f"kubeflow.connection.{name}" for name in ConnectionSettings.model_fields)
 
 
+KEYS = tuple(_keys())
+
+
+def tree_with(key="", value=None):
+    """Return the least settings, and one more value."""
+    tree = {"name": "t", "workspace": "w", "data": {"path": "."}, "model": {"config": "c"}}
+    if key:
+        *sections, last = key.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[last] = value
+    return tree
+
+
 _WRONG = {
     "null": "null",
     "negative": "-7",
@@ -140,19 +155,13 @@ _WRONG = {
 def test_every_key_takes_or_refuses_every_kind_of_value(kind):
     value, _ = parse_settings_text(_WRONG[kind], "s.yaml")
     taken = set()
-    for key in _keys():
-        tree = {"name": "t", "workspace": "w", "data": {"path": "."}, "model": {"config": "c"}}
-        *sections, last = key.split(".")
-        node = tree
-        for section in sections:
-            node = node.setdefault(section, {})
-        node[last] = value
+    for key in KEYS:
         try:
-            checked_settings(tree, Source("s.yaml"))
+            checked_settings(tree_with(key, value), Source("s.yaml"))
             taken.add(key)
         except ConfigError as error:
             assert str(error).startswith("s.yaml") and len(str(error)) < 2000
-    assert len(list(_keys())) > 100
+    assert len(KEYS) > 100
     assert not taken & {"data.format", "export.max_detections", "kubeflow.defaults.gpu", "model.config"}
 
 
@@ -230,17 +239,10 @@ def test_of_very_many_problems_the_first_ones_are_told():
 
 
 def test_every_text_is_kept_free_of_control_characters():
-    base = {"name": "t", "workspace": "w", "data": {"path": "."}, "model": {"config": "c"}}
     taken = set()
-    for key in _keys():
-        tree = {section: dict(value) if isinstance(value, dict) else value for section, value in base.items()}
-        *sections, last = key.split(".")
-        node = tree
-        for section in sections:
-            node = node.setdefault(section, {})
-        node[last] = "\x1b[2J"
+    for key in KEYS:
         try:
-            checked_settings(tree, Source("s.yaml"))
+            checked_settings(tree_with(key, "\x1b[2J"), Source("s.yaml"))
             taken.add(key)
         except ConfigError as error:
             assert "\x1b" not in str(error)

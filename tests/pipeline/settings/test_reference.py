@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from detection_core.errors import ConfigError
+from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
+from pipeline.settings.refusals import Source
+from pipeline.settings.settings_file import checked_settings
+from tests.pipeline.settings.test_refusals import KEYS, tree_with
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = sorted(ROOT.glob("examples/*/settings*.yaml"))
+_REWRITE = "`python -m pipeline.settings.reference` writes it anew"
+
+
+def test_the_page_and_the_schema_are_those_of_the_models():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == render_page(page), _REWRITE
+    assert SCHEMA.read_text(encoding="utf-8") == render_schema(), _REWRITE
+
+
+def test_every_key_is_on_the_page():
+    page = PAGE.read_text(encoding="utf-8")
+    keys = [key.removeprefix("kubeflow.defaults.").removeprefix("kubeflow.connection.") for key in KEYS]
+    sections = {key for key in KEYS if any(other.startswith(f"{key}.") for other in KEYS)}
+    wanted = [key for key in keys if key not in sections and not key.startswith("kubeflow.steps.trainer")]
+    assert len(wanted) > 70 and [key for key in wanted if f"| `{key}` |" not in page] == []
+
+
+def test_a_page_without_a_mark_is_refused():
+    with pytest.raises(ValueError, match="found 0 times"):
+        render_page("# Settings\n")
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(json.loads(render_schema()))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+def test_an_example_fits_the_schema_that_its_first_line_names(path):
+    text = path.read_text(encoding="utf-8")
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", text)
+    assert (path.parent / named[1]).resolve() == SCHEMA
+    _validator().validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nme": "x"},
+        {"name": "no spaces"},
+        {"push": {"keep_versions": "many"}},
+        {"model": {"config": "c", "override_files": [1]}},
+        {"kubeflow": {"steps": {"trainr": {}}}},
+        {"kubeflow": {"defaults": {"memory": "8GB"}}},
+        {"evaluate": {"thresholds": {"m": {"lower": 1}}}},
+        {"export": {"formats": []}},
+    ],
+)
+def test_an_editor_marks_what_is_wrong(change):
+    tree = {**tree_with(), **change}
+    assert not _validator().is_valid(tree)
+    with pytest.raises(ConfigError):
+        checked_settings(tree, Source("s.yaml"))
+
+
+@pytest.mark.parametrize(
+    "value", [None, -7, 3, 0.5, "", "text", "2", True, [], ["a"], {}, {"a": "b"}], ids=repr
+)
+def test_an_editor_marks_nothing_that_is_right(value):
+    wrong = []
+    for key in KEYS:
+        tree = tree_with(key, value)
+        try:
+            checked_settings(tree, Source("s.yaml"))
+        except ConfigError:
+            continue
+        wrong += [] if _validator().is_valid(tree) else [key]
+    assert wrong == []
+
+
+def _validator():
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
