@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-cluster
+.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-azure test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -36,6 +36,11 @@ test-containers: setup ## the steps and the compiled pipeline in containers; mak
 test-install: setup ## a wheel in fresh environments by plain pip; INSTALL_PYTHONS=python3.11:python3.12 names interpreters
 	@DETFLOW_INSTALL_PYTHONS="$(or $(INSTALL_PYTHONS),$(shell .venv/bin/python -c 'import sys; print(sys._base_executable)'))" \
 		.venv/bin/python -m pytest -m install tests/install $(PYTEST_ARGS)
+
+test-azure: setup ## the object stores on Azure's emulator, which npm installs to build/azurite
+	@npm install --prefix build/azurite --no-audit --no-fund azurite@3.35.0 >/dev/null
+	@AZURITE_BLOB=$$PWD/build/azurite/node_modules/.bin/azurite-blob .venv/bin/python -m pytest \
+		tests/detection_core/storage/test_object_store.py tests/detection_core/storage/test_azure.py $(PYTEST_ARGS)
 
 test-cluster: setup ## k8s/ and `detflow doctor` against a real Kubernetes API server, where Go and etcd are at hand
 	@.ci/test-cluster $(PYTEST_ARGS)

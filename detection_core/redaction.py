@@ -1,7 +1,7 @@
 """Text that leaves the process: without secrets, and without characters that a terminal would obey.
 
-What is secret is registered where it is read. What S3 clients read from the environment is known by name; a
-user and password in an address, a signature, and a bearer token in an answer are known by their form.
+What is secret is registered where it is read. What clients of object stores read from the environment is
+known by name; a user and password in an address, a signature, an account key, a bearer token by their form.
 """
 
 from __future__ import annotations
@@ -19,16 +19,28 @@ import urllib.parse
 MASK = "***"
 # Shorter ones would make holes in ordinary words.
 _SHORTEST = 8
-_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_CLIENT_SECRET",
+)
 _FORMS = (
     (re.compile(r"(?<=://)[^/\s\"'<>]*@"), f"{MASK}@"),
     (re.compile(r"\bBearer [A-Za-z0-9._~+/=-]{16,}"), f"Bearer {MASK}"),
-    (re.compile(r"\b(X-Amz-(?:Signature|Credential|Security-Token)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
+    (re.compile(r"\b(X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
+    # Of Azure: a shared access signature, and the parts of a connection string.
+    (re.compile(r"([?&]sig=|\b(?:AccountKey|SharedAccessSignature)=)[^&;\s\"'<>]+"), rf"\1{MASK}"),
 )
-# Besides the control characters: marks that turn the direction of what follows, and separators of lines.
+# Besides control characters: marks that change the direction of writing, and line separators.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-# Of tokens that are renewed all the time the latest ones.
+# Tokens that are renewed again and again must not fill the memory: the latest ones count.
 _MOST = 200
 _hidden: dict[str, None] = {}
 
@@ -91,7 +103,7 @@ class CleanFormatter(logging.Formatter):
 
 
 def clean_tracebacks() -> None:
-    """Let what Python prints of an error that nobody catches tell no secrets."""
+    """Mask secrets in the traceback that Python prints of an uncaught error."""
 
     def show(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
         sys.stderr.write(clean("".join(traceback.format_exception(kind, error, trace))))

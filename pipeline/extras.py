@@ -49,9 +49,21 @@ EXTRAS: Mapping[str, Extra] = {
         ),
         Extra(
             name="s3",
-            modules=("boto3",),
+            modules=("s3fs",),
             gives="paths that begin with s3://",
             remedy="install it with `pip install 'detflow[s3]'`",
+        ),
+        Extra(
+            name="gcs",
+            modules=("gcsfs",),
+            gives="paths that begin with gs://",
+            remedy="install it with `pip install 'detflow[gcs]'`",
+        ),
+        Extra(
+            name="azure",
+            modules=("adlfs",),
+            gives="paths that begin with abfs://, abfss:// or az://",
+            remedy="install it with `pip install 'detflow[azure]'`",
         ),
     )
 }

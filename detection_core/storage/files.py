@@ -1,18 +1,18 @@
-"""Files and folders, local or on an object store; the only user of tf.io.gfile.
+"""Files and folders, local or on an object store: the one door to both.
 
-Local paths (`local_files`) never import TensorFlow, so that light steps stay light. `s3://` goes through
-boto3 (`s3`), a path with another scheme (`gs://...`) through tf.io.gfile. Whatever another process may read
-is written under a temporary name and renamed in, or, as S3 has it, appears whole when its last byte is there.
+Local paths go to `local_files`, all others to the object store of their scheme (`schemes`), which is imported
+only then. Whatever another process may read is written under a temporary name and renamed in, or, on a store,
+appears whole when its last byte is there.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import errno
 import fnmatch
 import glob as _glob
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -20,36 +20,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from detection_core.errors import ConfigError, DataError
-from detection_core.storage import local_files, s3, s3_lock
+from detection_core.errors import ConfigError
+from detection_core.storage import local_files, store_lock
 from detection_core.storage.local_files import temporary_name
+from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
 
-_NO_STORES = ("http", "https", "ftp", "ftps")
-_ASKED_AT_ONCE = 32
-
-
-def is_remote(path: str) -> bool:
-    """Tell whether the path names an object store or another scheme than the local file system."""
-    return "://" in path and not path.startswith("file://")
-
-
-def _gfile(path: str) -> Any:
-    """Return what serves a remote path: tf.io.gfile, or a module with the same functions.
-
-    Raises:
-        DataError: for a scheme that nothing serves.
-    """
-    if s3.is_s3(path):
-        return s3
-    scheme = path.partition("://")[0]
-    if scheme not in _NO_STORES:
-        import tensorflow as tf
-
-        if scheme in tf.io.gfile.get_registered_schemes():
-            return tf.io.gfile
-    raise DataError(
-        f"expected a local path, s3:// or gs://, found {scheme}://; copy it to one of these", where=path
-    )
+__all__ = ["is_remote", "opened_by_tensorflow"]
 
 
 def _local(path: str) -> str:
@@ -75,21 +51,23 @@ def open_file(path: str, mode: str = "r") -> IO[Any]:
     """Open a file; the caller closes it. Text is UTF-8.
 
     Raises:
-        OSError: (or tf.errors.OpError for a remote path) when it cannot be opened.
+        OSError: when it cannot be opened.
+        DataError: when the store does not answer.
     """
     if is_remote(path):
-        return _gfile(path).GFile(path, mode)
+        return store_of(path).open(path, mode)
     return open(_local(path), mode, encoding=None if "b" in mode else "utf-8")
 
 
 def read_text(path: str) -> str:
     """Return the whole file as text."""
-    with open_file(path) as f:
-        return str(f.read())
+    return io.TextIOWrapper(io.BytesIO(read_bytes(path)), encoding="utf-8").read()
 
 
 def read_bytes(path: str) -> bytes:
     """Return the whole file as bytes."""
+    if is_remote(path):
+        return store_of(path).read(path)
     with open_file(path, "rb") as f:
         return bytes(f.read())
 
@@ -107,8 +85,6 @@ def read_regular(path: str, limit: int) -> bytes:
         OSError: when it cannot be opened; with EINVAL when it is no regular file, EFBIG when it is too large.
     """
     if is_remote(path):
-        if not exists(path):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return read_bytes(path)
     descriptor = os.open(_local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -125,18 +101,17 @@ def read_regular(path: str, limit: int) -> bytes:
 
 def exists(path: str) -> bool:
     """Tell whether a file or folder is there."""
-    return bool(_gfile(path).exists(path)) if is_remote(path) else os.path.exists(_local(path))
+    return store_of(path).exists(path) if is_remote(path) else os.path.exists(_local(path))
 
 
 def is_dir(path: str) -> bool:
     """Tell whether a folder is there."""
-    return bool(_gfile(path).isdir(path)) if is_remote(path) else os.path.isdir(_local(path))
+    return store_of(path).is_dir(path) if is_remote(path) else os.path.isdir(_local(path))
 
 
 def list_dir(path: str) -> list[str]:
     """Return the sorted names in a folder."""
-    names = _gfile(path).listdir(path) if is_remote(path) else os.listdir(_local(path))
-    return sorted(name.rstrip("/") for name in names)
+    return sorted(store_of(path).list_dir(path) if is_remote(path) else os.listdir(_local(path)))
 
 
 def list_matching(folder: str, pattern: str) -> list[str]:
@@ -169,13 +144,13 @@ def glob(pattern: str) -> list[str]:
     """
     if "[" in pattern and exists(pattern) and not is_dir(pattern):
         return [_local(pattern)]
-    return sorted(_gfile(pattern).glob(pattern) if is_remote(pattern) else _glob.glob(_local(pattern)))
+    return sorted(store_of(pattern).glob(pattern) if is_remote(pattern) else _glob.glob(_local(pattern)))
 
 
 def make_dirs(path: str) -> None:
-    """Make a folder and its parents; one that exists is left as it is."""
+    """Make a folder and its parents; one that exists is left as it is, and a store needs none."""
     if is_remote(path):
-        _gfile(path).makedirs(path)
+        store_of(path)
     else:
         local_files.make_dirs(_local(path))
 
@@ -183,25 +158,24 @@ def make_dirs(path: str) -> None:
 def remove_tree(path: str) -> None:
     """Remove a file or folder with all below it; one that is missing is no error.
 
-    Of a SavedModel on S3 saved_model.pb goes first, so that what a killed remover leaves is none.
+    Of a SavedModel on a store saved_model.pb goes first, so that what a killed remover leaves is none.
     """
     if not is_remote(path):
         local_files.remove_tree(_local(path))
     elif is_dir(path):
-        _gfile(path).rmtree(path)
+        store_of(path).remove_tree(path)
     elif exists(path):
-        _gfile(path).remove(path)
+        store_of(path).remove(path)
 
 
 def remove_leftovers(folder: str) -> None:
     """Remove what killed writers left in a folder, and not what somebody is writing.
 
-    On a store the caller holds the folder's lock, as a store does not tell who still lives; one without locks
-    is left alone.
+    On a store the caller holds the folder's lock, as a store does not know which writers are alive.
     """
     if not is_remote(folder):
         local_files.remove_leftovers(_local(folder))
-    elif s3.is_s3(folder) and is_dir(folder):
+    elif is_dir(folder):
         for name in filter(local_files.is_partial, list_dir(folder)):
             remove_tree(join(folder, name))
 
@@ -209,7 +183,7 @@ def remove_leftovers(folder: str) -> None:
 def rename(source: str, destination: str) -> None:
     """Rename a file or folder; atomic on a local file system."""
     if is_remote(source):
-        _gfile(source).rename(source, destination)
+        store_of(source).rename(source, destination)
     else:
         local_files.rename(_local(source), _local(destination))
 
@@ -244,19 +218,8 @@ def atomic_file(path: str) -> Iterator[IO[bytes]]:
         with local_files.partial_file(_local(path)) as f:
             yield f
         return
-    if s3.is_s3(path):
-        with open_file(path, "wb") as f:
-            yield f
-        return
-    temporary = temporary_name(path)
-    make_dirs(os.path.dirname(path))
-    try:
-        with open_file(temporary, "wb") as f:
-            yield f
-        _gfile(temporary).rename(temporary, path, overwrite=True)
-    except BaseException:
-        remove_tree(temporary)
-        raise
+    with open_file(path, "wb") as f:
+        yield f
 
 
 @contextlib.contextmanager
@@ -287,17 +250,26 @@ def atomic_dir(path: str) -> Iterator[str]:
 
 def copy_file(source: str, destination: str) -> None:
     """Copy one file, atomically at the destination."""
-    with open_file(source, "rb") as here, atomic_file(destination) as there:
-        shutil.copyfileobj(here, there, 1 << 20)
+    if is_remote(destination) and not is_remote(source):
+        store_of(destination).upload(_local(source), destination)
+    elif is_remote(destination) and store_of(source) is store_of(destination):
+        store_of(source).copy(source, destination)
+    elif is_remote(source):
+        with atomic_file(destination) as there:
+            store_of(source).download(source, there)
+    else:
+        with open_file(source, "rb") as here, atomic_file(destination) as there:
+            shutil.copyfileobj(here, there, 1 << 20)
 
 
 def download(source: str, local_path: str) -> None:
     """Copy one file to a local path that nobody reads yet."""
-    if s3.is_s3(source):
-        s3.download(source, local_path)
-        return
-    with open_file(source, "rb") as here, open(local_path, "wb") as there:
-        shutil.copyfileobj(here, there, 1 << 20)
+    with open(local_path, "wb") as there:
+        if is_remote(source):
+            store_of(source).download(source, there)
+            return
+        with open_file(source, "rb") as here:
+            shutil.copyfileobj(here, there, 1 << 20)
 
 
 def copy_tree(source: str, destination: str) -> None:
@@ -313,33 +285,27 @@ def copy_tree(source: str, destination: str) -> None:
             shutil.copyfile(_local(here), _local(there))
 
 
-def states(path: str) -> list[str]:
-    """Return a line for each object at or below a remote path, which changes when the object does.
+def etags(path: str) -> list[str]:
+    """Return key, size and ETag of each object at or below a remote path, one line an object.
 
-    S3 tells sizes and checksums in its listing. Other stores are asked for each object's size and time of
-    change, many at once.
+    A line changes when the content of its object does. Stores tell both in their listing: one request for a
+    thousand objects.
     """
-    if s3.is_s3(path):
-        return [f"{e['Key']} {e['Size']} {e['ETag']}" for e in s3.objects(path)]
-    paths = [join(folder, name) for folder, _, names in _gfile(path).walk(path) for name in names]
-    with concurrent.futures.ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
-        return sorted(map("{} {}".format, paths, pool.map(content_state, paths)))
+    return [f"{e.key} {e.size} {e.etag}" for e in store_of(path).objects(path)]
 
 
 def content_state(path: str) -> str:
     """Return a text that changes when the content of a file does, and not with its name.
 
-    A local file counts by its content. A remote one is not read: what its store tells of it counts, which is
-    size and checksum (ETag) on S3, size and time of the last change on others.
+    A local file counts by its content. A remote one is not read: its size and ETag count.
 
     Raises:
-        OSError: (or tf.errors.OpError for a remote path) when there is no such file.
+        OSError: when there is no such file.
+        DataError: when the store does not answer.
     """
-    if s3.is_s3(path):
-        return s3.content_state(path)
     if is_remote(path):
-        stat = _gfile(path).stat(path)
-        return f"{stat.length} {stat.mtime_nsec}"
+        found = store_of(path).head(path)
+        return f"{found.size} {found.etag}"
     with open(_local(path), "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
@@ -348,18 +314,15 @@ def content_state(path: str) -> str:
 def exclusive(path: str) -> Iterator[Callable[[], None]]:
     """Hold a lock file for one writer at a time, in a folder that exists; others wait.
 
-    A local lock goes when its holder dies; on S3 some minutes later. Other stores have none: what is written
-    there under a unique name has to do.
+    A local lock goes when its holder dies; on a store it is considered stale after five minutes.
 
     Yields:
-        What raises a StorageError when the lock was lost, as that of a machine that slept can be: to be
-        called before each step that others see.
+        A function that raises a StorageError when the lock was lost, as that of a machine that slept can be:
+        to be called before each step that others see.
     """
-    if s3.is_s3(path):
-        with s3_lock.lock(path) as confirm:
+    if is_remote(path):
+        with store_lock.lock(path) as confirm:
             yield confirm
-    elif is_remote(path):
-        yield lambda: None
     else:
         with local_files.lock(_local(path)):
             yield lambda: None
@@ -367,9 +330,10 @@ def exclusive(path: str) -> Iterator[Callable[[], None]]:
 
 def sizes(folder: str) -> dict[str, int]:
     """Return path and bytes of every file below a folder; none where there is no such folder."""
-    if s3.is_s3(folder):
-        skip = len(s3.key_of(folder)) + 1
-        return {e["Key"][skip:]: e["Size"] for e in s3.objects(folder) if e["Key"][skip:]}
+    if is_remote(folder):
+        store = store_of(folder)
+        skip = len(store.key_of(folder)) + 1
+        return {e.key[skip:]: e.size for e in store.objects(folder) if e.key[skip:]}
     if not is_dir(folder):
         return {}
     found: dict[str, int] = {}
@@ -378,7 +342,7 @@ def sizes(folder: str) -> dict[str, int]:
         if is_dir(path):
             found |= {f"{name}/{below}": size for below, size in sizes(path).items()}
         else:
-            found[name] = _gfile(path).stat(path).length if is_remote(path) else os.path.getsize(_local(path))
+            found[name] = os.path.getsize(_local(path))
     return found
 
 

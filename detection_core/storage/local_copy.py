@@ -1,4 +1,4 @@
-"""What lies on S3, on this disk for as long as it is read: TensorFlow opens no `s3://` path."""
+"""Local copies of what lies on stores that TensorFlow does not open, for as long as they are read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from detection_core.storage import files, s3
+from detection_core.storage import files
 
 
 @contextlib.contextmanager
 def local_copy(path: str) -> Iterator[str]:
-    """Yield a path that TensorFlow can open: the path itself, or for S3 that of a copy, gone with the block.
+    """Yield a path that TensorFlow can open: the path itself, or that of a copy, gone with the block.
 
     Args:
         path: a file or a folder.
@@ -21,7 +21,7 @@ def local_copy(path: str) -> Iterator[str]:
         FileNotFoundError: when nothing is there.
         DataError: when the store does not answer.
     """
-    if not s3.is_s3(path):
+    if files.opened_by_tensorflow(path):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="copy-") as scratch:

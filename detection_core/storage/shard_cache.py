@@ -1,8 +1,8 @@
-"""Local copies of shards on S3, which TensorFlow cannot open: fetched whole, checked, and bounded in size.
+"""Local copies of shards on stores that TensorFlow does not open: fetched whole, checked, bounded in size.
 
-The folder and its size are `DETFLOW_SHARD_CACHE` and `DETFLOW_SHARD_CACHE_GB`. A copy is named by what it
-holds, so a process that was killed finds those of its predecessor, and several may share the folder. A copy
-that is removed while it is read stays readable to its reader.
+The folder and its size are `DETFLOW_SHARD_CACHE` and `DETFLOW_SHARD_CACHE_GB`. A copy is named after its
+content, so that a process finds the copies of its killed predecessor, and several processes may share the
+folder. A copy that is removed while it is read stays readable to its reader.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import functools
 import hashlib
 import logging
 import os
+import re
 import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable
 
 import google_crc32c
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from detection_core.storage.shard_manifest import Shard, parse_address
+from detection_core.storage.shard_manifest import Shard
 
 FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
 FETCHED_AHEAD = 4
 """How many shards a reader fetches at once."""
 
 _logger = logging.getLogger(__name__)
-# A copy is opened soon after it was fetched; until then it must not go.
+# A copy is opened soon after it was fetched; it must not be removed before.
 _NEVER_REMOVED = 4 * FETCHED_AHEAD
 _LEFTOVER_SECONDS = 3600
 
@@ -50,21 +50,21 @@ class ShardCache:
     limit: int
     private: bool = False
 
-    def fetch(self, address: str) -> str:
+    def fetch(self, shard: Shard | str) -> str:
         """Return the path of a local copy.
 
         Args:
-            address: of a shard on S3, with or without what is known of it.
+            shard: what a manifest says of it, or the URI of one that no manifest lists.
 
         Raises:
-            DataError: when the store does not answer, the shard is gone, or it is not what the address says.
+            DataError: when the store does not answer, or the shard is gone or not what the manifest says.
         """
-        copy = os.path.join(self.folder, _name(address))
+        copy = os.path.join(self.folder, _name(shard))
         try:
             os.utime(copy)
             self._check_owner()
         except FileNotFoundError:
-            self._download(address, copy)
+            self._download(shard, copy)
             self._shrink()
         return copy
 
@@ -84,14 +84,13 @@ class ShardCache:
                 where=self.folder,
             )
 
-    def _download(self, address: str, copy: str) -> None:
+    def _download(self, shard: Shard | str, copy: str) -> None:
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         self._check_owner()
-        shard = parse_address(address)
-        uri, partial = shard.uri if shard else address, f"{copy}.{uuid.uuid4().hex[:8]}.partial"
+        uri, partial = _uri(shard), f"{copy}.{uuid.uuid4().hex[:8]}.partial"
         try:
             files.download(uri, partial)
-            if shard:
+            if isinstance(shard, Shard):
                 _check(shard, *_measure(partial))
             os.replace(partial, copy)
         except FileNotFoundError as e:
@@ -145,35 +144,51 @@ def shard_cache() -> ShardCache:
     return ShardCache(folder, int(limit * 1e9), private=folder == default)
 
 
+# tf.data passes on no more than the text of an error. The token in the text finds the error again.
+_TOKEN = re.compile(r"\[shard failure ([0-9a-f]{32})\]")
+_MOST_FAILURES = 100
 _failures: dict[str, DataError] = {}
 
 
-def fetch(address: str) -> str:
-    """Return the path of a local copy from the cache that the environment names; see `ShardCache.fetch`.
+def fetch(shard: Shard | str) -> str:
+    """Return the path of a local copy from the cache that the environment names; see `ShardCache.fetch`."""
+    return shard_cache().fetch(shard)
+
+
+def fetch_in_dataset(shard: Shard | str) -> str:
+    """Return what `fetch` returns, for a function that tf.data calls.
 
     Raises:
-        DataError: as `ShardCache.fetch`; it is kept, as tf.data hands on no more than an error's text.
+        RuntimeError: in place of a DataError; `find_failure` returns it, given the text of tf.data's error.
     """
     try:
-        copy = shard_cache().fetch(address)
+        return fetch(shard)
     except DataError as e:
-        _failures[address] = e
-        raise
-    _failures.pop(address, None)
-    return copy
+        token = uuid.uuid4().hex
+        _failures[token] = e
+        while len(_failures) > _MOST_FAILURES:
+            del _failures[next(iter(_failures))]
+        raise RuntimeError(f"[shard failure {token}] {e}") from e
 
 
-def failure_told(text: str, addresses: Iterable[str]) -> DataError | None:
-    """Return the failure to fetch one of the shards that an error of tf.data tells of in its text."""
-    kept = [_failures[a] for a in addresses if a in _failures]
-    return next((failure for failure in kept if str(failure) in text), None)
+def find_failure(text: str) -> DataError | None:
+    """Return the failure to fetch a shard that the text of a tf.data error names; None for another error."""
+    tokens = _TOKEN.findall(text)
+    return next((_failures[token] for token in tokens if token in _failures), None)
 
 
-def _name(address: str) -> str:
+def _uri(shard: Shard | str) -> str:
+    return shard.uri if isinstance(shard, Shard) else shard
+
+
+def _name(shard: Shard | str) -> str:
     """Return a name that changes with the content, ending as the shard's does."""
-    shard: Shard | None = parse_address(address)
-    known = address if shard else "\0".join([address, *files.states(address)])
-    suffix = ".tfrecord.gz" if (shard.uri if shard else address).endswith((".gz", ".gzip")) else ".tfrecord"
+    uri = _uri(shard)
+    if isinstance(shard, Shard):
+        known = f"{uri}#bytes={shard.size}&crc32c={shard.crc32c}&examples={shard.examples}"
+    else:
+        known = "\0".join([uri, *files.etags(uri)])
+    suffix = ".tfrecord.gz" if uri.endswith((".gz", ".gzip")) else ".tfrecord"
     return hashlib.sha256(known.encode()).hexdigest()[:32] + suffix
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from detection_core.config.load import format_pipeline_config
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.storage import files, local_files, s3
+from detection_core.storage import files, local_files
 from detection_core.tasks.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker
@@ -79,9 +79,9 @@ def training_fingerprint(config: TrainEvalPipelineConfig, *, weights: Iterable[s
 def _sampled_content(path: str) -> bytes:
     """Digest of a file's size, beginning and end: enough to tell files apart, quick on terabytes.
 
-    A file on S3, where a part cannot be read by itself, counts by what the store tells of it.
+    A file on an object store counts by its size and ETag.
     """
-    if s3.is_s3(path):
+    if files.is_remote(path):
         return files.content_state(path).encode()
     with files.open_file(path, "rb") as f:
         head = f.read(_SAMPLE)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
-from detection_core.storage import files, s3
+from detection_core.storage import files
 from detection_core.training.loop_options import StepReport
 
 _SHORT_NAMES = {"localization_loss": "box", "classification_loss": "class", "regularization_loss": "reg"}
@@ -93,8 +93,8 @@ class TensorBoardScalars(TrainingAction):
     """Writes losses, learning rate and speed under the Object Detection API's summary names.
 
     `tf.summary.scalar` needs the TensorBoard package, which training need not have installed; the record is
-    the same. On S3 the file appears when the training ends, or was stopped by a signal; `history.jsonl` has
-    the losses of one that was killed.
+    the same. On a store that TensorFlow does not open, the file appears when the training ends, or was
+    stopped by a signal; `history.jsonl` has the losses of one that was killed.
     """
 
     _METADATA = tf.compat.v1.SummaryMetadata(
@@ -103,7 +103,8 @@ class TensorBoardScalars(TrainingAction):
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._scratch = tempfile.TemporaryDirectory(prefix="logs-") if s3.is_s3(directory) else None
+        native = files.opened_by_tensorflow(directory)
+        self._scratch = None if native else tempfile.TemporaryDirectory(prefix="logs-")
         self._writer = tf.summary.create_file_writer(self._scratch.name if self._scratch else directory)
 
     def report(self, report: StepReport) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.errors import ModelError
-from detection_core.storage import files, s3
+from detection_core.storage import files
 from detection_core.training.distribution import current_worker
 
 _logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class TrainingCheckpoints:
     apart from a sound checkpoint when it is read. The folder's listing decides what exists, not TensorFlow's
     `checkpoint` file, which a kill may leave behind the truth.
 
-    TensorFlow writes no `s3://` path: there a checkpoint is written on the local disk and put where it
+    On a store that TensorFlow does not open, a checkpoint is written on the local disk and put where it
     belongs, its index last.
     """
 
@@ -49,7 +49,8 @@ class TrainingCheckpoints:
         _ = self._checkpoint.save_counter
         # TensorFlow's manager takes the folder's name for a pattern when it removes checkpoints, and would
         # remove those of a neighbour; so it removes none.
-        self._scratch = tempfile.TemporaryDirectory(prefix="ckpt-") if s3.is_s3(directory) else None
+        native = files.opened_by_tensorflow(directory)
+        self._scratch = None if native else tempfile.TemporaryDirectory(prefix="ckpt-")
         self._local = self._scratch.name if self._scratch else directory
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600

@@ -53,6 +53,9 @@ def test_what_s3_clients_read_from_the_environment_is_masked(monkeypatch, name):
         ("'Authorization': 'Bearer abcdefghijklmnop.q'", "'Authorization': 'Bearer ***'"),
         ("a Bearer token that expired", "a Bearer token that expired"),
         ("x?X-Amz-Signature=0a1b&X-Amz-Date=1", "x?X-Amz-Signature=***&X-Amz-Date=1"),
+        ("x?X-Goog-Signature=0a1b&X-Goog-Date=1", "x?X-Goog-Signature=***&X-Goog-Date=1"),
+        ("https://a.blob/x?sv=2025&sig=0a%2B1b&se=1", "https://a.blob/x?sv=2025&sig=***&se=1"),
+        ("AccountName=a;AccountKey=c2Vj/cmV0==;Blob=b", "AccountName=a;AccountKey=***;Blob=b"),
     ],
 )
 def test_secrets_are_known_by_their_form(text, redacted):

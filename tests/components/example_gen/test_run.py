@@ -211,12 +211,12 @@ def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, d
     ]
     assert _train_records(there) == _train_records(here)
     # A second time nothing is fetched, and nothing is written elsewhere.
-    states = files.states(uri)
+    states = files.etags(uri)
     assert _content(_run(tmp_path, data, "again", compression=compression, shards_uri=uri)[0]) == kept
-    assert [state.split()[0] for state in files.states(uri)] == [state.split()[0] for state in states]
+    assert [state.split()[0] for state in files.etags(uri)] == [state.split()[0] for state in states]
     # Other parameters are other data: what an older manifest lists stays.
     other, _ = _run(tmp_path, data, "other", compression=compression, shards_uri=uri, shard_examples=2)
-    assert set(states) <= set(files.states(uri))
+    assert set(states) <= set(files.etags(uri))
     # An unfinished training goes on with the same list of shards, and not with another.
     config = TrainEvalPipelineConfig()
     same, again, another = (

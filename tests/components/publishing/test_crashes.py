@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from components.publishing.destination import PushDestination
-from detection_core.storage import files, s3_lock
+from detection_core.storage import files, store_lock
 from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
 from tests.object_store import s3_server
 from tests.storage_faults import KILLED, killed_at, watched
@@ -45,7 +45,7 @@ def test_a_local_writer_killed_at_any_change_leaves_whole_versions(tmp_path, mod
 @pytest.mark.faults
 @pytest.mark.timeout(1800)
 def test_a_writer_on_s3_killed_at_every_fifth_change_leaves_whole_versions(models, name, monkeypatch):
-    monkeypatch.setattr(s3_lock, "_STALE_SECONDS", -1)
+    monkeypatch.setattr(store_lock, "_STALE_SECONDS", -1)
     with s3_server() as bucket:
         _kill_at_each_change(f"{bucket}/base", f"{bucket}/work", models, _COMMANDS[name], step=5)
 

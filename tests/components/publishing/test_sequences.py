@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from components.publishing.destination import PushDestination
 from detection_core.errors import ContractError
-from detection_core.storage import s3_lock
+from detection_core.storage import store_lock
 from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
 from tests.object_store import s3_server
 from tests.storage_faults import KILLED, killed_at, watched
@@ -73,7 +73,7 @@ class Publishing(RuleBasedStateMachine):
         look_meanwhile = None if remote else self._look_meanwhile
         # A dead holder's lock is taken over after a while; here at once.
         with (
-            mock.patch.object(s3_lock, "_STALE_SECONDS", -1),
+            mock.patch.object(store_lock, "_STALE_SECONDS", -1),
             watched(killed_at(kill_at or 10**9, remote=remote), remote=remote, seen=look_meanwhile),
         ):
             try:
@@ -193,6 +193,6 @@ def test_on_a_disk_at_random():
 
 @pytest.mark.slow
 def test_on_an_object_store(monkeypatch):
-    monkeypatch.setattr(s3_lock, "_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.02)
     with s3_server() as bucket:
         _run(type("PublishingOnS3", (Publishing,), {"bucket": bucket}), 5, 8)

@@ -5,8 +5,10 @@ import time
 import pytest
 
 from detection_core.errors import ConfigError, DataError
-from detection_core.storage import files, s3
+from detection_core.storage import files, object_store
+from detection_core.storage.schemes import store_of
 from tests.object_store import dead_server, s3_server
+from tests.storage_faults import watched
 
 
 @pytest.fixture(scope="module")
@@ -52,20 +54,18 @@ def test_folders_are_what_the_names_make_of_them(root):
 def test_a_state_changes_with_the_object(root):
     files.write_text(f"{root}/a", "1")
     files.write_text(f"{root}/b/c", "2")
-    before = files.states(root)
-    assert len(before) == 2 and files.states(f"{root}/a") == before[:1]
+    before = files.etags(root)
+    assert len(before) == 2 and files.etags(f"{root}/a") == before[:1]
     files.write_text(f"{root}/b/c", "3")
-    assert files.states(root) != before
+    assert files.etags(root) != before
 
 
-def test_a_folder_is_renamed_with_its_top_last_and_a_missing_one_is_an_error(root, monkeypatch):
+def test_a_folder_is_renamed_with_its_top_last_and_a_missing_one_is_an_error(root):
     for name in ("saved_model.pb", "variables/data", "assets/x/y"):
         files.write_text(f"{root}/from/{name}", name)
-    copied = []
-    client = s3._client()
-    copy = client.copy
-    monkeypatch.setattr(client, "copy", lambda *a: (copied.append(a[2].rpartition("/to/")[2]), copy(*a)))
-    files.rename(f"{root}/from", f"{root}/to")
+    with watched(remote=True) as changes:
+        files.rename(f"{root}/from", f"{root}/to")
+    copied = [name.rpartition("/to/")[2] for name in changes.names if name.startswith("CopyObject")]
     assert copied == ["assets/x/y", "variables/data", "saved_model.pb"]
     assert files.list_dir(root) == ["to"] and files.read_text(f"{root}/to/assets/x/y") == "assets/x/y"
     with pytest.raises(FileNotFoundError):
@@ -90,32 +90,26 @@ def test_a_writer_that_fails_leaves_nothing(root):
 
 
 def test_trees_travel_both_ways_and_a_large_file_in_parts(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(s3, "_IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
     (tmp_path / "here" / "sub").mkdir(parents=True)
-    (tmp_path / "here" / "sub" / "large").write_bytes(bytes(range(256)) * 40_000)  # over boto3's 8 MB a part
+    (tmp_path / "here" / "sub" / "large").write_bytes(bytes(range(256)) * 80_000)  # two uploaded parts
     (tmp_path / "here" / "small").write_text("x")
-    files.copy_tree(str(tmp_path / "here"), f"{root}/there")
+    with watched(remote=True) as changes:
+        files.copy_tree(str(tmp_path / "here"), f"{root}/there")
+    assert [name.split()[0] for name in changes.names] == ["PutObject", "CompleteMultipartUpload"]
     files.copy_tree(f"{root}/there", str(tmp_path / "back"))
-    assert (tmp_path / "back" / "sub" / "large").read_bytes() == bytes(range(256)) * 40_000
+    assert (tmp_path / "back" / "sub" / "large").read_bytes() == bytes(range(256)) * 80_000
     assert (tmp_path / "back" / "small").read_text() == "x"
 
 
-def test_one_of_two_creates(root):
-    assert s3.create(f"{root}/once", b"1") and not s3.create(f"{root}/once", b"2")
-
-
-def test_what_is_removed_loses_its_top_first(root, monkeypatch):
-    for name in ("saved_model.pb", "variables/data", "assets/x/y"):
+def test_what_is_removed_loses_its_top_first(root):
+    for name in ("saved_model.pb", "variables/data", "assets/x/y", "assets/x/z"):
         files.write_text(f"{root}/model/{name}", name)
-    removed = []
-    client = s3._client()
-    remove = client.delete_objects
-    monkeypatch.setattr(
-        client, "delete_objects", lambda **a: (removed.append(a["Delete"]["Objects"]), remove(**a))
-    )
-    files.remove_tree(f"{root}/model")
-    names = [[o["Key"].rpartition("/model/")[2] for o in objects] for objects in removed]
-    assert names == [["saved_model.pb"], ["variables/data"], ["assets/x/y"]]
+    with watched(remote=True) as changes:
+        files.remove_tree(f"{root}/model")
+    names = [[key.rpartition("/model/")[2] for key in name.split()[1:]] for name in changes.names]
+    assert [name[-1] for name in names] == ["saved_model.pb", "variables/data", "assets/x/z"]
+    assert names[-1][-2:] == ["assets/x/y", "assets/x/z"]
 
 
 def test_one_object_is_renamed_and_not_what_its_name_begins(root):
@@ -123,6 +117,20 @@ def test_one_object_is_renamed_and_not_what_its_name_begins(root):
     files.write_text(f"{root}/ab", "2")
     files.rename(f"{root}/a", f"{root}/c")
     assert files.list_dir(root) == ["ab", "c"]
+
+
+def test_what_a_store_does_not_remove_is_an_error(root, monkeypatch):
+    """DeleteObjects answers 200 and names what it kept: "DeleteObjects", Amazon S3 API Reference, Errors."""
+    for name in ("a", "b"):
+        files.write_text(f"{root}/{name}", name)
+    system = store_of(root).file_system
+    kept = {"Errors": [{"Key": "a", "Code": "AccessDenied", "Message": "Access Denied"}]}
+    call = system.call_s3
+    monkeypatch.setattr(
+        system, "call_s3", lambda name, **r: kept if name == "delete_objects" else call(name, **r)
+    )
+    with pytest.raises(DataError, match=r"s3://bucket/a: .*AccessDenied"):
+        files.remove_tree(root)
 
 
 def test_sizes_are_told_of_a_store_and_of_a_disk(root, tmp_path):

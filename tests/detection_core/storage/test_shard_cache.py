@@ -36,11 +36,11 @@ def cache(tmp_path: Path) -> ShardCache:
 
 def test_a_shard_is_fetched_once(bucket, cache, monkeypatch):
     shard = _shard(bucket, "a.tfrecord.gz", b"data")
-    copy = cache.fetch(shard.address)
+    copy = cache.fetch(shard)
     assert Path(copy).read_bytes() == b"data" and copy.endswith(".tfrecord.gz")
     monkeypatch.setattr(files, "download", lambda *_: pytest.fail("fetched again"))
-    assert cache.fetch(shard.address) == copy
-    assert ShardCache(cache.folder, 1).fetch(shard.address) == copy
+    assert cache.fetch(shard) == copy
+    assert ShardCache(cache.folder, 1).fetch(shard) == copy
 
 
 def test_a_plain_path_is_fetched_anew_when_its_object_changes(bucket, cache):
@@ -54,20 +54,20 @@ def test_a_plain_path_is_fetched_anew_when_its_object_changes(bucket, cache):
 def test_the_oldest_copies_make_room_but_never_the_newest_and_a_reader_keeps_its_own(bucket, tmp_path):
     cache = ShardCache(str(tmp_path), 5 * 100)
     shards = [_shard(bucket, f"n{n}", bytes([n]) * 100) for n in range(30)]
-    with open(cache.fetch(shards[0].address), "rb") as reading:
+    with open(cache.fetch(shards[0]), "rb") as reading:
         os.utime(reading.name, (1, 1))
         for shard in shards[1:]:
-            cache.fetch(shard.address)
+            cache.fetch(shard)
         assert not os.path.exists(reading.name) and reading.read() == bytes(100)
     # Whatever the limit, those that may not have been opened yet stay.
     assert len(os.listdir(tmp_path)) == module._NEVER_REMOVED
-    assert os.path.exists(cache.fetch(shards[-1].address))
+    assert os.path.exists(cache.fetch(shards[-1]))
 
 
 def test_many_threads_may_want_the_same_shard(bucket, cache):
     shard = _shard(bucket, "same", b"x" * 5000)
     found = []
-    threads = [threading.Thread(target=lambda: found.append(cache.fetch(shard.address))) for _ in range(6)]
+    threads = [threading.Thread(target=lambda: found.append(cache.fetch(shard))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -79,11 +79,11 @@ def test_a_shard_that_was_changed_damaged_or_removed_is_named_and_not_kept(bucke
     shard = _shard(bucket, "b", b"data")
     files.write_bytes(shard.uri, b"tada")
     with pytest.raises(DataError, match="found 4 with") as raised:
-        cache.fetch(shard.address)
+        cache.fetch(shard)
     assert raised.value.where == shard.uri and os.listdir(cache.folder) == []
     files.remove_tree(shard.uri)
     with pytest.raises(DataError, match="expected a shard of the examples, found none"):
-        cache.fetch(shard.address)
+        cache.fetch(shard)
 
 
 def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
@@ -94,7 +94,7 @@ def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
 
     monkeypatch.setattr(files, "download", full)
     with pytest.raises(DataError, match="No space left on device; free some, set DETFLOW_SHARD_CACHE"):
-        cache.fetch(shard.address)
+        cache.fetch(shard)
 
 
 def test_leftovers_of_killed_processes_go(bucket, cache):
@@ -103,23 +103,33 @@ def test_leftovers_of_killed_processes_go(bucket, cache):
     for path in (old, new):
         path.touch()
     os.utime(old, (1, 1))
-    cache.fetch(_shard(bucket, "d", b"data").address)
+    cache.fetch(_shard(bucket, "d", b"data"))
     assert not old.exists() and new.exists()
 
 
-def test_a_store_that_does_not_answer_is_a_failure_to_remember(bucket, tmp_path, monkeypatch):
+def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(bucket, tmp_path, monkeypatch):
     shard = _shard(bucket, "e", b"data")
     monkeypatch.setenv(module.FOLDER, str(tmp_path))
     monkeypatch.setenv(module.GIGABYTES, "0.5")
     shard_cache.cache_clear()
     assert shard_cache() == ShardCache(str(tmp_path), 500_000_000)
-    with dead_server(), pytest.raises(DataError, match="expected an answer from the object store") as raised:
-        module.fetch(shard.address)
-    text = f"UnknownError: {raised.value} [Op:IteratorGetNext]"
-    assert module.failure_told(text, ["other", shard.address]) is raised.value
-    assert module.failure_told("UnknownError: another", [shard.address]) is None
-    assert Path(module.fetch(shard.address)).read_bytes() == b"data"
-    assert module.failure_told(text, [shard.address]) is None
+    failures = []
+    with dead_server():
+        for _ in range(2):
+            with pytest.raises(RuntimeError) as raised:
+                module.fetch_in_dataset(shard)
+            failures.append((f"UnknownError: {raised.value} [Op:IteratorGetNext]", raised.value.__cause__))
+    (first, its_cause), (second, another) = failures
+    assert "expected an answer from the object store" in str(its_cause) and str(its_cause) == str(another)
+    assert module.find_failure(first) is its_cause and module.find_failure(second) is another
+    # A store that failed once and then answered: an unrelated error that quotes the words is not it.
+    assert module.find_failure(f"UnknownError: {its_cause}") is None
+    assert Path(module.fetch_in_dataset(shard)).read_bytes() == b"data"
+    monkeypatch.setattr(module, "_MOST_FAILURES", 1)
+    monkeypatch.setattr(module, "fetch", lambda shard: (_ for _ in ()).throw(DataError("gone")))
+    with pytest.raises(RuntimeError):
+        module.fetch_in_dataset(shard)
+    assert module.find_failure(first) is None
     shard_cache.cache_clear()
 
 

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from detection_core.errors import StorageError
-from detection_core.storage import files, s3, s3_lock
+from detection_core.storage import files, store_lock
+from detection_core.storage.schemes import store_of
 from tests.object_store import s3_server
 
 
@@ -18,7 +19,7 @@ def server():
 
 @pytest.fixture
 def path(server, request, monkeypatch):
-    monkeypatch.setattr(s3_lock, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.01)
     return f"{server}/{request.node.name}/.lock"
 
 
@@ -27,7 +28,7 @@ def _hold(path, count, seconds=0.05):
     held, most = [], []
 
     def work():
-        with s3_lock.lock(path):
+        with store_lock.lock(path):
             held.append(1)
             most.append(len(held))
             time.sleep(seconds)
@@ -49,30 +50,29 @@ def test_one_at_a_time_holds_the_lock(path):
 
 def test_of_many_that_find_a_dead_holder_one_takes_over(path, monkeypatch):
     files.write_bytes(path, b"somebody who was killed")
-    monkeypatch.setattr(s3_lock, "_STALE_SECONDS", 2.0)
+    monkeypatch.setattr(store_lock, "_STALE_SECONDS", 2.0)
     time.sleep(3.1)  # LastModified counts whole seconds
     assert _hold(path, 5) == 1
 
 
 def test_a_lock_that_is_held_for_long_is_renewed_and_not_taken_over(path, monkeypatch):
-    monkeypatch.setattr(s3_lock, "_STALE_SECONDS", 3.0)
-    monkeypatch.setattr(s3_lock, "_RENEW_SECONDS", 0.3)
+    monkeypatch.setattr(store_lock, "_STALE_SECONDS", 3.0)
+    monkeypatch.setattr(store_lock, "_RENEW_SECONDS", 0.3)
     assert _hold(path, 2, seconds=6.0) == 1
 
 
 def test_a_holder_that_stood_still_is_told_and_leaves_the_lock_to_its_new_holder(path, monkeypatch):
-    with pytest.raises(StorageError, match="another writer took it over"), s3_lock.lock(path) as confirm:
+    with pytest.raises(StorageError, match="another writer took it over"), store_lock.lock(path) as confirm:
         confirm()
-        taken = s3_lock._unique()
+        taken = store_lock._unique()
         files.write_bytes(path, taken)
         confirm()
     assert files.read_bytes(path) == taken
 
 
 def test_a_write_whose_answer_was_lost_is_known_as_ours(path):
-    written = s3.write_if(path, b"mine", IfNoneMatch="*")
-    assert s3.write_if(path, b"mine", IfNoneMatch="*") == written
-    assert s3.write_if(path, b"other", IfNoneMatch="*") is None
-    assert (
-        s3.write_if(path, b"other", IfMatch=written) and s3.write_if(path, b"mine", IfMatch=written) is None
-    )
+    store = store_of(path)
+    written = store.write_if(path, b"mine")
+    assert store.write_if(path, b"mine") == written
+    assert store.write_if(path, b"other") is None
+    assert store.write_if(path, b"other", written) and store.write_if(path, b"mine", written) is None

@@ -1,0 +1,162 @@
+"""Azure Blob Storage and Data Lake Storage, on adlfs."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any, ClassVar
+
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage.object_store import PARTS_AT_ONCE, ObjectStore
+from detection_core.storage.store_connection import Listing, StoredObject, missing, taken
+
+_VARIABLES = (
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "AZURE_STORAGE_ACCOUNT_NAME",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_STORAGE_CLIENT_ID",
+    "AZURE_STORAGE_TENANT_ID",
+)
+_COPY_SECONDS = 3600.0
+
+
+class AzureStore(ObjectStore):
+    """Blobs of one storage account; a path begins with the container's name.
+
+    Requests go through the client that adlfs holds where adlfs itself guesses what a folder is.
+    """
+
+    schemes = ("abfs", "abfss", "az")
+    extra = "azure"
+    module = "adlfs"
+    sign_in = "AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY, or AZURE_STORAGE_CONNECTION_STRING"
+    _read_options: ClassVar[dict[str, Any]] = {"max_concurrency": 1}
+
+    def _settings(self) -> tuple[str, ...]:
+        return tuple(os.environ.get(name, "") for name in _VARIABLES)
+
+    def _connect(self) -> Any:
+        adlfs = self._import()
+        if not (os.environ.get(_VARIABLES[0]) or os.environ.get(_VARIABLES[1])):
+            raise ConfigError(
+                f"expected a storage account for {self.schemes[0]}:// paths, found none; set {self.sign_in}",
+                where=_VARIABLES[1],
+            )
+        try:
+            return adlfs.AzureBlobFileSystem(use_listings_cache=False, skip_instance_cache=True)
+        except ValueError as e:
+            raise ConfigError(
+                f"expected a storage account, found none that can be used ({e}); set {self.sign_in} again"
+            ) from e
+
+    def _split(self, path: str) -> tuple[str, str]:
+        bucket, key = super()._split(path)
+        if "?" in key:
+            # adlfs takes what follows for a query and would open another blob.
+            raise DataError("expected a name without a question mark; rename the blob", where=path)
+        # `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/...`, as Azure's own tools write it.
+        return bucket.partition("@")[0], key
+
+    def _wait(self, coroutine: Any, *arguments: Any) -> Any:
+        from fsspec.asyn import sync
+
+        return sync(self.file_system.loop, coroutine, *arguments)
+
+    def _pages(self, prefix: str, bucket: str, *, deep: bool, limit: int = 0) -> Iterator[Listing]:
+        container = self.file_system.service_client.get_container_client(bucket)
+        options = {"name_starts_with": prefix, "results_per_page": limit or None, "include": ["metadata"]}
+        listed = container.list_blobs(**options) if deep else container.walk_blobs(delimiter="/", **options)
+        pages = listed.by_page()
+        while (page := self._wait(_next_page, pages)) is not None:
+            blobs = [blob for blob in page if hasattr(blob, "etag") and not _is_folder(blob)]
+            folders = [blob.name.rstrip("/") for blob in page if not hasattr(blob, "etag")]
+            yield Listing(objects=[_object(blob) for blob in blobs], folders=folders)
+            if limit and blobs:
+                return
+
+    def _blob(self, bucket: str, key: str) -> Any:
+        return self.file_system.service_client.get_blob_client(bucket, key)
+
+    def _head(self, bucket: str, key: str) -> StoredObject:
+        dates: list[datetime.datetime] = []
+
+        async def ask() -> Any:
+            def note(answer: Any) -> None:
+                date = answer.http_response.headers.get("Date")
+                dates.append(parsedate_to_datetime(date) if date else datetime.datetime.now(datetime.UTC))
+
+            return await self._blob(bucket, key).get_blob_properties(raw_response_hook=note)
+
+        found = self._wait(ask)
+        return _object(found, (dates[-1] - found.last_modified).total_seconds())
+
+    def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
+        from azure.core import MatchConditions
+
+        condition = {"etag": version, "match_condition": MatchConditions.IfNotModified} if version else {}
+
+        async def write() -> Any:
+            return await self._blob(bucket, key).upload_blob(data, overwrite=bool(version), **condition)
+
+        return str(self._wait(write)["etag"])
+
+    def _upload(self, local_path: str, name: str) -> None:
+        self.file_system.put_file(local_path, name, max_concurrency=PARTS_AT_ONCE)
+
+    def _copy(self, source: str, destination: str) -> None:
+        """Copy a blob and wait for it: the service may copy on after it has answered."""
+        here, there = (self._blob(*name.split("/", 1)) for name in (source, destination))
+
+        async def start() -> Any:
+            return await there.start_copy_from_url(here.url)
+
+        async def ask() -> Any:
+            return await there.get_blob_properties()
+
+        status, until = self._wait(start)["copy_status"], time.monotonic() + _COPY_SECONDS
+        while status == "pending" and time.monotonic() < until:
+            time.sleep(1)
+            status = self._wait(ask).copy.status
+        if status != "success":
+            raise self._refused(f"{self.schemes[0]}://{destination}", f"a copy that ended with {status!r}")
+
+    def _translate(self, error: Exception, path: str) -> Exception | None:
+        from azure.core.exceptions import AzureError, HttpResponseError
+
+        cause = error.__cause__ if isinstance(error, FileNotFoundError | FileExistsError) else error
+        if not isinstance(cause, HttpResponseError):
+            if isinstance(error, FileNotFoundError):
+                return missing(path)
+            if isinstance(error, AzureError):
+                account = os.environ.get(_VARIABLES[1]) or "Azure"
+                return self._unanswered(path, error, account, "the account's name")
+            return None
+        code = getattr(cause, "error_code", None) or cause.status_code or ""
+        code = str(getattr(code, "value", code))
+        if code == "BlobNotFound" or (cause.status_code == 404 and code in ("404", "ResourceNotFound")):
+            return missing(path)
+        if cause.status_code in (409, 412) and code in ("BlobAlreadyExists", "ConditionNotMet"):
+            return taken(path)
+        return self._refused(path, f"{code} ({str(cause).splitlines()[0][:300]})")
+
+
+def _is_folder(blob: Any) -> bool:
+    """Tell a folder of an account with a hierarchical namespace, which is listed among the blobs."""
+    return {name.lower(): text for name, text in (blob.metadata or {}).items()}.get("hdi_isfolder") == "true"
+
+
+async def _next_page(pages: AsyncIterator[Any]) -> list[Any] | None:
+    try:
+        return [blob async for blob in await anext(pages)]
+    except StopAsyncIteration:
+        return None
+
+
+def _object(blob: Any, age: float = 0.0) -> StoredObject:
+    # An ETag without quotation marks and one with them mean the same.
+    etag = '"{}"'.format(blob.etag.strip('"'))
+    return StoredObject(key=blob.name, size=int(blob.size), etag=etag, version=etag, age=age)

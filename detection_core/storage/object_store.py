@@ -1,0 +1,308 @@
+"""What every object store can do, on fsspec: S3, Google Cloud Storage and Azure Blob Storage alike.
+
+An object is written whole or not at all; a folder is only the beginning of its objects' names. A store's
+own class (see `StoreConnection`) signs in, lists, describes one object and writes on a condition: for these
+fsspec has no call, or one that makes further requests to guess what a folder is.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import fnmatch
+import io
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import IO, Any, ClassVar
+
+from detection_core.errors import DataError
+from detection_core.storage.pending_upload import PendingTextUpload, PendingUpload
+from detection_core.storage.store_connection import StoreConnection, StoredObject, missing
+
+_WILD = re.compile(r"[*?\[]")
+# Parts of a large object, and how many of them travel at once.
+PART_BYTES = 8 << 20
+PARTS_AT_ONCE = 8
+_REQUESTS_AT_ONCE = 32
+
+
+class ObjectStore(StoreConnection):
+    """The objects of one scheme. Safe to use from several threads and in forked processes."""
+
+    # fsspec splits a large read into requests that may see different contents.
+    _read_options: ClassVar[dict[str, Any]] = {}
+
+    # Listing
+
+    def objects(self, path: str) -> list[StoredObject]:
+        """Return a path's own object, or all objects below it, sorted by key."""
+        bucket, key = self._split(path)
+        with self._answering(path):
+            pages = self._pages(f"{key}/" if key else "", bucket, deep=True)
+            found = [entry for page in pages for entry in page.objects]
+        if not found and key:
+            with contextlib.suppress(FileNotFoundError):
+                found = [self.head(path)]
+        return sorted((e for e in found if not e.key.endswith("/")), key=lambda e: e.key)
+
+    def list_dir(self, path: str) -> list[str]:
+        """Return the names in a folder.
+
+        Raises:
+            FileNotFoundError: when there is nothing below it.
+        """
+        bucket, key = self._split(path)
+        prefix = f"{key}/" if key else ""
+        with self._answering(path):
+            pages = list(self._pages(prefix, bucket, deep=False))
+        names = [entry.key[len(prefix) :] for page in pages for entry in page.objects]
+        names += [folder[len(prefix) :] for page in pages for folder in page.folders]
+        if not names:
+            raise missing(path)
+        return [name for name in names if name]
+
+    def glob(self, pattern: str) -> list[str]:
+        """Return the objects and folders that match a pattern, part by part as in a file system.
+
+        Only folders on the way are listed, not what lies beside and below them.
+        """
+        scheme, _, rest = pattern.rstrip("/").partition("://")
+        bucket, *parts = rest.split("/")
+        found, part = [f"{scheme}://{bucket}"], ""
+        for part in parts:
+            if _WILD.search(part):
+                pairs = ((path, name) for path in found for name in self._names(path))
+                found = [f"{path}/{name}" for path, name in pairs if fnmatch.fnmatchcase(name, part)]
+            else:
+                found = [f"{path}/{part}" for path in found]
+        return sorted(found if _WILD.search(part) else filter(self.exists, found))
+
+    def _names(self, path: str) -> list[str]:
+        try:
+            return self.list_dir(path)
+        except FileNotFoundError:
+            return []
+
+    def head(self, path: str) -> StoredObject:
+        """Return what the store tells of an object.
+
+        Raises:
+            FileNotFoundError: when there is none.
+            DataError: when the store does not answer.
+        """
+        with self._answering(path):
+            return self._head(*self._split(path))
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is such an object, or objects below such a folder."""
+        if self.key_of(path):
+            with contextlib.suppress(FileNotFoundError):
+                self.head(path)
+                return True
+        return self.is_dir(path)
+
+    def is_dir(self, path: str) -> bool:
+        """Tell whether there are objects below such a folder."""
+        bucket, key = self._split(path)
+        with self._answering(path):
+            return any(
+                page.objects for page in self._pages(f"{key}/" if key else "", bucket, deep=True, limit=1)
+            )
+
+    # Reading
+
+    def read(self, path: str) -> bytes:
+        """Return the content of an object, as it was at one moment.
+
+        Raises:
+            FileNotFoundError: when there is none.
+            DataError: when the store does not answer.
+        """
+        with self._answering(path):
+            return bytes(self.file_system.cat_file(self._name(path), **self._read_options))
+
+    def download(self, path: str, out: IO[bytes]) -> None:
+        """Write an object to a local file, a large one in parts at once; parts that fail are tried again.
+
+        Raises:
+            FileNotFoundError: when there is no such object.
+            DataError: when the store does not answer, or the object changes meanwhile.
+        """
+        before = self.head(path)
+        starts = range(0, before.size, PART_BYTES)
+
+        def fetch(start: int) -> None:
+            end = min(start + PART_BYTES, before.size)
+            with self._answering(path):
+                data = self.file_system.cat_file(self._name(path), start=start, end=end)
+            if len(data) != end - start:
+                raise _changed(path)
+            os.pwrite(out.fileno(), data, start)
+
+        if len(starts) <= 1:
+            data = self.read(path)
+            if len(data) != before.size:
+                raise _changed(path)
+            out.write(data)
+        else:
+            _all_at_once(fetch, starts, PARTS_AT_ONCE)
+            if self.head(path).version != before.version:
+                raise _changed(path)
+        out.seek(before.size)
+
+    def open(self, path: str, mode: str = "r") -> IO[Any]:
+        """Open an object for reading or writing; text is UTF-8.
+
+        Raises:
+            FileNotFoundError: when there is none to read.
+            DataError: when the store does not answer.
+            ValueError: for a mode other than reading or writing; an object cannot be changed.
+        """
+        if mode in ("w", "wb"):
+            upload = PendingUpload(lambda local_path: self.upload(local_path, path))
+            return upload if mode == "wb" else PendingTextUpload(upload)
+        if mode not in ("r", "rb"):
+            raise ValueError(f"{path}: an object is read or written, not opened with mode {mode!r}")
+        copy = tempfile.TemporaryFile()  # noqa: SIM115
+        self.download(path, copy)
+        copy.seek(0)
+        return copy if mode == "rb" else io.TextIOWrapper(copy, encoding="utf-8")
+
+    # Writing
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write an object.
+
+        Raises:
+            DataError: when the store does not answer.
+        """
+        with self._answering(path):
+            self.file_system.pipe_file(self._name(path), data)
+
+    def upload(self, local_path: str, path: str) -> None:
+        """Write an object from a local file, a large one in parts.
+
+        Raises:
+            DataError: when the store does not answer.
+        """
+        with self._answering(path):
+            self._upload(local_path, self._name(path))
+
+    def _upload(self, local_path: str, name: str) -> None:
+        self.file_system.put_file(local_path, name)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write an object only where there is none; tell whether it was written."""
+        return self.write_if(path, data) is not None
+
+    def write_if(self, path: str, data: bytes, version: str = "") -> str | None:
+        """Write an object if it is what it was when the store writes it.
+
+        Args:
+            path: of the object.
+            data: its content, which nobody writes twice.
+            version: which the object has to have; "": there has to be none.
+
+        Returns:
+            The version of what was written; None where the condition did not hold.
+        """
+        try:
+            with self._answering(path):
+                return self._write_if(*self._split(path), data, version)
+        except (FileExistsError, FileNotFoundError):
+            # Also where an attempt went well, its answer was lost and the client tried again.
+            found = self.read_state(path)
+            return found[0].version if found and found[1] == data else None
+
+    def read_state(self, path: str) -> tuple[StoredObject, bytes] | None:
+        """Return what the store tells of an object, then its content; None where there is none.
+
+        The content may be younger. Whoever writes on the condition of the version still decides by what they
+        read, as the condition holds only if nothing was written in between.
+        """
+        try:
+            return self.head(path), self.read(path)
+        except FileNotFoundError:
+            return None
+
+    def remove(self, path: str) -> None:
+        """Remove an object; one that is missing is no error."""
+        bucket, key = self._split(path)
+        with self._answering(path):
+            self._remove(bucket, [key])
+
+    def remove_tree(self, path: str) -> None:
+        """Remove all objects below a folder, those at its top first: the rest is not taken for a whole."""
+        bucket = self._split(path)[0]
+        for _, level in itertools.groupby(sorted(self.objects(path), key=_depth), key=_depth):
+            with self._answering(path):
+                self._remove(bucket, [entry.key for entry in level])
+
+    def _remove(self, bucket: str, keys: Sequence[str]) -> None:
+        def remove(key: str) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                self.file_system.rm_file(f"{bucket}/{key}")
+
+        _all_at_once(remove, keys, _REQUESTS_AT_ONCE)
+
+    def copy(self, source: str, destination: str) -> None:
+        """Copy one object inside the store.
+
+        Raises:
+            FileNotFoundError: when there is no such object.
+            DataError: when the store does not answer.
+        """
+        with self._answering(destination):
+            self._copy(self._name(source), self._name(destination))
+
+    def _copy(self, source: str, destination: str) -> None:
+        self.file_system.cp_file(source, destination)
+
+    def rename(self, source: str, destination: str) -> None:
+        """Copy an object or a folder's objects, then remove the source.
+
+        What lies deepest is copied first and what lies at the top last, so that a manifest at the top, or a
+        SavedModel's saved_model.pb, tells that everything below it is there. Removing goes the other way.
+
+        Raises:
+            FileNotFoundError: when there is no source.
+        """
+        key, found = self.key_of(source), self.objects(source)
+        if not found:
+            raise missing(source)
+        for entry in sorted(found, key=_depth, reverse=True):
+            below = entry.key[len(key) :]
+            self.copy(source.rstrip("/") + below, destination.rstrip("/") + below)
+        if found[0].key == key:
+            self.remove(source)
+        else:
+            self.remove_tree(source)
+
+
+def _changed(path: str) -> DataError:
+    return DataError(
+        "expected an object that stays as it is while it is read, found that it was changed; run again",
+        where=path,
+    )
+
+
+def _depth(entry: StoredObject) -> int:
+    return entry.key.count("/")
+
+
+def _all_at_once(call: Any, arguments: Sequence[Any], workers: int) -> None:
+    """Call a function for each argument, some at a time; an error ends it."""
+    if len(arguments) == 1:
+        call(arguments[0])
+        return
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(call, argument) for argument in arguments]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -1,0 +1,65 @@
+"""Files that become an object of a store when they are closed."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+
+class PendingUpload(io.BufferedWriter):
+    """A temporary file that becomes an object when it is closed, and nothing when its block fails."""
+
+    def __init__(self, upload: Callable[[str], None]) -> None:
+        """Open it.
+
+        Args:
+            upload: from the path of the file to nothing; makes the object.
+        """
+        descriptor, self._local = tempfile.mkstemp(prefix="upload-")
+        super().__init__(io.FileIO(descriptor, "wb"))
+        self._upload, self._abandoned = upload, False
+
+    def abandon(self) -> None:
+        """Let it become nothing: whoever wrote did not come to the end."""
+        self._abandoned = True
+
+    def close(self) -> None:
+        """Upload the file and remove it."""
+        if self.closed:
+            return
+        try:
+            super().close()
+            if not self._abandoned:
+                self._upload(self._local)
+        finally:
+            os.remove(self._local)
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self.abandon()
+        self.close()
+
+    def __del__(self) -> None:
+        self.abandon()
+        self.close()
+
+
+class PendingTextUpload(io.TextIOWrapper):
+    """The same for text."""
+
+    def __init__(self, raw: PendingUpload) -> None:
+        super().__init__(raw, encoding="utf-8")
+        self._raw = raw
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self._raw.abandon()
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            self._raw.abandon()
+            self.close()

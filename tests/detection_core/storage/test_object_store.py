@@ -1,0 +1,179 @@
+"""Every object store behaves alike: the same checks against a server of each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+
+import pytest
+
+from detection_core.errors import DataError
+from detection_core.storage import files, object_store, store_lock
+from detection_core.storage.local_copy import local_copy
+from detection_core.storage.schemes import store_of
+from detection_core.storage.shard_cache import ShardCache
+from tests.object_store import SERVERS
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request):
+    with SERVERS[request.param]() as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def root(server, request):
+    return f"{server}/{request.node.originalname}"
+
+
+def test_folders_are_what_the_names_make_of_them(root):
+    for name in ("a/1.json", "a/[2] *.json", "a/b/3.json", "ab/4", "a.json", "c"):
+        files.write_text(f"{root}/{name}", name)
+    assert files.list_dir(root) == ["a", "a.json", "ab", "c"]
+    assert files.list_dir(f"{root}/a/") == ["1.json", "[2] *.json", "b"]
+    assert files.is_dir(f"{root}/a") and not files.is_dir(f"{root}/a.json") and not files.is_dir(f"{root}/x")
+    assert files.exists(f"{root}/a") and files.exists(f"{root}/c") and not files.exists(f"{root}/a/1")
+    assert files.glob(f"{root}/*/?.json") == [f"{root}/a/1.json"] and files.glob(f"{root}/x*") == []
+    assert files.sizes(f"{root}/a") == {"1.json": 8, "[2] *.json": 12, "b/3.json": 10}
+    assert files.read_text(f"{root}/a/[2] *.json") == "a/[2] *.json"
+    for missing in (lambda: files.list_dir(f"{root}/x"), lambda: files.read_bytes(f"{root}/a/4.json")):
+        with pytest.raises(FileNotFoundError):
+            missing()
+    files.remove_tree(f"{root}/a")
+    files.remove_tree(f"{root}/a")
+    assert files.list_dir(root) == ["a.json", "ab", "c"]
+
+
+def test_a_listing_goes_over_its_pages(root):
+    store = store_of(root)
+    for number in range(12):
+        store.write(f"{root}/{number:02}", b"x")
+    bucket, key = store._split(root)
+    pages = list(store._pages(f"{key}/", bucket, deep=True, limit=1))
+    assert [entry.key for page in pages for entry in page.objects] == [f"{key}/00"]
+    assert len(store.objects(root)) == 12
+
+
+def test_an_etag_changes_with_the_content(root):
+    files.write_text(f"{root}/a", "1")
+    files.write_text(f"{root}/b/c", "2")
+    before, state = files.etags(root), files.content_state(f"{root}/b/c")
+    key = store_of(root).key_of(root)
+    assert [line.split()[:2] for line in before] == [[f"{key}/a", "1"], [f"{key}/b/c", "1"]]
+    assert files.etags(f"{root}/a") == before[:1] and files.etags(root) == before
+    files.write_text(f"{root}/b/c", "3")
+    assert files.etags(root) != before and files.content_state(f"{root}/b/c") != state
+
+
+def test_a_folder_appears_whole_and_a_writer_that_fails_leaves_nothing(root):
+    with files.atomic_dir(f"{root}/made") as folder:
+        files.write_text(f"{folder}/deep/x", "1")
+        files.write_text(f"{folder}/saved_model.pb", "2")
+        assert not files.exists(f"{root}/made")
+    assert files.sizes(f"{root}/made") == {"deep/x": 1, "saved_model.pb": 1}
+    with pytest.raises(ZeroDivisionError), files.atomic_dir(f"{root}/made") as folder:
+        files.write_text(f"{folder}/x", "half")
+        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), files.atomic_file(f"{root}/a") as f:
+        f.write(b"half")
+        raise ZeroDivisionError
+    for mode, half in (("wb", b"half"), ("w", "half")):
+        left_open = files.open_file(f"{root}/b", mode)
+        left_open.write(half)
+        del left_open
+    assert files.list_dir(root) == ["made"] and files.read_text(f"{root}/made/deep/x") == "1"
+
+
+def test_a_large_file_travels_in_parts_and_is_read_as_it_was_at_one_moment(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
+    content = os.urandom(5_300_000)
+    (tmp_path / "here").write_bytes(content)
+    files.copy_file(str(tmp_path / "here"), f"{root}/there")
+    files.copy_file(f"{root}/there", f"{root}/copy")
+    files.download(f"{root}/copy", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == content
+    with files.open_file(f"{root}/copy", "rb") as f:
+        f.seek(-3, os.SEEK_END)
+        assert f.read() == content[-3:]
+    store = store_of(root)
+    read = store.file_system.cat_file
+
+    def overtaken(name, start=None, end=None, **options):
+        if start == 3 << 20:
+            store.write(f"{root}/copy", bytes(len(content)))
+        return read(name, start=start, end=end, **options)
+
+    monkeypatch.setattr(store.file_system, "cat_file", overtaken)
+    with pytest.raises(DataError, match="was changed; run again"):
+        files.download(f"{root}/copy", str(tmp_path / "torn"))
+
+
+def test_of_many_that_create_or_replace_one_succeeds(root):
+    store = store_of(root)
+    won = _at_once(8, lambda n: store.write_if(f"{root}/once", b"%d" % n))
+    assert len([version for version in won if version]) == 1
+    version = store.head(f"{root}/once").version
+    won = _at_once(8, lambda n: store.write_if(f"{root}/once", b"again %d" % n, version))
+    assert len([version for version in won if version]) == 1
+    assert store.write_if(f"{root}/never", b"x", version) is None and not files.exists(f"{root}/never")
+
+
+def _at_once(count, call):
+    found = []
+    threads = [threading.Thread(target=lambda n=n: found.append(call(n))) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == count
+    return found
+
+
+def test_one_at_a_time_holds_a_lock_and_a_stale_one_is_taken_over(root, monkeypatch):
+    monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.01)
+    held, most = [], []
+
+    def work(_):
+        with files.exclusive(f"{root}/.lock") as confirm:
+            held.append(1)
+            most.append(len(held))
+            confirm()
+            held.pop()
+
+    _at_once(4, work)
+    assert most == [1] * 4
+    files.write_bytes(f"{root}/.lock", b"the holder was killed")
+    assert store_of(root).head(f"{root}/.lock").age < 60
+    monkeypatch.setattr(store_lock, "_STALE_SECONDS", -60)
+    work(0)
+
+
+def test_a_forked_process_and_threads_use_the_store(root):
+    files.write_text(f"{root}/a", "before")
+    assert _at_once(8, lambda n: files.read_text(f"{root}/a")) == ["before"] * 8
+    context = multiprocessing.get_context("fork")
+    worker = context.Process(target=lambda: files.write_text(f"{root}/b", files.read_text(f"{root}/a")))
+    worker.start()
+    worker.join(60)
+    assert worker.exitcode == 0
+    assert files.read_text(f"{root}/b") == "before"
+    files.write_text(f"{root}/a", "after")  # the parent's own connection still works
+
+
+def test_shards_and_models_are_read_from_local_copies(root, tmp_path):
+    files.write_text(f"{root}/model/variables/a", "one")
+    with local_copy(f"{root}/model/") as here:
+        assert not files.is_remote(here) and files.read_text(f"{here}/variables/a") == "one"
+    assert not os.path.exists(here)
+    cache = ShardCache(str(tmp_path), 1000)
+    assert files.read_text(cache.fetch(f"{root}/model/variables/a")) == "one"
+
+
+def test_a_bucket_that_is_not_there_is_named(server):
+    elsewhere = f"{server.partition('://')[0]}://nowhere"
+    for operation in (files.read_bytes, files.list_dir, files.is_dir, files.etags, files.glob):
+        with pytest.raises(DataError, match=r"expected access to the object store, found .*bucket|ontainer"):
+            operation(f"{elsewhere}/*" if operation is files.glob else f"{elsewhere}/a")
+    with pytest.raises((DataError, FileNotFoundError)):
+        files.write_text(f"{elsewhere}/a", "x")

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from detection_core.errors import DataError
+from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
+
+
+def test_each_scheme_has_its_store():
+    extras = {scheme: store_of(f"{scheme}://bucket/a").extra for scheme in ("s3", "gs", "gcs", "abfs", "az")}
+    assert extras == {"s3": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
+    assert is_remote("abfss://bucket/a") and not is_remote("file:///a") and not is_remote("/a")
+    for path in ("http://nowhere/x", "hdfs://nowhere/x"):
+        with pytest.raises(DataError, match=r"expected a local path or one of .*, s3://, found h"):
+            store_of(path)
+
+
+def test_tensorflow_opens_local_paths_and_google_cloud_storage(monkeypatch):
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    opened = {p: opened_by_tensorflow(p) for p in ("/a", "file:///a", "gs://b/a", "s3://b/a", "az://b/a")}
+    assert opened == {"/a": True, "file:///a": True, "gs://b/a": True, "s3://b/a": False, "az://b/a": False}
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
+    assert not opened_by_tensorflow("gs://b/a")
+
+
+def test_tensorflow_has_a_file_system_for_the_scheme_that_it_is_said_to_open():
+    import tensorflow as tf
+
+    assert {"gs"} == {"gs", "s3", "az", "abfs"} & set(tf.io.gfile.get_registered_schemes())
+
+
+def test_a_local_path_imports_no_store():
+    program = """
+import sys
+from detection_core.storage import files
+files.exists("/x")
+heavy = {"fsspec", "s3fs", "gcsfs", "adlfs", "botocore", "azure", "aiohttp", "tensorflow"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
