@@ -12,7 +12,7 @@ from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.packed_text import pack
 from component_specs.run_checker import DEPLOYED
-from detection_core.config.check_export import check_export
+from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.load import load_checked_config, load_config, with_line
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
@@ -82,7 +82,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
             can be made of.
     """
     config = training_config(settings, quantize=False)
-    for problem in check_export(config):
+    for problem in tflite_problems(config):
         raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
     check_classes(settings, config)
     check_thresholds(settings, config)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.config.check_ranges import range_problems
-from detection_core.config.messages.anchors import anchor_problems, ssd_anchor_layers
-from detection_core.config.problems import raise_first
+from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.detectors.parts.anchors.base import AnchorGenerator
 from detection_core.detectors.parts.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
 from detection_core.detectors.parts.anchors.grid import GridAnchorGenerator, GridAnchorOptions
@@ -112,5 +109,4 @@ def build_anchor_generator(
     Raises:
         ConfigError: when none is set, or its values contradict each other.
     """
-    raise_first(itertools.chain(range_problems(message, where), anchor_problems(message, where)))
     return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS, where)

@@ -9,7 +9,8 @@ from typing import Any
 from detection_core.augment import colour, crops, geometry, noise, objects, pads, policies, scaling, squares
 from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.oneof import build_oneof
-from detection_core.errors import ConfigError
+from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
+from detection_core.config.messages.registered import build_registered
 from detection_core.protos import preprocessor_pb2 as pb
 
 
@@ -80,21 +81,17 @@ def _ssd_crop_pad_fixed_aspect_ratio(message: pb.SSDRandomCropPadFixedAspectRati
 
 
 def _padded_sizes(message: Any) -> dict[str, Any]:
-    """Read how large a padded image may be, as shares of the image's rows and columns; unset: no option."""
+    """Read how large a padded image may be, as fractions of its rows and columns; unset: no option."""
     found = {}
     for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
         values = tuple(getattr(message, name))
-        if len(values) not in (0, 2):
-            raise ConfigError(f"expected 2 values of {name} (rows, columns) or none, found {len(values)}")
         found.update({name: values} if values else {})
     return found
 
 
-def _colour(message: Any) -> Any:
-    values = tuple(message.pad_color)
-    if len(values) not in (0, 3):
-        raise ConfigError(f"expected 3 values of pad_color or none, found {len(values)}; give R, G and B")
-    return values
+def _colour(message: pb.RandomCropPadImage | pb.RandomPadImage | pb.RandomAbsolutePadImage) -> Any:
+    """Read R, G and B; () where they are not set."""
+    return tuple(message.pad_color)
 
 
 def _crop_pad(message: pb.RandomCropPadImage) -> Augmentation:
@@ -103,8 +100,6 @@ def _crop_pad(message: pb.RandomCropPadImage) -> Augmentation:
 
 def _canvas_size(message: pb.RandomPadImage, bound: str) -> Any:
     height, width = (f"{bound}_image_{side}" for side in ("height", "width"))
-    if message.HasField(height) != message.HasField(width):
-        raise ConfigError(f"expected {height} and {width} together, found one alone; set both or none")
     return (getattr(message, height), getattr(message, width)) if message.HasField(height) else ()
 
 
@@ -126,11 +121,10 @@ def _absolute_pad(message: pb.RandomAbsolutePadImage) -> Augmentation:
 
 
 def _downscale(message: pb.RandomDownscaleToTargetPixels) -> Augmentation:
-    # The schema says 500000, but detectors were trained with what an unset field meant.
     unset = not message.HasField("max_target_pixels")
     return scaling.RandomDownscaleToTargetPixels(
         min_target_pixels=message.min_target_pixels,
-        max_target_pixels=800000 if unset else message.max_target_pixels,
+        max_target_pixels=UNSET_MAX_TARGET_PIXELS if unset else message.max_target_pixels,
         random_coef=message.random_coef,
     )
 
@@ -146,8 +140,6 @@ def _resize(message: pb.ResizeImage) -> Augmentation:
 
 
 def _channel_mean(message: pb.SubtractChannelMean) -> Augmentation:
-    if len(message.means) != 3:
-        raise ConfigError(f"expected 3 means, found {len(message.means)}; give R, G and B")
     return colour.SubtractChannelMean(means=tuple(message.means))
 
 
@@ -191,6 +183,7 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "adjust_gamma": _same_fields(colour.AdjustGamma),
     "autoaugment_image": _same_fields(policies.AutoAugmentImage),
     "convert_class_logits_to_softmax": _same_fields(objects.ConvertClassLogitsToSoftmax),
+    "registered": lambda message: build_registered("augmentation", message),
 }
 
 
@@ -206,10 +199,7 @@ def build_augmentation(
     Raises:
         ConfigError: when no step is set, or its values contradict each other.
     """
-    try:
-        return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS, where)
-    except ValueError as error:
-        raise ConfigError(f"{error}; correct it", where=where) from error
+    return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS, where)
 
 
 def build_augmentations(

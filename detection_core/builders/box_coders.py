@@ -11,7 +11,6 @@ from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxC
 from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.detectors.parts.box_coders.mean_stddev import MeanStddevBoxCoder
 from detection_core.detectors.parts.box_coders.square import SquareBoxCoder
-from detection_core.errors import ConfigError
 from detection_core.protos import (
     box_coder_pb2,
     faster_rcnn_box_coder_pb2,
@@ -21,15 +20,7 @@ from detection_core.protos import (
 )
 
 
-def _require_positive(message: Any, *fields: str) -> None:
-    for field in fields:
-        value = getattr(message, field)
-        if not value > 0:
-            raise ConfigError(f"expected {field} above 0, found {value:g}; codes are divided by it")
-
-
 def _faster_rcnn(message: faster_rcnn_box_coder_pb2.FasterRcnnBoxCoder) -> BoxCoder:
-    _require_positive(message, "y_scale", "x_scale", "height_scale", "width_scale")
     return FasterRcnnBoxCoder(
         y_scale=message.y_scale,
         x_scale=message.x_scale,
@@ -39,7 +30,6 @@ def _faster_rcnn(message: faster_rcnn_box_coder_pb2.FasterRcnnBoxCoder) -> BoxCo
 
 
 def _keypoint(message: keypoint_box_coder_pb2.KeypointBoxCoder) -> BoxCoder:
-    _require_positive(message, "num_keypoints", "y_scale", "x_scale", "height_scale", "width_scale")
     return KeypointBoxCoder(
         num_keypoints=message.num_keypoints,
         y_scale=message.y_scale,
@@ -50,12 +40,10 @@ def _keypoint(message: keypoint_box_coder_pb2.KeypointBoxCoder) -> BoxCoder:
 
 
 def _mean_stddev(message: mean_stddev_box_coder_pb2.MeanStddevBoxCoder) -> BoxCoder:
-    _require_positive(message, "stddev")
     return MeanStddevBoxCoder(stddev=message.stddev)
 
 
 def _square(message: square_box_coder_pb2.SquareBoxCoder) -> BoxCoder:
-    _require_positive(message, "y_scale", "x_scale", "length_scale")
     return SquareBoxCoder(y_scale=message.y_scale, x_scale=message.x_scale, length_scale=message.length_scale)
 
 

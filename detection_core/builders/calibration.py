@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.errors import ConfigError
 from detection_core.ops.calibration import PerClass, PiecewiseLinear, Temperature
 from detection_core.ops.post_processing import Elementwise
 from detection_core.protos import calibration_pb2
@@ -31,10 +30,6 @@ class Calibration:
 
 def _piecewise(message: calibration_pb2.XYPairs) -> PiecewiseLinear:
     points = [(pair.x, pair.y) for pair in message.x_y_pair]
-    if not points:
-        raise ConfigError(
-            "expected at least one x_y_pair, found none; add the points of the calibration curve"
-        )
     if sorted(points) != points:
         _logger.warning("calibration points are not in rising order of x; scores between them lose meaning")
     return PiecewiseLinear(x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
@@ -50,8 +45,6 @@ def _per_class(message: calibration_pb2.ClassIdFunctionApproximations) -> Calibr
 
 
 def _temperature(message: calibration_pb2.TemperatureScalingCalibration) -> Calibration:
-    if not message.scaler > 0:
-        raise ConfigError(f"expected scaler above 0, found {message.scaler:g}; 1 leaves logits alone")
     return Calibration(function=Temperature(scaler=message.scaler), on_logits=True)
 
 
@@ -59,15 +52,6 @@ CALIBRATIONS: dict[str, Callable[[Any], Calibration]] = {
     "class_id_function_approximations": _per_class,
     "function_approximation": _function,
     "temperature_scaling_calibration": _temperature,
-}
-
-_NO_SIGMOID = (
-    "the schema names it, but no release of the reference ever applied it, so its meaning is open; use "
-    "{}, with points of the sigmoid"
-)
-UNSUPPORTED: dict[str, str] = {
-    "sigmoid_calibration": _NO_SIGMOID.format("function_approximation"),
-    "class_id_sigmoid_calibrations": _NO_SIGMOID.format("class_id_function_approximations"),
 }
 
 
@@ -86,4 +70,4 @@ def build_calibration(
     Raises:
         ConfigError: when none is set, or it is refused.
     """
-    return build_oneof(message, "calibrator", CALIBRATIONS, where, UNSUPPORTED)
+    return build_oneof(message, "calibrator", CALIBRATIONS, where)

@@ -15,7 +15,7 @@ from detection_core.builders.augment import build_augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
 from detection_core.builders.training_labels import build_label_targets, score_columns
-from detection_core.config.messages.augmentations import augmentation_problems
+from detection_core.config.messages.pipeline import training_input_problems
 from detection_core.config.problems import raise_first
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
@@ -25,7 +25,7 @@ from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.sequence import SeededElement
 from detection_core.errors import ConfigError
-from detection_core.protos import model_pb2, pipeline_pb2
+from detection_core.protos import pipeline_pb2
 from detection_core.structures import Batch, ImageTruth, Sample
 
 _logger = logging.getLogger(__name__)
@@ -62,7 +62,6 @@ def build_train_dataset(
     batch_size: int,
     seed: int,
     start_step: int = 0,
-    model_config: model_pb2.DetectionModel | None = None,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
     share: Share = _ALL,
 ) -> tf.data.Dataset:
@@ -77,7 +76,6 @@ def build_train_dataset(
         batch_size: images an update, over all replicas.
         seed: any whole number.
         start_step: batches to leave out; costs reading, but not decoding, of less than one epoch.
-        model_config: model with the image resizer; None: the configuration's.
         cache_bytes: keep decoded images in memory if they need no more than this. The order differs between
             a cached and an uncached run.
         share: this worker's part of every batch.
@@ -91,10 +89,10 @@ def build_train_dataset(
     """
     reader = _train_reader(config, label_map).leaving_out(share.left_out)
     steps = config.train_config.data_augmentation_options
-    raise_first(augmentation_problems(config))
+    raise_first(training_input_problems(config))
     augment = build_augmentations(steps)
     targets = build_label_targets(config)
-    resizer = model_image_resizer(model_config or config.model)
+    resizer = model_image_resizer(config.model)
     max_boxes = config.train_config.max_number_of_boxes
     samples = _training_samples(reader, seed=seed, start=start_step * batch_size, cache_bytes=cache_bytes)
 
@@ -177,7 +175,6 @@ def build_eval_dataset(
     *,
     label_map: LabelMap,
     batch_size: int = 1,
-    model_config: model_pb2.DetectionModel | None = None,
 ) -> tf.data.Dataset:
     """Build the dataset to compute losses on: each example once, in the records' order, not augmented.
 
@@ -185,7 +182,6 @@ def build_eval_dataset(
         config: its first eval_input_reader names the records.
         label_map: class text to class id.
         batch_size: B; the last batch may be smaller.
-        model_config: model with the image resizer; None: the configuration's.
 
     Returns:
         `Batch`es.
@@ -195,7 +191,7 @@ def build_eval_dataset(
         DataError: when there are no records.
     """
     reader = _eval_reader(config, label_map)
-    resizer = model_image_resizer(model_config or config.model)
+    resizer = model_image_resizer(config.model)
 
     @tf.autograph.experimental.do_not_convert
     def to_element(sample: Sample) -> Batch:
@@ -225,6 +221,7 @@ def iterate_truth(
 
 
 def _eval_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
+    # Whether there are records to evaluate on is not a matter of the config's check: training needs none.
     if not config.eval_input_reader:
         raise ConfigError("expected an eval_input_reader, found none; add one", where="eval_input_reader")
     return build_input_reader(config.eval_input_reader[0], label_map, "eval_input_reader[0]")

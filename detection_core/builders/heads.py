@@ -8,12 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.hyperparams import build_hyperparams
+from detection_core.builders.oneof import build_oneof
 from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.detectors.parts.heads.predictions import PredictionHead
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
-from detection_core.errors import ConfigError
-from detection_core.protos import box_predictor_pb2
+from detection_core.protos.box_predictor_pb2 import (
+    BoxPredictor,
+    ConvolutionalBoxPredictor,
+    WeightSharedConvolutionalBoxPredictor,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,9 @@ class HeadPlan:
     code_size: int = 4
 
 
-def _clip_range(message: Any) -> tuple[float, float]:
+def _clip_range(
+    message: ConvolutionalBoxPredictor | WeightSharedConvolutionalBoxPredictor,
+) -> tuple[float, float]:
     if not message.HasField("box_encodings_clip_range"):
         return -math.inf, math.inf
     return message.box_encodings_clip_range.min, message.box_encodings_clip_range.max
@@ -45,41 +51,36 @@ def _options(options_class: type, message: Any, **by_hand: Any) -> Any:
     return options_class(**{name: getattr(message, name) for name in sorted(names)}, **by_hand)
 
 
-def _convolutional(message: Any, where: str) -> HeadPlan:
+def _convolutional(message: ConvolutionalBoxPredictor) -> HeadPlan:
     return HeadPlan(
         head=ConvolutionalHead(_options(ConvolutionalHeadOptions, message)),
-        hyperparams=build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams"),
+        hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )
 
 
 SCORE_CONVERTERS = {
-    box_predictor_pb2.WeightSharedConvolutionalBoxPredictor.IDENTITY: "identity",
-    box_predictor_pb2.WeightSharedConvolutionalBoxPredictor.SIGMOID: "sigmoid",
+    WeightSharedConvolutionalBoxPredictor.IDENTITY: "identity",
+    WeightSharedConvolutionalBoxPredictor.SIGMOID: "sigmoid",
 }
 
 
-def _weight_shared(message: Any, where: str) -> HeadPlan:
+def _weight_shared(message: WeightSharedConvolutionalBoxPredictor) -> HeadPlan:
     converter = SCORE_CONVERTERS[message.score_converter]
     return HeadPlan(
         head=WeightSharedHead(_options(WeightSharedHeadOptions, message, score_converter=converter)),
-        hyperparams=build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams"),
+        hyperparams=build_hyperparams(message.conv_hyperparams),
         code_clip=_clip_range(message),
     )
 
 
-BOX_PREDICTORS: dict[str, Callable[[Any, str], HeadPlan]] = {
+BOX_PREDICTORS: dict[str, Callable[[Any], HeadPlan]] = {
     "convolutional_box_predictor": _convolutional,
     "weight_shared_convolutional_box_predictor": _weight_shared,
 }
-UNSUPPORTED_BOX_PREDICTORS = {
-    "mask_rcnn_box_predictor": "it is the second stage of faster_rcnn; a one-stage detector uses"
-    " weight_shared_convolutional_box_predictor",
-    "rfcn_box_predictor": "R-FCN exists in TensorFlow 1 only; use weight_shared_convolutional_box_predictor",
-}
 
 
-def build_head(message: box_predictor_pb2.BoxPredictor, where: str, *, code_size: int = 4) -> HeadPlan:
+def build_head(message: BoxPredictor, where: str, *, code_size: int = 4) -> HeadPlan:
     """Read the prediction head of a one-stage detector.
 
     Args:
@@ -91,11 +92,5 @@ def build_head(message: box_predictor_pb2.BoxPredictor, where: str, *, code_size
         ConfigError: when no head is set, it is one that one-stage detectors do not have, or it is not made
             for the box coder.
     """
-    arm = message.WhichOneof("box_predictor_oneof")
-    if arm in BOX_PREDICTORS:
-        plan = BOX_PREDICTORS[arm](getattr(message, arm), f"{where}.{arm}")
-        return dataclasses.replace(plan, code_size=code_size)
-    reason = UNSUPPORTED_BOX_PREDICTORS.get(arm or "", "set one")
-    raise ConfigError(
-        f"expected one of {', '.join(BOX_PREDICTORS)}, found {arm or 'none'}: {reason}", where=where
-    )
+    plan = build_oneof(message, "box_predictor_oneof", BOX_PREDICTORS, where)
+    return dataclasses.replace(plan, code_size=code_size)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
+from detection_core.config.check import check_message
+from detection_core.config.messages.detectors import model_of
 from detection_core.data.resize import (
     ConditionalShapeResizer,
     FixedShapeResizer,
@@ -14,7 +16,6 @@ from detection_core.data.resize import (
     PadToMultipleResizer,
     Resizer,
 )
-from detection_core.errors import ConfigError
 from detection_core.protos import image_resizer_pb2 as pb
 from detection_core.protos import model_pb2
 
@@ -24,15 +25,10 @@ def _method(message: Any) -> Any:
 
 
 def _fixed_shape(message: pb.FixedShapeResizer) -> Resizer:
-    if message.height <= 0 or message.width <= 0:
-        raise ConfigError(
-            f"expected height and width above 0, found {message.height} and {message.width}; set both"
-        )
     return FixedShapeResizer(
         height=message.height,
         width=message.width,
         resize_method=_method(message),
-        convert_to_grayscale=message.convert_to_grayscale,
     )
 
 
@@ -42,25 +38,21 @@ def _keep_aspect_ratio(message: pb.KeepAspectRatioResizer) -> Resizer:
         max_dimension=message.max_dimension,
         resize_method=_method(message),
         pad_to_max_dimension=message.pad_to_max_dimension,
-        convert_to_grayscale=message.convert_to_grayscale,
         per_channel_pad_value=tuple(message.per_channel_pad_value),
     )
 
 
 def _conditional_shape(message: pb.ConditionalShapeResizer) -> Resizer:
     condition: Any = pb.ConditionalShapeResizer.ResizeCondition.Name(message.condition)
-    if condition == "INVALID":
-        raise ConfigError("expected a condition GREATER or SMALLER, found INVALID; set one of them")
     return ConditionalShapeResizer(
         condition=condition,
         size_threshold=message.size_threshold,
         resize_method=_method(message),
-        convert_to_grayscale=message.convert_to_grayscale,
     )
 
 
 def _pad_to_multiple(message: pb.PadToMultipleResizer) -> Resizer:
-    return PadToMultipleResizer(multiple=message.multiple, convert_to_grayscale=message.convert_to_grayscale)
+    return PadToMultipleResizer(multiple=message.multiple)
 
 
 def _identity(message: pb.IdentityResizer) -> Resizer:
@@ -87,10 +79,7 @@ def build_image_resizer(message: pb.ImageResizer, where: str = "image_resizer") 
     Raises:
         ConfigError: when none is set or its values contradict each other.
     """
-    try:
-        return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS, where)
-    except ValueError as error:
-        raise ConfigError(f"{error}; correct it", where=where) from error
+    return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS, where)
 
 
 def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
@@ -99,10 +88,7 @@ def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
     Raises:
         ConfigError: when the model has none, or it cannot be built.
     """
-    arm = model.WhichOneof("model")
-    body = getattr(model, arm) if arm else None
+    arm, body = model_of(model)
     if body is None or "image_resizer" not in body.DESCRIPTOR.fields_by_name:
-        raise ConfigError(
-            f"expected a model with an image_resizer, found {arm or 'no model'}; set model.ssd", where="model"
-        )
+        check_message(model, "model")  # It refuses both.
     return build_image_resizer(body.image_resizer, f"model.{arm}.image_resizer")

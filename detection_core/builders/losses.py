@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.config.messages.targets import loss_problems
-from detection_core.config.problems import raise_first
+from detection_core.config.check import check_message
+from detection_core.config.messages.registered import build_registered
 from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
 from detection_core.detectors.parts.losses.base import ClassificationLoss, LocalizationLoss
 from detection_core.detectors.parts.losses.dice import DiceLoss
@@ -22,7 +22,6 @@ from detection_core.detectors.parts.samplers.hard_examples import (
     HardExampleOptions,
     MiningLoss,
 )
-from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
 
 
@@ -30,20 +29,6 @@ def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> Classification
     # An alpha that is not set means no balance at all, which is not the same as alpha 0.
     alpha = message.alpha if message.HasField("alpha") else None
     return SigmoidFocalLoss(gamma=message.gamma, alpha=alpha)
-
-
-def _logit_scale(message: Any) -> float:
-    if not message.logit_scale > 0:
-        raise ConfigError(
-            f"expected logit_scale above 0, found {message.logit_scale:g}; 1 leaves logits alone"
-        )
-    return float(message.logit_scale)
-
-
-def _smooth_l1(message: losses_pb2.WeightedSmoothL1LocalizationLoss) -> LocalizationLoss:
-    if not message.delta > 0:
-        raise ConfigError(f"expected delta above 0, found {message.delta:g}; use l1_localization_loss for 0")
-    return SmoothL1Loss(delta=message.delta)
 
 
 # `anchorwise_output` is left over from a time when losses were reduced: the reference ignores it as well.
@@ -57,10 +42,11 @@ CLASSIFICATION_LOSSES: dict[str, Callable[[Any], ClassificationLoss]] = {
     "weighted_dice_classification_loss": lambda message: DiceLoss(
         squared_normalization=message.squared_normalization
     ),
-    "weighted_logits_softmax": lambda message: SoftmaxAgainstLogitsLoss(logit_scale=_logit_scale(message)),
+    "weighted_logits_softmax": lambda message: SoftmaxAgainstLogitsLoss(logit_scale=message.logit_scale),
     "weighted_sigmoid": lambda message: SigmoidLoss(),
     "weighted_sigmoid_focal": _focal,
-    "weighted_softmax": lambda message: SoftmaxLoss(logit_scale=_logit_scale(message)),
+    "weighted_softmax": lambda message: SoftmaxLoss(logit_scale=message.logit_scale),
+    "registered": lambda message: build_registered("classification_loss", message),
 }
 
 LOCALIZATION_LOSSES: dict[str, Callable[[Any], LocalizationLoss]] = {
@@ -68,7 +54,8 @@ LOCALIZATION_LOSSES: dict[str, Callable[[Any], LocalizationLoss]] = {
     "weighted_giou": lambda message: GiouLoss(),
     "weighted_iou": lambda message: IouLoss(),
     "weighted_l2": lambda message: L2Loss(),
-    "weighted_smooth_l1": _smooth_l1,
+    "weighted_smooth_l1": lambda message: SmoothL1Loss(delta=message.delta),
+    "registered": lambda message: build_registered("localization_loss", message),
 }
 
 MINING_LOSSES: dict[int, MiningLoss] = {
@@ -151,7 +138,7 @@ def build_losses(message: losses_pb2.Loss, where: str = "loss") -> SsdLosses:
     Raises:
         ConfigError: when a loss is missing, settings contradict each other, or one is not supported.
     """
-    _refuse(message, where)
+    check_message(message, where)
     return SsdLosses(
         classification=build_classification_loss(message.classification_loss, f"{where}.classification_loss"),
         localization=build_localization_loss(message.localization_loss, f"{where}.localization_loss"),
@@ -166,20 +153,3 @@ def _sampler(message: losses_pb2.Loss) -> BalancedSampler | None:
     if not message.HasField("random_example_sampler"):
         return None
     return BalancedSampler(positive_fraction=message.random_example_sampler.positive_sample_fraction)
-
-
-def _refuse(message: losses_pb2.Loss, where: str) -> None:
-    raise_first(loss_problems(message, where))
-    if message.expected_loss_weights != losses_pb2.Loss.NONE:
-        raise ConfigError(
-            "expected expected_loss_weights NONE, found "
-            f"{losses_pb2.Loss.ExpectedLossWeights.Name(message.expected_loss_weights)}, which the Object "
-            "Detection API's published code does not have; use weighted_sigmoid_focal or hard_example_miner",
-            where=f"{where}.expected_loss_weights",
-        )
-    if message.HasField("equalization_loss") and message.equalization_loss.weight:
-        raise ConfigError(
-            f"expected equalization_loss.weight 0, found {message.equalization_loss.weight:g}, which the "
-            "Object Detection API's published code reads and does not apply; remove it",
-            where=f"{where}.equalization_loss",
-        )

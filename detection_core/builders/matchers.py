@@ -9,7 +9,6 @@ from detection_core.builders.oneof import build_oneof
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.detectors.parts.matchers.base import Matcher
 from detection_core.detectors.parts.matchers.bipartite import GreedyBipartiteMatcher
-from detection_core.errors import ConfigError
 from detection_core.protos import argmax_matcher_pb2, bipartite_matcher_pb2, matcher_pb2
 
 
@@ -22,10 +21,7 @@ def _argmax(message: argmax_matcher_pb2.ArgMaxMatcher) -> Matcher:
         negatives_lower_than_unmatched=message.negatives_lower_than_unmatched,
         force_match_for_each_row=message.force_match_for_each_row,
     )
-    try:
-        return ArgMaxMatcher(options)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    return ArgMaxMatcher(options)
 
 
 def _bipartite(message: bipartite_matcher_pb2.BipartiteMatcher) -> Matcher:

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from detection_core.errors import ConfigError
+from detection_core.config.check import check_message
+from detection_core.config.messages.table import rules_of
+from detection_core.config.problems import missing_arm, raise_first
 
 Built = TypeVar("Built")
 
@@ -17,39 +19,24 @@ def build_oneof(
     oneof_name: str,
     table: Mapping[str, Callable[[Any], Built]],
     where: str = "",
-    unsupported: Mapping[str, str] | None = None,
 ) -> Built:
-    """Build the arm of a oneof that is set.
+    """Check a message and build the arm of its oneof that is set.
 
     Args:
         message: the message that has the oneof.
         oneof_name: name of the oneof in the schema.
-        table: arm name -> builder of the arm's message (or of its value, for an arm that is a scalar).
+        table: arm name -> builder of the arm's message (or of its value, for an arm that is a scalar); it has
+            every arm that the check does not refuse.
         where: path of `message` in the configuration, for errors.
-        unsupported: arm name -> why it is refused and what to use instead.
 
     Returns:
         What the builder of the arm returns.
 
     Raises:
-        ConfigError: when no arm is set, when it is refused, or when its builder refuses its values; an
-            error of the builder that has no place of its own gets the arm's path.
+        ConfigError: when no arm is set, or the check refuses the message or anything below it.
     """
-    arm = message.WhichOneof(oneof_name)
     path = where or message.DESCRIPTOR.name
-    if arm is None:
-        raise ConfigError(
-            f"expected one of {', '.join(sorted(table))}, found none; set one of them", where=path
-        )
-    arm_path = f"{path}.{arm}"
-    if arm not in table:
-        reason = (unsupported or {}).get(arm, "it is not known here")
-        raise ConfigError(
-            f"expected one of {', '.join(sorted(table))}, found {arm}: {reason}", where=arm_path
-        )
-    try:
-        return table[arm](getattr(message, arm))
-    except ConfigError as error:
-        if error.where:
-            raise
-        raise ConfigError(error.message, where=arm_path) from error
+    check_message(message, path)
+    raise_first(missing_arm(message, oneof_name, path, refused=rules_of(message.DESCRIPTOR).refused))
+    arm = str(message.WhichOneof(oneof_name))
+    return table[arm](getattr(message, arm))

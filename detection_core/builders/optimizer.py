@@ -9,7 +9,6 @@ from typing import Any
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.errors import ConfigError
 from detection_core.optimizers import schedules
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
@@ -71,10 +70,7 @@ def build_learning_rate(
     Raises:
         ConfigError: when none is set, or its numbers contradict each other.
     """
-    try:
-        return build_oneof(message, "learning_rate", LEARNING_RATES, where)
-    except ValueError as error:
-        raise ConfigError(str(error), where=where) from error
+    return build_oneof(message, "learning_rate", LEARNING_RATES, where)
 
 
 # tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API hands RMSProp's
@@ -128,8 +124,4 @@ def build_optimizer(message: optimizer_pb2.Optimizer, where: str = "train_config
     """
     optimizer = build_oneof(message, "optimizer", OPTIMIZERS, where)
     decay = message.moving_average_decay if message.use_moving_average else 0.0
-    if not 0.0 <= decay < 1.0:
-        raise ConfigError(
-            f"moving_average_decay must lie in [0, 1), found {decay:g}. 0.9999 is usual.", where=where
-        )
     return Optimization(optimizer=optimizer, average_decay=decay)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import tensorflow as tf
 
 from detection_core.builders.calibration import build_calibration
-from detection_core.config.check_ranges import range_problems
-from detection_core.config.messages.post_processing import suppression_problems
-from detection_core.config.problems import raise_first
-from detection_core.errors import ConfigError
+from detection_core.config.check import check_message
 from detection_core.ops.nms import NmsOptions
 from detection_core.ops.post_processing import Elementwise, PostProcessing, ScoreConverter
 from detection_core.protos import post_processing_pb2
@@ -58,11 +53,7 @@ def build_score_converter(
     Raises:
         ConfigError: when the logit scale is not positive, or the calibration is refused.
     """
-    if not message.logit_scale > 0:
-        raise ConfigError(
-            f"expected logit_scale above 0, found {message.logit_scale:g}; 1 leaves logits alone",
-            where=f"{where}.logit_scale",
-        )
+    check_message(message, where)
     converter = ScoreConverter(
         activation=SCORE_ACTIVATIONS[message.score_converter], logit_scale=message.logit_scale
     )
@@ -95,7 +86,7 @@ def build_nms_options(
     Raises:
         ConfigError: when settings are out of range or contradict each other.
     """
-    raise_first(itertools.chain(range_problems(message, where), suppression_problems(message, where)))
+    check_message(message, where)
     return NmsOptions(
         score_threshold=message.score_threshold,
         iou_threshold=message.iou_threshold,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from detection_core.builders.input_reader import ScoreColumns
-from detection_core.config.check_training import label_problems
+from detection_core.config.messages.pipeline import label_problems
 from detection_core.config.problems import raise_first
 from detection_core.data.label_targets import LabelTargets
 from detection_core.protos import model_pb2, pipeline_pb2

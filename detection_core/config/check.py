@@ -1,35 +1,22 @@
-"""Refusing configs that contradict themselves, before any tensor is made."""
+"""Refusing configs, and single messages of them, before any tensor is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Mapping
 
-from detection_core.config.check_evaluation import check_evaluation
-from detection_core.config.check_inputs import check_inputs
-from detection_core.config.check_model import check_model
-from detection_core.config.check_ranges import check_ranges
-from detection_core.config.check_training import check_graph_rewriter, check_training
-from detection_core.config.messages.hyperparams import check_initializers
-from detection_core.config.messages.sizes import size_problems
-from detection_core.config.problems import Problem
-from detection_core.config.support.fields import find_refused, warn_without_effect
+from google.protobuf.message import Message
+
+from detection_core.config.contradictions import contradictions
+from detection_core.config.messages.pipeline import size_problems
+from detection_core.config.problems import Problem, raise_first
+from detection_core.config.ranges import range_problems
+from detection_core.config.refusals import find_refused, warn_without_effect
 from detection_core.config.text.positions import nearest_line
 from detection_core.config.text.text_proto import line_of
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
-Check = Callable[[TrainEvalPipelineConfig], Iterator[Problem]]
-
-CHECKS: tuple[Check, ...] = (
-    check_model,
-    check_training,
-    check_evaluation,
-    check_inputs,
-    check_graph_rewriter,
-    check_initializers,
-    check_ranges,
-    size_problems,
-)
 _LISTED = 30
 _LONGEST = 600  # characters of one problem
 
@@ -75,9 +62,30 @@ def _short(message: str) -> str:
 
 
 def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
-    """Return values out of range and contradictions, each field once, in the order of the checks."""
+    """Return contradictions and values out of range, each field once, in the order of the checks."""
     found: dict[str, Problem] = {}
-    for check in CHECKS:
-        for problem in check(config):
-            found.setdefault(problem.path, problem)
+    for problem in itertools.chain(
+        contradictions(config, ""), range_problems(config, ""), size_problems(config)
+    ):
+        found.setdefault(problem.path, problem)
     return list(found.values())
+
+
+def check_message(message: Message, where: str) -> None:
+    """Refuse one message of a config, as the check of a whole config refuses it.
+
+    Builders call it first, so that they translate nothing that was not checked; how the message goes with
+    others of the config is not looked at.
+
+    Args:
+        message: any message of a config.
+        where: its field path, for errors.
+
+    Raises:
+        ConfigError: for the first problem, with its field path as its place.
+    """
+    raise_first(
+        itertools.chain(
+            find_refused(message, where), contradictions(message, where), range_problems(message, where)
+        )
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -25,17 +25,22 @@ class Problem:
     message: str
 
 
-def missing_arm(message: Message, oneof: str, path: str) -> Iterator[Problem]:
+def missing_arm(
+    message: Message, oneof: str, path: str, *, refused: Collection[str] = ()
+) -> Iterator[Problem]:
     """Yield a problem when no arm of a oneof is set.
 
     Args:
         message: the message that has the oneof.
         oneof: its name.
         path: path of the message.
+        refused: arms that would be refused, and are not offered.
     """
     if message.WhichOneof(oneof) is None:
-        arms = ", ".join(field.name for field in message.DESCRIPTOR.oneofs_by_name[oneof].fields)
-        yield Problem(path=path, message=f"expected one of {arms}, found none; add the one you want")
+        fields = message.DESCRIPTOR.oneofs_by_name[oneof].fields
+        arms = [field.name for field in fields if field.name not in refused]
+        expected = f"one of {', '.join(arms)}" if len(arms) > 1 else arms[0]
+        yield Problem(path=path, message=f"expected {expected}, found none; add the one you want")
 
 
 def raise_first(problems: Iterator[Problem]) -> None:
@@ -48,15 +53,26 @@ def raise_first(problems: Iterator[Problem]) -> None:
         raise ConfigError(problem.message, where=problem.path)
 
 
-def walk_messages(message: Message, path: str = "") -> Iterator[tuple[str, Message]]:
-    """Yield every message that is present below one, itself first, with its path."""
-    yield path, message
+def walk_messages(
+    message: Message, path: str = "", *, parts_first: bool = False
+) -> Iterator[tuple[str, Message]]:
+    """Yield a message and every message that is present below it, with their paths.
+
+    Args:
+        message: where the walk starts.
+        path: its field path.
+        parts_first: yield a message after those below it, not before.
+    """
+    if not parts_first:
+        yield path, message
     for field, value in message.ListFields():
         if field.message_type is None or is_map(field):
             continue
         children = enumerate(value) if field.is_repeated else [(None, value)]
         for i, child in children:
-            yield from walk_messages(child, child_path(path, field, i))
+            yield from walk_messages(child, child_path(path, field, i), parts_first=parts_first)
+    if parts_first:
+        yield path, message
 
 
 def child_path(path: str, field: FieldDescriptor, index: int | None = None) -> str:

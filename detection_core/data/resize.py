@@ -58,12 +58,6 @@ def pad_masks(masks: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return tf.pad(masks, [[0, 0], [0, room[0]], [0, room[1]]])
 
 
-def _finish(image: tf.Tensor, masks: tf.Tensor, true_size: tf.Tensor, gray: bool) -> Resized:
-    if gray and image.shape[-1] == 3:
-        image = tf.image.rgb_to_grayscale(image)
-    return Resized(image, masks, true_size)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FixedShapeResizer:
     """Stretch every image to one size, whatever its aspect ratio.
@@ -72,24 +66,22 @@ class FixedShapeResizer:
         height: rows.
         width: columns.
         resize_method: interpolation.
-        convert_to_grayscale: give one channel.
     """
 
     height: int = 300
     width: int = 300
     resize_method: Method = "BILINEAR"
-    convert_to_grayscale: bool = False
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
         """Shape of every output."""
-        return self.height, self.width, 1 if self.convert_to_grayscale else 3
+        return self.height, self.width, 3
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = tf.constant([self.height, self.width], tf.int32)
         resized = resize_pixels(image, size, self.resize_method)
-        return _finish(resized, resize_masks(masks, size), size, self.convert_to_grayscale)
+        return Resized(resized, resize_masks(masks, size), size)
 
 
 def _scaled_size(size: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
@@ -105,7 +97,6 @@ class KeepAspectRatioResizer:
         max_dimension: bound of the longer side, pixels.
         resize_method: interpolation.
         pad_to_max_dimension: pad below and to the right to a square of `max_dimension`.
-        convert_to_grayscale: give one channel, after padding.
         per_channel_pad_value: colour of the padding; empty: 0.
     """
 
@@ -113,7 +104,6 @@ class KeepAspectRatioResizer:
     max_dimension: int = 1024
     resize_method: Method = "BILINEAR"
     pad_to_max_dimension: bool = False
-    convert_to_grayscale: bool = False
     per_channel_pad_value: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -135,7 +125,7 @@ class KeepAspectRatioResizer:
     def static_shape(self) -> tuple[int | None, int | None, int]:
         """Shape of every output."""
         side = self.max_dimension if self.pad_to_max_dimension else None
-        return side, side, 1 if self.convert_to_grayscale else 3
+        return side, side, 3
 
     def resized_size(self, size: tf.Tensor) -> tf.Tensor:
         """Return int32 [2], the size before padding, of an image of int32 [2] `size`."""
@@ -152,7 +142,7 @@ class KeepAspectRatioResizer:
             square = tf.fill([2], self.max_dimension)
             resized = pad_bottom_right(resized, square, self.per_channel_pad_value)
             masks = pad_masks(masks, square)
-        return _finish(resized, masks, size, self.convert_to_grayscale)
+        return Resized(resized, masks, size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,18 +156,16 @@ class ConditionalShapeResizer:
         condition: GREATER: bring the longer side down to the threshold; SMALLER: the shorter up to it.
         size_threshold: pixels.
         resize_method: interpolation.
-        convert_to_grayscale: give one channel.
     """
 
     condition: Literal["GREATER", "SMALLER"] = "GREATER"
     size_threshold: int = 300
     resize_method: Method = "BILINEAR"
-    convert_to_grayscale: bool = False
 
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
         """Shape of every output."""
-        return None, None, 1 if self.convert_to_grayscale else 3
+        return None, None, 3
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
@@ -192,7 +180,7 @@ class ConditionalShapeResizer:
         size = tf.where(applies, scaled, size)
         resized = resize_pixels(image, size, self.resize_method, align_corners=True)
         masks = resize_masks(masks, size, align_corners=True)
-        return _finish(resized, masks, size, self.convert_to_grayscale)
+        return Resized(resized, masks, size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -201,11 +189,9 @@ class PadToMultipleResizer:
 
     Attributes:
         multiple: of pixels.
-        convert_to_grayscale: give one channel.
     """
 
     multiple: int = 1
-    convert_to_grayscale: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a multiple below one.
@@ -219,14 +205,14 @@ class PadToMultipleResizer:
     @property
     def static_shape(self) -> tuple[int | None, int | None, int]:
         """Shape of every output."""
-        return None, None, 1 if self.convert_to_grayscale else 3
+        return None, None, 3
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = tf.shape(image)[:2]
         padded = (size + self.multiple - 1) // self.multiple * self.multiple
         resized = pad_bottom_right(tf.cast(image, tf.float32), padded)
-        return _finish(resized, pad_masks(masks, padded), size, self.convert_to_grayscale)
+        return Resized(resized, pad_masks(masks, padded), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

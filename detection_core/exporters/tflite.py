@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.config.check_export import check_export
+from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.detectors.base import DetectionModel
 from detection_core.errors import ExportError
 from detection_core.exporters.post_process import PostProcessOptions, post_process_function
@@ -88,7 +88,7 @@ def check_convertible(config: TrainEvalPipelineConfig) -> None:
     Raises:
         ExportError: naming the field.
     """
-    for problem in check_export(config):
+    for problem in tflite_problems(config):
         raise ExportError(problem.message, where=problem.path)
 
 

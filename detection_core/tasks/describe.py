@@ -112,7 +112,7 @@ def describe(config: TrainEvalPipelineConfig) -> Description:
     del resizer  # It was built to see that it can be.
     architecture = str(config.model.WhichOneof("model"))
     message = getattr(config.model, architecture)
-    entry = BACKBONES[message.feature_extractor.type]
+    entry = BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone]
     levels = _levels(model)
     return Description(
         architecture=architecture,

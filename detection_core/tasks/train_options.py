@@ -1,4 +1,4 @@
-"""What a `train_config` asks of the training loop; `config.support` says what becomes of its other fields."""
+"""What a `train_config` asks of the training loop; its other fields are in `config.messages.training`."""
 
 from __future__ import annotations
 

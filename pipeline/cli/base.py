@@ -102,14 +102,14 @@ def valid_config(arguments: argparse.Namespace) -> Any:
     Raises:
         ConfigError: naming line and field of what training or a TensorFlow Lite file would refuse.
     """
-    from detection_core.config.check_export import check_clip_range
+    from detection_core.config.messages.pipeline import clip_range_problems
     from detection_core.config.load import load_checked_config, with_line
 
     path = arguments.file
     config = load_checked_config(
         path, config_overrides(arguments.overrides), override_files=arguments.override_files
     )
-    for problem in check_clip_range(config):
+    for problem in clip_range_problems(config):
         where, rest = problem.path, "; or train with it, and do without TensorFlow Lite files"
         raise with_line(ConfigError(problem.message + rest, where=where), path)
     return config

@@ -15,7 +15,7 @@ from detection_core.config.legacy.tensorflow_1 import (
     WITHOUT_COUNTERPART,
     without_counterpart,
 )
-from detection_core.config.support.fields import find_refused, find_without_effect
+from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.config.text.positions import field_lines, nearest_line
 from detection_core.config.text.text_edits import (
     Edit,

@@ -1,1 +1,1 @@
-"""What is refused of each family of messages without a tensor; builders only translate what passes."""
+"""One file a message family: ranges, what is refused and why, contradictions. None needs a tensor."""

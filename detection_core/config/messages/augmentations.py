@@ -2,132 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.config.messages.registered import registered_problems
 from detection_core.config.problems import Problem
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.config.rules import (
+    FACTOR,
+    FRACTION,
+    POSITIVE,
+    POSITIVE_FRACTION,
+    SIDE,
+    SIDE_OR_NONE,
+    Check,
+    Range,
+    Rules,
+    up_to,
+)
+from detection_core.protos import preprocessor_pb2 as pb
+from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.train_pb2 import TrainConfig
 
 POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False}
 """Learned policies, and whether they move what is inside boxes to where keypoints cannot follow."""
-_CROPS = {
-    "random_crop_image": False,
-    "random_crop_pad_image": False,
-    "ssd_random_crop": True,
-    "ssd_random_crop_pad": True,
-    "ssd_random_crop_fixed_aspect_ratio": True,
-    "ssd_random_crop_pad_fixed_aspect_ratio": True,
-}
-"""Steps that crop, and whether their `operations` do so rather than the step itself."""
 
-Found = Iterator[tuple[str, str]]
-"""Field below the step, and what is wrong with it."""
+UNSET_MAX_TARGET_PIXELS = 800_000
+"""What an unset max_target_pixels means: the schema says 500,000, but detectors were trained with this."""
 
 
-def augmentation_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find steps that are missing, contradict themselves, or need what is not read."""
-    for i, message in enumerate(config.train_config.data_augmentation_options):
-        path = f"train_config.data_augmentation_options[{i}]"
-        arm = message.WhichOneof("preprocessing_step")
-        if arm is None:
-            text = "expected one augmentation, found none; name one or remove this"
-            yield Problem(path=path, message=text)
-            continue
-        step = getattr(message, arm)
-        found = [*_CHECKS.get(arm, _nothing)(step), *_padded(step), *_crops(arm, step)]
-        found += _what_is_read(config, arm, step)
-        for field, text in found:
-            yield Problem(path=f"{path}.{arm}{field}", message=text)
+def _step(message: pb.PreprocessingStep, path: str) -> Iterator[Problem]:
+    arm = message.WhichOneof("preprocessing_step")
+    if arm is None:
+        text = "expected one augmentation, found none; name one or remove this"
+        yield Problem(path=path, message=text)
+    if arm == "registered":
+        yield from registered_problems("augmentation", message.registered, f"{path}.{arm}")
 
 
-def _nothing(step: Any) -> Found:
-    yield from ()
+def _padded(message: Any, path: str) -> Iterator[Problem]:
+    """Find sizes and colours that are not given by two and three values."""
+    fields = message.DESCRIPTOR.fields_by_name
+    for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
+        count = len(getattr(message, name)) if name in fields else 0
+        if count not in (0, 2):
+            text = f"expected 2 values (rows, columns) or none, found {count}"
+            yield Problem(path=f"{path}.{name}", message=text)
+    colours = len(message.pad_color) if "pad_color" in fields else 0
+    if colours not in (0, 3):
+        text = f"expected 3 values or none, found {colours}; give R, G and B"
+        yield Problem(path=f"{path}.pad_color", message=text)
 
 
-def _crops(arm: str, step: Any) -> Found:
-    if arm not in _CROPS:
-        return
-    for i, crop in enumerate(step.operations) if _CROPS[arm] else [(-1, step)]:
-        place = f".operations[{i}]" if i >= 0 else ""
-        if not crop.min_area > 0:
-            yield f"{place}.min_area", f"expected a number above 0, found {crop.min_area:g}"
-        if not getattr(crop, "min_aspect_ratio", 1.0) > 0:
-            yield f"{place}.min_aspect_ratio", "expected a number above 0, found 0"
-
-
-def _padded(step: Any) -> Found:
-    """Sizes and colours that are given by two and three values."""
-    fields = step.DESCRIPTOR.fields_by_name
-    operations = getattr(step, "operations", ()) if "operations" in fields else ()
-    for place, message in [("", step), *((f".operations[{i}]", o) for i, o in enumerate(operations))]:
-        names = message.DESCRIPTOR.fields_by_name
-        for name in ("min_padded_size_ratio", "max_padded_size_ratio"):
-            count = len(getattr(message, name)) if name in names else 0
-            if count not in (0, 2):
-                yield f"{place}.{name}", f"expected 2 values (rows, columns) or none, found {count}"
-        colours = len(message.pad_color) if "pad_color" in names else 0
-        if colours not in (0, 3):
-            yield f"{place}.pad_color", f"expected 3 values or none, found {colours}; give R, G and B"
-
-
-def _pad(step: Any) -> Found:
+def _pad(message: pb.RandomPadImage, path: str) -> Iterator[Problem]:
+    yield from _padded(message, path)
     for bound in ("min", "max"):
         height, width = f"{bound}_image_height", f"{bound}_image_width"
-        if step.HasField(height) != step.HasField(width):
-            yield f".{height}", f"expected {height} and {width} together, found one alone; set both or none"
+        if message.HasField(height) != message.HasField(width):
+            text = f"expected {height} and {width} together, found one alone; set both or none"
+            yield Problem(path=f"{path}.{height}", message=text)
 
 
-def _downscale(step: Any) -> Found:
-    if not step.min_target_pixels > 0:
-        yield ".min_target_pixels", f"expected a number above 0, found {step.min_target_pixels}"
-    most = step.max_target_pixels if step.HasField("max_target_pixels") else 800_000
-    if step.min_target_pixels > most:
-        text = f"expected at most max_target_pixels, which is {most:,}, found {step.min_target_pixels:,}"
-        yield ".min_target_pixels", text
+def _downscale(message: pb.RandomDownscaleToTargetPixels, path: str) -> Iterator[Problem]:
+    unset = not message.HasField("max_target_pixels")
+    most = UNSET_MAX_TARGET_PIXELS if unset else message.max_target_pixels
+    if message.min_target_pixels > most:
+        text = f"expected at most max_target_pixels, which is {most:,}, found {message.min_target_pixels:,}"
+        yield Problem(path=f"{path}.min_target_pixels", message=text)
 
 
-def _distort(step: Any) -> Found:
-    if step.color_ordering not in (0, 1):
-        yield ".color_ordering", f"expected 0 or 1, found {step.color_ordering}"
+def _normalize(message: pb.NormalizeImage, path: str) -> Iterator[Problem]:
+    if message.original_minval == message.original_maxval:
+        text = f"expected another number than original_minval, {message.original_minval:g}"
+        yield Problem(path=f"{path}.original_maxval", message=text)
 
 
-def _normalize(step: Any) -> Found:
-    if step.original_minval == step.original_maxval:
-        yield ".original_maxval", f"expected another number than original_minval, {step.original_minval:g}"
+def _softmax(message: pb.ConvertClassLogitsToSoftmax, path: str) -> Iterator[Problem]:
+    if message.temperature == 0.0:
+        text = "expected another number than 0, which logits are divided by"
+        yield Problem(path=f"{path}.temperature", message=text)
 
 
-def _softmax(step: Any) -> Found:
-    if step.temperature == 0.0:
-        yield ".temperature", "expected another number than 0, which logits are divided by"
+def _policy(message: pb.AutoAugmentImage, path: str) -> Iterator[Problem]:
+    if message.policy_name not in POLICIES:
+        text = f"expected one of {', '.join(POLICIES)}, found {message.policy_name[:60]!r}"
+        yield Problem(path=f"{path}.policy_name", message=text)
 
 
-def _policy(step: Any) -> Found:
-    if step.policy_name not in POLICIES:
-        yield ".policy_name", f"expected one of {', '.join(POLICIES)}, found {step.policy_name[:60]!r}"
+def _means(message: pb.SubtractChannelMean, path: str) -> Iterator[Problem]:
+    if len(message.means) != 3:
+        text = f"expected 3 means, found {len(message.means)}; give R, G and B"
+        yield Problem(path=f"{path}.means", message=text)
 
-
-def _means(step: Any) -> Found:
-    if len(step.means) != 3:
-        yield ".means", f"expected 3 means, found {len(step.means)}; give R, G and B"
-
-
-def _resize(step: Any) -> Found:
-    for name in ("new_height", "new_width", "target_height", "target_width"):
-        if name in step.DESCRIPTOR.fields_by_name and getattr(step, name) < 1:
-            yield f".{name}", f"expected 1 or more pixels, found {getattr(step, name)}"
-
-
-_CHECKS: dict[str, Callable[[Any], Found]] = {
-    "autoaugment_image": _policy,
-    "convert_class_logits_to_softmax": _softmax,
-    "normalize_image": _normalize,
-    "random_distort_color": _distort,
-    "random_downscale_to_target_pixels": _downscale,
-    "random_pad_image": _pad,
-    "random_resize_method": _resize,
-    "resize_image": _resize,
-    "subtract_channel_mean": _means,
-}
 
 _PERMUTATIONS = {
     "random_horizontal_flip": "keypoint_flip_permutation",
@@ -136,36 +101,141 @@ _PERMUTATIONS = {
 }
 
 
-def _what_is_read(config: TrainEvalPipelineConfig, arm: str, step: Any) -> Found:
-    reader = config.train_input_reader
-    if arm == "convert_class_logits_to_softmax" and not reader.load_multiclass_scores:
-        text = "expected scores to convert, found none; set train_input_reader.load_multiclass_scores: true"
-        yield "", text
-    if arm == "rgb_to_gray":
-        text = (
-            "expected three channels, as every extractor here takes, found a step that leaves one; use"
-            " random_rgb_to_gray { probability: 1 }, which keeps three equal ones"
-        )
-        yield "", text
-    if reader.num_keypoints:
-        yield from _keypoints(reader.num_keypoints, arm, step)
+def reading_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
+    """Find steps that need what the reader does not read, or leave what no extractor takes.
+
+    Args:
+        train: its data_augmentation_options are the steps.
+        reader: train_input_reader.
+    """
+    for i, message in enumerate(train.data_augmentation_options):
+        arm = message.WhichOneof("preprocessing_step")
+        if arm is None:
+            continue
+        path = f"train_config.data_augmentation_options[{i}].{arm}"
+        if arm == "convert_class_logits_to_softmax" and not reader.load_multiclass_scores:
+            text = "expected scores to convert, found none; set"
+            yield Problem(path=path, message=f"{text} train_input_reader.load_multiclass_scores: true")
+        if arm == "rgb_to_gray":
+            text = (
+                "expected three channels, as every extractor here takes, found a step that leaves one; use"
+                " random_rgb_to_gray { probability: 1 }, which keeps three equal ones"
+            )
+            yield Problem(path=path, message=text)
+        if reader.num_keypoints:
+            yield from _keypoints(reader.num_keypoints, arm, getattr(message, arm), path)
 
 
-def _keypoints(count: int, arm: str, step: Any) -> Found:
+def _keypoints(count: int, arm: str, step: Any, path: str) -> Iterator[Problem]:
     name = _PERMUTATIONS.get(arm, "")
     permutation = list(getattr(step, name, []))
-    # A turn changes no left keypoint into a right one, so that it may go without.
+    # A rotation changes no left keypoint into a right one, so that it needs no permutation.
     optional = arm == "random_rotation90" and not permutation
     if name and not optional and sorted(permutation) != list(range(count)):
         text = (
             f"expected each of 0 to {count - 1} once, as train_input_reader.num_keypoints is {count}, found"
             f" {permutation[:20] or 'none'}; tell which keypoint each becomes"
         )
-        yield f".{name}", text
+        yield Problem(path=f"{path}.{name}", message=text)
     if arm == "autoaugment_image" and POLICIES.get(step.policy_name):
         kept = [policy for policy, moves in POLICIES.items() if not moves]
         text = (
             f"expected {' or '.join(kept)} beside keypoints, found {step.policy_name}, which moves what is"
             " inside boxes to where keypoints cannot follow; use one of them"
         )
-        yield ".policy_name", text
+        yield Problem(path=f"{path}.policy_name", message=text)
+
+
+_BUILDER = "builders.augment"
+_AREA = {"min_area": POSITIVE_FRACTION}
+_CROP = {**_AREA, "min_aspect_ratio": POSITIVE}
+_QUALITY = Range(0, 100, "a number from 0 to 100")
+
+
+def _crop(ranges: Mapping[str, Range] = _CROP, check: Check = _padded) -> Rules:
+    return Rules(_BUILDER, ranges=ranges, check=check)
+
+
+RULES: Mapping[str, Rules] = {
+    "PreprocessingStep": Rules(
+        _BUILDER,
+        check=_step,
+    ),
+    "AdjustGamma": Rules("augment.colour"),
+    "AutoAugmentImage": Rules("augment.policies", check=_policy),
+    "ConvertClassLogitsToSoftmax": Rules("augment.objects", check=_softmax),
+    "DropLabelProbabilistically": Rules("augment.objects", ranges={"drop_probability": FRACTION}),
+    "NormalizeImage": Rules("augment.colour", check=_normalize),
+    "RGBtoGray": Rules(),
+    "RandomAbsolutePadImage": Rules(
+        _BUILDER,
+        ranges={"max_height_padding": SIDE_OR_NONE, "max_width_padding": SIDE_OR_NONE},
+        check=_padded,
+    ),
+    "RandomAdjustBrightness": Rules("augment.colour"),
+    "RandomAdjustContrast": Rules("augment.colour"),
+    "RandomAdjustHue": Rules("augment.colour"),
+    "RandomAdjustSaturation": Rules("augment.colour"),
+    "RandomBlackPatches": Rules("augment.noise", ranges={"max_black_patches": up_to(10_000, 0)}),
+    "RandomCropImage": _crop(),
+    "RandomCropPadImage": _crop(),
+    "RandomCropToAspectRatio": Rules("augment.crops", ranges={"aspect_ratio": POSITIVE}),
+    "RandomDistortColor": Rules("augment.colour", ranges={"color_ordering": Range(0, 1, "0 or 1")}),
+    "RandomDownscaleToTargetPixels": Rules(
+        _BUILDER, ranges={"min_target_pixels": POSITIVE}, check=_downscale
+    ),
+    "RandomHorizontalFlip": Rules("augment.geometry"),
+    "RandomImageScale": Rules(
+        "augment.scaling", ranges={"min_scale_ratio": FACTOR, "max_scale_ratio": FACTOR}
+    ),
+    "RandomJitterBoxes": Rules(_BUILDER),
+    "RandomJpegQuality": Rules(
+        "augment.noise", ranges={"min_jpeg_quality": _QUALITY, "max_jpeg_quality": _QUALITY}
+    ),
+    "RandomPadImage": Rules(
+        _BUILDER,
+        ranges={
+            "min_image_height": SIDE_OR_NONE,
+            "min_image_width": SIDE_OR_NONE,
+            "max_image_height": SIDE_OR_NONE,
+            "max_image_width": SIDE_OR_NONE,
+        },
+        check=_pad,
+    ),
+    "RandomPatchGaussian": Rules(
+        "augment.noise", ranges={"min_patch_size": SIDE_OR_NONE, "max_patch_size": SIDE_OR_NONE}
+    ),
+    "RandomPixelValueScale": Rules("augment.colour"),
+    "RandomRGBtoGray": Rules("augment.colour"),
+    "RandomResizeMethod": Rules("augment.scaling", ranges={"target_height": SIDE, "target_width": SIDE}),
+    "RandomRotation90": Rules("augment.geometry"),
+    "RandomScaleCropAndPadToSquare": Rules(
+        "augment.squares", ranges={"output_size": SIDE, "scale_min": FACTOR, "scale_max": FACTOR}
+    ),
+    "RandomSelfConcatImage": Rules(
+        "augment.geometry",
+        ranges={"concat_vertical_probability": FRACTION, "concat_horizontal_probability": FRACTION},
+    ),
+    "RandomSquareCropByScale": Rules(
+        "augment.squares",
+        ranges={
+            "max_border": SIDE_OR_NONE,
+            "scale_min": FACTOR,
+            "scale_max": FACTOR,
+            "num_scales": up_to(10_000),
+        },
+    ),
+    "RandomVerticalFlip": Rules("augment.geometry"),
+    "RemapLabels": Rules("augment.objects"),
+    "ResizeImage": Rules(_BUILDER, ranges={"new_height": SIDE, "new_width": SIDE}),
+    "SSDRandomCrop": _crop({}),
+    "SSDRandomCropOperation": _crop(),
+    "SSDRandomCropPad": _crop({}),
+    "SSDRandomCropPadOperation": _crop(),
+    "SSDRandomCropFixedAspectRatio": _crop({"aspect_ratio": POSITIVE}),
+    "SSDRandomCropFixedAspectRatioOperation": _crop(_AREA),
+    "SSDRandomCropPadFixedAspectRatio": _crop({"aspect_ratio": POSITIVE}),
+    "SSDRandomCropPadFixedAspectRatioOperation": _crop(),
+    "ScaleBoxesToPixelCoordinates": Rules(),
+    "SubtractChannelMean": Rules(_BUILDER, check=_means),
+}

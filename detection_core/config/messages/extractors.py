@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from detection_core.config.legacy.tensorflow_1 import (
     without_counterpart,
 )
 from detection_core.config.problems import Problem
+from detection_core.config.rules import LAYERS, Range, Rules, up_to
 from detection_core.config.suggestions import near_names
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
@@ -23,6 +25,7 @@ EXTRA_LAYERS = 4
 _FIRST_EXTRA_LEVEL = 4
 _MAX_LEVEL = 12
 _SHOWN = 80
+_UNNAMED = "expected the name of a feature extractor, found none; a name is ssd_mobilenet_v2_fpn_keras"
 _OLD = {*COUNTERPARTS, *WITHOUT_COUNTERPART}
 """Extractors that TensorFlow 1 had."""
 
@@ -35,30 +38,68 @@ class Extractor:
     """What a feature extractor's name says.
 
     Attributes:
+        backbone: the network that features are taken from, by its name in `builders.backbones.BACKBONES`.
         neck: "extra_layers", "fpn" or "bifpn".
-        maps: names of the backbone's features that an `extra_layers` neck starts with, of strides 16 and 32.
+        maps: levels of the backbone's features that an `extra_layers` neck starts with, finest first.
+        expanded: whether the neck starts with the finest of them before its block's last convolution.
         fixed: fields of the message that have to keep their defaults, as the extractor has no such option.
     """
 
+    backbone: str
     neck: str
-    maps: tuple[str, ...] = ()
+    maps: tuple[int, ...] = ()
+    expanded: bool = False
     fixed: tuple[str, ...] = ()
 
 
-_RESNET = Extractor(neck="fpn", fixed=("use_depthwise", "use_explicit_padding"))
-_EFFICIENTNET = Extractor(neck="bifpn", fixed=("depth_multiplier", "use_depthwise", "use_explicit_padding"))
+_FIXED_RESNET = ("use_depthwise", "use_explicit_padding")
+_FIXED_EFFICIENTNET = ("depth_multiplier", *_FIXED_RESNET)
 
-EXTRACTORS: Mapping[str, Extractor] = {
-    "ssd_mobilenet_v1_keras": Extractor(neck="extra_layers", maps=("level_4", "level_5")),
-    "ssd_mobilenet_v1_fpn_keras": Extractor(neck="fpn"),
-    "ssd_mobilenet_v2_keras": Extractor(neck="extra_layers", maps=("level_4_expanded", "level_5")),
-    "ssd_mobilenet_v2_fpn_keras": Extractor(neck="fpn"),
-    "ssd_resnet50_v1_fpn_keras": _RESNET,
-    "ssd_resnet101_v1_fpn_keras": _RESNET,
-    "ssd_resnet152_v1_fpn_keras": _RESNET,
-    **{f"ssd_efficientnet-b{version}_bifpn_keras": _EFFICIENTNET for version in range(8)},
+EXTRACTORS: dict[str, Extractor] = {
+    "ssd_mobilenet_v1_keras": Extractor(backbone="mobilenet_v1", neck="extra_layers", maps=(4, 5)),
+    "ssd_mobilenet_v1_fpn_keras": Extractor(backbone="mobilenet_v1", neck="fpn"),
+    "ssd_mobilenet_v2_keras": Extractor(
+        backbone="mobilenet_v2", neck="extra_layers", maps=(4, 5), expanded=True
+    ),
+    "ssd_mobilenet_v2_fpn_keras": Extractor(backbone="mobilenet_v2", neck="fpn"),
+    **{
+        f"ssd_resnet{depth}_v1_fpn_keras": Extractor(
+            backbone=f"resnet{depth}_v1", neck="fpn", fixed=_FIXED_RESNET
+        )
+        for depth in (50, 101, 152)
+    },
+    **{
+        f"ssd_efficientnet-b{version}_bifpn_keras": Extractor(
+            backbone=f"efficientnet_b{version}", neck="bifpn", fixed=_FIXED_EFFICIENTNET
+        )
+        for version in range(8)
+    },
 }
-"""Every extractor that a config may name by `type`."""
+"""Every extractor that a config may name by `type`; `register_extractor` adds to it."""
+
+NAMED_EXTRACTORS = tuple(name for name in COUNTERPARTS.values() if name.startswith("ssd_"))
+"""Extractors that TensorFlow 1 had, so that the names in its checkpoints are known."""
+
+
+def register_extractor(name: str, extractor: Extractor) -> None:
+    """Let configs name an extractor from outside the package by `type`.
+
+    Its backbone is registered by `builders.backbones.register_backbone`; registering here needs no
+    TensorFlow.
+
+    Raises:
+        ValueError: when the name is taken or the neck does not exist.
+    """
+    if name in EXTRACTORS:
+        raise ValueError(f"expected a new name for an extractor, found {name!r}, which is taken; rename it")
+    if extractor.neck not in _NECKS:
+        raise ValueError(f"expected a neck of {', '.join(_NECKS)}, found {extractor.neck!r}; correct it")
+    EXTRACTORS[name] = extractor
+
+
+def unregister_extractor(name: str) -> None:
+    """Forget an extractor from outside, as tests do."""
+    EXTRACTORS.pop(name, None)
 
 
 def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Problem]:
@@ -78,6 +119,7 @@ def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Prob
             text = f"expected {_text(default)}, as {message.type} has no such option, found {_text(found)}"
             yield Problem(path=f"{path}.{name}", message=f"{text}; remove the field")
     yield from _NECKS[entry.neck](entry, message, path)
+    yield from _foreign_pyramid(entry, message, path)
     if message.min_depth < 1 and message.depth_multiplier < 1 / 8:
         text = (
             f"expected 1 or more beside a depth_multiplier of {message.depth_multiplier:g}, as layers would"
@@ -115,13 +157,25 @@ def _text(value: float) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
-def _unknown(name: str, path: str) -> Iterator[Problem]:
-    if name in _OLD:
-        text = with_counterpart(name) if name in COUNTERPARTS else without_counterpart(name)
-        yield Problem(path=path, message=text)
-        return
+def name_problems(name: str, path: str) -> Iterator[Problem]:
+    """Find an extractor without a name, and one that only TensorFlow 1 had.
+
+    Args:
+        name: type of the extractor, of any family.
+        path: its field path.
+    """
     if not name:
-        return  # Said elsewhere, for every family.
+        yield Problem(path=path, message=_UNNAMED)
+    elif name in COUNTERPARTS:
+        yield Problem(path=path, message=with_counterpart(name))
+    elif name in WITHOUT_COUNTERPART:
+        yield Problem(path=path, message=without_counterpart(name))
+
+
+def _unknown(name: str, path: str) -> Iterator[Problem]:
+    if not name or name in _OLD:
+        yield from name_problems(name, path)
+        return
     near = near_names(name[:_SHOWN], EXTRACTORS, limit=1)
     advice = f"did you mean {near[0]}?" if near else "use one of these"
     shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}... ({len(name):,} characters)"
@@ -169,6 +223,16 @@ def _bifpn(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.combine_method", message=text)
 
 
+def _foreign_pyramid(entry: Extractor, message: SsdFeatureExtractor, path: str) -> Iterator[Problem]:
+    """Find settings of another pyramid than the extractor's name says, which would change nothing."""
+    pyramid = message.WhichOneof("feature_pyramid_oneof")
+    if pyramid is None or pyramid == entry.neck:
+        return
+    own = "no pyramid" if entry.neck == "extra_layers" else entry.neck
+    text = f"expected {own}, as {message.type} has, found {pyramid}; change the type or remove it"
+    yield Problem(path=f"{path}.{pyramid}", message=text)
+
+
 def _too_coarse(level: int, path: str) -> Iterator[Problem]:
     if level > _MAX_LEVEL:
         text = (
@@ -179,3 +243,30 @@ def _too_coarse(level: int, path: str) -> Iterator[Problem]:
 
 Neck = Callable[[Extractor, Any, str], Iterator[Problem]]
 _NECKS: dict[str, Neck] = {"extra_layers": _extra_layers, "fpn": _fpn, "bifpn": _bifpn}
+
+_UP_TO_16384 = Range(-math.inf, 16_384, "a number up to 16,384")
+
+RULES: Mapping[str, Rules] = {
+    "SsdFeatureExtractor": Rules(
+        ("detectors.ssd.feature_maps", "detectors.ssd.build"),
+        ranges={
+            "min_depth": _UP_TO_16384,
+            "num_layers": LAYERS,
+        },
+        check=extractor_problems,
+        refused={
+            "replace_preprocessor_with_placeholder": "pixels are normalised inside the detector, so that "
+            "every exported file takes the same images; remove it",
+        },
+    ),
+    "FeaturePyramidNetworks": Rules(
+        "detectors.ssd.feature_maps", ranges={"additional_layer_depth": up_to(16_384)}
+    ),
+    "BidirectionalFeaturePyramidNetworks": Rules(
+        "detectors.ssd.feature_maps",
+        ranges={
+            "num_iterations": Range(-math.inf, 100, "a number up to 100"),
+            "num_filters": _UP_TO_16384,
+        },
+    ),
+}

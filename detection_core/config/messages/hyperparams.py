@@ -1,14 +1,14 @@
-"""Settings of a group of convolutions."""
+"""Settings of a group of convolutions: initializer, regularizer, normalisation, activation."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from detection_core.config.problems import Problem, walk_messages
+from detection_core.config.problems import Problem
+from detection_core.config.rules import FRACTION, NOT_NEGATIVE, POSITIVE, Rules
 from detection_core.config.suggestions import near_names
 from detection_core.protos.hyperparams_pb2 import Initializer
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _CLASSES = (
     "Constant",
@@ -36,20 +36,8 @@ INITIALIZER_NAMES = frozenset((*_CLASSES, *_SNAKE, *_SECOND, "normal", "uniform"
 _SHOWN = 60
 
 
-def check_initializers(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find initializers that cannot be made, wherever they stand."""
-    for path, message in walk_messages(config):
-        if isinstance(message, Initializer):
-            yield from initializer_problems(message, path)
-
-
-def initializer_problems(message: Initializer, path: str) -> Iterator[Problem]:
-    """Find a name that stands for no initializer of a convolution's kernel.
-
-    Args:
-        message: the initializer.
-        path: its field path.
-    """
+def _initializer(message: Initializer, path: str) -> Iterator[Problem]:
+    """Find a name that stands for no initializer of a convolution's kernel."""
     if message.WhichOneof("initializer_oneof") != "keras_initializer_by_name":
         return
     name = message.keras_initializer_by_name
@@ -61,3 +49,21 @@ def initializer_problems(message: Initializer, path: str) -> Iterator[Problem]:
             f" he_normal, found {name[:_SHOWN]!r}; {hint}"
         )
         yield Problem(path=f"{path}.keras_initializer_by_name", message=text)
+
+
+RULES: Mapping[str, Rules] = {
+    "Hyperparams": Rules(
+        "builders.hyperparams",
+        without_effect={"regularize_depthwise": "the regularizer alone says which kernels are penalised"},
+        refused={"group_norm": "no detector here is made with it; use batch_norm"},
+        refused_values={"op": {"FC": "the layers here are convolutions; remove the field"}},
+    ),
+    "Regularizer": Rules("builders.hyperparams"),
+    "L1Regularizer": Rules("builders.hyperparams", ranges={"weight": NOT_NEGATIVE}),
+    "L2Regularizer": Rules("builders.hyperparams", ranges={"weight": NOT_NEGATIVE}),
+    "Initializer": Rules("builders.hyperparams", check=_initializer),
+    "TruncatedNormalInitializer": Rules("builders.hyperparams", ranges={"stddev": NOT_NEGATIVE}),
+    "VarianceScalingInitializer": Rules("builders.hyperparams"),
+    "RandomNormalInitializer": Rules("builders.hyperparams", ranges={"stddev": NOT_NEGATIVE}),
+    "BatchNorm": Rules("builders.hyperparams", ranges={"decay": FRACTION, "epsilon": POSITIVE}),
+}

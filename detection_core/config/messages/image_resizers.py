@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.config.problems import Problem
-from detection_core.protos.image_resizer_pb2 import ImageResizer
+from detection_core.config.rules import SIDE, Rules, up_to
+from detection_core.protos.image_resizer_pb2 import (
+    ConditionalShapeResizer,
+    ImageResizer,
+    KeepAspectRatioResizer,
+)
 
 
 def network_size(message: ImageResizer) -> tuple[int, int] | None:
@@ -18,23 +23,6 @@ def network_size(message: ImageResizer) -> tuple[int, int] | None:
     if arm == "keep_aspect_ratio_resizer" and resizer.pad_to_max_dimension:
         return resizer.max_dimension, resizer.max_dimension
     return None
-
-
-def resizer_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
-    """Find what no family can resize with.
-
-    Args:
-        message: the resizer.
-        path: its field path.
-    """
-    conditional = message.conditional_shape_resizer
-    if conditional.condition == conditional.INVALID:
-        text = "expected GREATER or SMALLER, found INVALID"
-        yield Problem(path=f"{path}.conditional_shape_resizer.condition", message=text)
-    colours = len(message.keep_aspect_ratio_resizer.per_channel_pad_value)
-    if colours not in (0, 3):
-        text = f"expected 3 values or none, found {colours}; give R, G and B"
-        yield Problem(path=f"{path}.keep_aspect_ratio_resizer.per_channel_pad_value", message=text)
 
 
 def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
@@ -51,3 +39,42 @@ def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
             f" pad_to_max_dimension: true, found {arm}; change the image_resizer"
         )
         yield Problem(path=path, message=text)
+
+
+def _padding(message: KeepAspectRatioResizer, path: str) -> Iterator[Problem]:
+    colours = len(message.per_channel_pad_value)
+    if colours not in (0, 3):
+        text = f"expected 3 values or none, found {colours}; give R, G and B"
+        yield Problem(path=f"{path}.per_channel_pad_value", message=text)
+
+
+def _condition(message: ConditionalShapeResizer, path: str) -> Iterator[Problem]:
+    if message.condition == message.INVALID:
+        yield Problem(path=f"{path}.condition", message="expected GREATER or SMALLER, found INVALID; set one")
+
+
+_GREY = {
+    "convert_to_grayscale": "every extractor here takes three channels, and a grey image is read as "
+    "three equal ones; remove it"
+}
+
+RULES: Mapping[str, Rules] = {
+    "ImageResizer": Rules("builders.image_resizer", oneofs=("image_resizer_oneof",)),
+    "FixedShapeResizer": Rules(
+        "builders.image_resizer", ranges={"height": SIDE, "width": SIDE}, refused=_GREY
+    ),
+    "KeepAspectRatioResizer": Rules(
+        "builders.image_resizer",
+        ranges={"min_dimension": SIDE, "max_dimension": SIDE},
+        check=_padding,
+        refused=_GREY,
+    ),
+    "ConditionalShapeResizer": Rules(
+        "builders.image_resizer",
+        ranges={"size_threshold": SIDE},
+        check=_condition,
+        refused=_GREY,
+    ),
+    "PadToMultipleResizer": Rules("builders.image_resizer", ranges={"multiple": up_to(1_024)}, refused=_GREY),
+    "IdentityResizer": Rules(),
+}

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 
 from detection_core.config.problems import Problem
-from detection_core.protos.calibration_pb2 import CalibrationConfig
-from detection_core.protos.post_processing_pb2 import BatchNonMaxSuppression, PostProcessing
+from detection_core.config.rules import BOXES, NOT_NEGATIVE, Range, Rules
+from detection_core.protos.calibration_pb2 import ClassIdFunctionApproximations, XYPairs
+from detection_core.protos.post_processing_pb2 import BatchNonMaxSuppression
 
 
-def post_processing_problems(message: PostProcessing, path: str) -> Iterator[Problem]:
-    """Find suppression and calibration that contradict themselves.
-
-    Args:
-        message: the message.
-        path: its field path.
-    """
-    yield from suppression_problems(message.batch_non_max_suppression, f"{path}.batch_non_max_suppression")
-    if message.HasField("calibration_config"):
-        yield from _calibration(message.calibration_config, f"{path}.calibration_config")
-
-
-def suppression_problems(nms: BatchNonMaxSuppression, path: str) -> Iterator[Problem]:
-    """Find suppression that contradicts itself.
-
-    Args:
-        nms: the message.
-        path: its field path.
-    """
+def _suppression(nms: BatchNonMaxSuppression, path: str) -> Iterator[Problem]:
     if nms.max_detections_per_class > nms.max_total_detections:
         total, found = nms.max_total_detections, nms.max_detections_per_class
         text = f"expected at most max_total_detections, which is {total:,}, found {found:,}"
@@ -43,27 +27,61 @@ def suppression_problems(nms: BatchNonMaxSuppression, path: str) -> Iterator[Pro
         yield Problem(path=f"{path}.max_classes_per_detection", message=text)
 
 
-def _calibration(message: CalibrationConfig, path: str) -> Iterator[Problem]:
-    arm = message.WhichOneof("calibrator")
-    if arm is None:
-        arms = "function_approximation, class_id_function_approximations, temperature_scaling_calibration"
-        yield Problem(path=path, message=f"expected one of {arms}, found none; add the one you want")
-    if arm == "function_approximation":
-        points = message.function_approximation.x_y_pairs.x_y_pair
-        yield from _points(len(points), f"{path}.{arm}.x_y_pairs")
-    if arm == "class_id_function_approximations":
-        place = f"{path}.{arm}.class_id_xy_pairs_map"
-        for key, pairs in message.class_id_function_approximations.class_id_xy_pairs_map.items():
-            yield from _points(len(pairs.x_y_pair), f"{place}[{key}]")
-            if key < 0:
-                yield Problem(path=f"{place}[{key}]", message="expected a class of 0 or more")
-    if arm == "temperature_scaling_calibration" and not message.temperature_scaling_calibration.scaler > 0:
-        found = message.temperature_scaling_calibration.scaler
-        text = f"expected a number above 0, found {found:g}; 1 leaves logits alone"
-        yield Problem(path=f"{path}.{arm}.scaler", message=text)
-
-
-def _points(count: int, path: str) -> Iterator[Problem]:
-    if not count:
+def _knots(message: XYPairs, path: str) -> Iterator[Problem]:
+    if not message.x_y_pair:
         text = "expected at least one x_y_pair, found none; add the points of the calibration curve"
         yield Problem(path=path, message=text)
+
+
+def _per_class(message: ClassIdFunctionApproximations, path: str) -> Iterator[Problem]:
+    """Check the values of a map, which no walk over the messages of a config comes to."""
+    for key, pairs in message.class_id_xy_pairs_map.items():
+        place = f"{path}.class_id_xy_pairs_map[{key}]"
+        yield from _knots(pairs, place)
+        if key < 0:
+            yield Problem(path=place, message=f"expected a class of 0 or more, found {key}; correct it")
+
+
+_KERNEL = "it chose a kernel for an accelerator; the result is the same with and without"
+_SIGMOID = (
+    "the schema names it, but the Object Detection API never applied it, so its meaning is open; "
+    "use {}, with points of the sigmoid"
+)
+
+RULES: Mapping[str, Rules] = {
+    "PostProcessing": Rules("builders.post_processing"),
+    "BatchNonMaxSuppression": Rules(
+        ("builders.post_processing", "config.messages.post_processing"),
+        ranges={
+            "max_detections_per_class": BOXES,
+            "max_total_detections": BOXES,
+            "max_classes_per_detection": BOXES,
+            "score_threshold": NOT_NEGATIVE,
+            "soft_nms_sigma": NOT_NEGATIVE,
+        },
+        check=_suppression,
+        without_effect={"use_static_shapes": _KERNEL, "use_partitioned_nms": _KERNEL, "use_cpu_nms": _KERNEL},
+    ),
+    "CalibrationConfig": Rules(
+        "builders.calibration",
+        oneofs=("calibrator",),
+        refused={
+            "sigmoid_calibration": _SIGMOID.format("function_approximation"),
+            "class_id_sigmoid_calibrations": _SIGMOID.format("class_id_function_approximations"),
+        },
+    ),
+    "FunctionApproximation": Rules("builders.calibration", parts=("x_y_pairs",)),
+    "ClassIdFunctionApproximations": Rules("builders.calibration", check=_per_class),
+    "TemperatureScalingCalibration": Rules(
+        "builders.calibration",
+        ranges={
+            "scaler": Range(0, math.inf, "a number above 0, of which 1 leaves logits alone", open_low=True)
+        },
+    ),
+    "XYPairs": Rules(
+        "builders.calibration",
+        check=_knots,
+        without_effect={"training_data_type": "it only tells where the points came from"},
+    ),
+    "XYPairs.XYPair": Rules("builders.calibration"),
+}

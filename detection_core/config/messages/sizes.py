@@ -8,7 +8,7 @@ from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.extractors import map_levels, map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.problems import Problem
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.ssd_pb2 import Ssd
 
 MAX_IMAGE_PIXELS = 2**26
@@ -22,31 +22,41 @@ MAX_PREDICTOR_CHANNELS = 2**23
 """Of one layer that predicts scores: with 256 channels before it its kernel has 2^31 numbers."""
 
 
-def size_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find a model or a batch that is larger than anything that could be meant.
+def image_size_problems(
+    resizer: ImageResizer, path: str, batch_size: int
+) -> tuple[list[Problem], tuple[int, int] | None]:
+    """Find images, or batches of them, that are too large.
 
-    The single numbers are looked at in `check_ranges`; here are their products.
+    Args:
+        resizer: the message.
+        path: its field path.
+        batch_size: images of a batch.
+
+    Returns:
+        The problems, and rows and columns of the network's input; None where they are not known or are
+        themselves too many.
     """
-    arm = config.model.WhichOneof("model")
-    if arm not in ("ssd", "faster_rcnn", "center_net"):
-        return
-    path = f"model.{arm}.image_resizer"
-    size = network_size(getattr(config.model, str(arm)).image_resizer)
+    size = network_size(resizer)
     if size is None or min(size) < 1:
-        return
+        return [], None
     pixels = size[0] * size[1]
     if pixels > MAX_IMAGE_PIXELS:
-        yield _too_many("pixels of an image", pixels, MAX_IMAGE_PIXELS, path, "make images smaller")
-        return
-    batch = config.train_config.batch_size * pixels
-    if config.HasField("train_config") and batch > MAX_BATCH_PIXELS:
+        return [_too_many("pixels of an image", pixels, MAX_IMAGE_PIXELS, path, "make images smaller")], None
+    if batch_size * pixels > MAX_BATCH_PIXELS:
         what = f"pixels of a batch of {size[0]:,} x {size[1]:,} images"
-        yield _too_many(what, batch, MAX_BATCH_PIXELS, "train_config.batch_size", "lower it")
-    if arm == "ssd":
-        yield from _predictions(config.model.ssd, size)
+        found = batch_size * pixels
+        return [_too_many(what, found, MAX_BATCH_PIXELS, "train_config.batch_size", "lower it")], size
+    return [], size
 
 
-def _predictions(ssd: Ssd, size: tuple[int, int]) -> Iterator[Problem]:
+def prediction_size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find more anchors, scores or channels of a head than fit into memory.
+
+    Args:
+        ssd: the model.
+        path: its field path.
+        size: rows and columns of the network's input.
+    """
     levels = map_levels(ssd.feature_extractor)
     # What is not yet known to fit is refused elsewhere, before it is multiplied out.
     if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
@@ -59,16 +69,16 @@ def _predictions(ssd: Ssd, size: tuple[int, int]) -> Iterator[Problem]:
     columns = ssd.num_classes + 4
     if anchors > MAX_ANCHORS:
         advice = "give fewer aspect_ratios or scales, or coarser levels"
-        yield _too_many("anchors on an image", anchors, MAX_ANCHORS, "model.ssd.anchor_generator", advice)
+        yield _too_many("anchors on an image", anchors, MAX_ANCHORS, f"{path}.anchor_generator", advice)
     elif anchors * columns > MAX_SCORES:
         what = f"scores and codes of {anchors:,} anchors"
         advice = "use fewer classes or anchors"
-        yield _too_many(what, anchors * columns, MAX_SCORES, "model.ssd.num_classes", advice)
+        yield _too_many(what, anchors * columns, MAX_SCORES, f"{path}.num_classes", advice)
     elif max(counts) * columns > MAX_PREDICTOR_CHANNELS:
         what = f"channels of the layer that predicts {max(counts)} anchors"
         advice = "use fewer classes or anchors"
         found = max(counts) * columns
-        yield _too_many(what, found, MAX_PREDICTOR_CHANNELS, "model.ssd.num_classes", advice)
+        yield _too_many(what, found, MAX_PREDICTOR_CHANNELS, f"{path}.num_classes", advice)
 
 
 def _is_countable(ssd: Ssd) -> bool:

@@ -12,16 +12,15 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.builders.anchors import build_anchor_generator
-from detection_core.builders.backbones import build_feature_maps, find_backbone
 from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
-from detection_core.builders.targets import build_target_assigner
 from detection_core.builders.training_labels import foreground_classes
 from detection_core.config.check import find_problems
 from detection_core.config.messages.image_resizers import network_size, one_size_problems
+from detection_core.config.messages.table import RULES
 from detection_core.config.problems import Problem, raise_first
-from detection_core.config.support.fields import SUPPORT, find_refused
+from detection_core.config.refusals import find_refused
 from detection_core.detectors.base import DetectionModel
 from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
 from detection_core.detectors.parts.anchors.base import AnchorGenerator
@@ -29,7 +28,9 @@ from detection_core.detectors.parts.heads.predictions import HeadOutputs
 from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.detectors.ssd.feature_maps import build_feature_maps, find_backbone
 from detection_core.detectors.ssd.model import SsdModel, SsdOptions, SsdParts
+from detection_core.detectors.ssd.target_assigner import build_target_assigner
 from detection_core.errors import ConfigError
 from detection_core.protos import image_resizer_pb2, model_pb2, ssd_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -63,7 +64,7 @@ def build_detection_model(message: model_pb2.DetectionModel, *, seed: int | None
     """
     arm = message.WhichOneof("model")
     if arm not in MODELS:
-        reason = SUPPORT["DetectionModel"].refused.get(str(arm), "set one")
+        reason = RULES["DetectionModel"].refused.get(str(arm), "set one")
         raise ConfigError(f"expected {' or '.join(MODELS)}, found {arm or 'none'}: {reason}", where="model")
     raise_first(_problems(message))
     return MODELS[arm](getattr(message, arm), f"model.{arm}", seed)

@@ -54,7 +54,7 @@ def test_wrong_number_of_maps(arm):
         ("ssd_anchor_generator { num_layers: 2 height_stride: 8 }", "height_stride"),
         ("ssd_anchor_generator { aspect_ratios: -1 }", "aspect_ratios"),
         ("multiscale_anchor_generator { aspect_ratios: 1 min_level: 5 max_level: 3 }", "max_level"),
-        ("multiscale_anchor_generator { scales_per_octave: 0 }", "scales_per_octave"),
+        ("multiscale_anchor_generator { aspect_ratios: 1 scales_per_octave: 0 }", "scales_per_octave"),
         ("flexible_grid_anchor_generator { anchor_grid { base_sizes: 3 } }", "base_sizes"),
         ("grid_anchor_generator { aspect_ratios: 0 }", "aspect_ratios"),
     ],

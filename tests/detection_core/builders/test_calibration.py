@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from detection_core.builders.calibration import CALIBRATIONS, UNSUPPORTED, build_calibration
+from detection_core.builders.calibration import CALIBRATIONS, build_calibration
+from detection_core.config.messages.table import RULES
 from detection_core.errors import ConfigError
 from detection_core.protos import calibration_pb2
 from tests.detection_core.golden_cases import GoldenCase, load_cases
@@ -34,7 +35,7 @@ def test_every_supported_arm_has_a_golden():
     assert {case.config.split()[0] for case in BUILT} == set(CALIBRATIONS)
 
 
-@pytest.mark.parametrize("arm", sorted(UNSUPPORTED))
+@pytest.mark.parametrize("arm", sorted(RULES["CalibrationConfig"].refused))
 def test_unsupported_arm_says_what_to_use(arm):
     with pytest.raises(ConfigError, match="function_approximation"):
         build_calibration(_message(arm + " {}"))

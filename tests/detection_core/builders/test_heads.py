@@ -4,7 +4,8 @@ import math
 import pytest
 from google.protobuf import text_format
 
-from detection_core.builders.heads import BOX_PREDICTORS, UNSUPPORTED_BOX_PREDICTORS, build_head
+from detection_core.builders.heads import BOX_PREDICTORS, build_head
+from detection_core.config.messages.table import RULES
 from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.errors import ConfigError
@@ -17,8 +18,9 @@ def _build(text: str):
 
 def test_every_arm_is_built_or_refused_with_a_reason():
     arms = {field.name for field in box_predictor_pb2.BoxPredictor.DESCRIPTOR.fields}
-    assert set(BOX_PREDICTORS) | set(UNSUPPORTED_BOX_PREDICTORS) == arms
-    for arm, reason in UNSUPPORTED_BOX_PREDICTORS.items():
+    refused = RULES["BoxPredictor"].refused
+    assert set(BOX_PREDICTORS) | set(refused) == arms
+    for arm, reason in refused.items():
         with pytest.raises(ConfigError, match=reason[:30]):
             _build(f"{arm} {{}}")
 
@@ -83,7 +85,7 @@ def test_weight_shared_settings_are_read():
 @pytest.mark.parametrize(
     "text, match",
     [
-        ("", "found none: set one"),
+        ("", "found none; add the one"),
     ],
 )
 def test_contradictions_are_refused(text, match):

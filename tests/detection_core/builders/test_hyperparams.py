@@ -15,7 +15,7 @@ from tests.detection_core.golden_cases import load_cases
 
 CASES = load_cases(__file__, "hyperparams")
 # Settings that the reference passes over in silence and that are refused here.
-REFUSED = {"group_norm": "no detector here is made with", "op_fc": "found op: FC"}
+REFUSED = {"group_norm": "no detector here is made with", "op_fc": "op: expected CONV, found FC"}
 
 
 def _message(text: str) -> hyperparams_pb2.Hyperparams:

@@ -30,14 +30,13 @@ def test_unset_fields_are_the_schema_s() -> None:
 def test_set_fields_are_passed_on() -> None:
     found = _build(
         "keep_aspect_ratio_resizer { min_dimension: 6 max_dimension: 8 resize_method: AREA "
-        "pad_to_max_dimension: true convert_to_grayscale: true per_channel_pad_value: [1, 2, 3] }"
+        "pad_to_max_dimension: true per_channel_pad_value: [1, 2, 3] }"
     )
     assert found == KeepAspectRatioResizer(
         min_dimension=6,
         max_dimension=8,
         resize_method="AREA",
         pad_to_max_dimension=True,
-        convert_to_grayscale=True,
         per_channel_pad_value=(1.0, 2.0, 3.0),
     )
 
@@ -46,10 +45,13 @@ def test_set_fields_are_passed_on() -> None:
     ("text", "message"),
     [
         ("", "fixed_shape_resizer.*found none"),
-        ("fixed_shape_resizer { height: 0 }", "above 0, found 0 and 300"),
-        ("keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 6 }", "12.*above max_dimension"),
+        ("fixed_shape_resizer { height: 0 }", "height: expected a number from 1 to 16,384, found 0"),
+        (
+            "keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 6 }",
+            "at most max_dimension, which is 6, found 12",
+        ),
         ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
-        ("pad_to_multiple_resizer { multiple: -4 }", "above 0, found -4"),
+        ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
     ],
 )
 def test_what_no_image_fits_is_refused(text: str, message: str) -> None:
@@ -66,7 +68,7 @@ def test_the_resizer_of_a_model_is_found_in_any_kind() -> None:
 
 
 def test_a_model_without_a_resizer_is_named() -> None:
-    with pytest.raises(ConfigError, match="found no model"):
+    with pytest.raises(ConfigError, match=r"^model: expected ssd, found none"):
         model_image_resizer(model_pb2.DetectionModel())
     with pytest.raises(ConfigError, match=r"model\.ssd\.image_resizer"):
         model_image_resizer(text_format.Parse("ssd {}", model_pb2.DetectionModel()))

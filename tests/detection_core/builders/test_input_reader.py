@@ -1,21 +1,13 @@
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from detection_core.builders.input_reader import (
-    IGNORED_WITH_WARNING,
-    INPUT_READERS,
-    UNSUPPORTED,
-    UNSUPPORTED_READERS,
-    WITHOUT_EFFECT,
-    ScoreColumns,
-    build_input_reader,
-)
+from detection_core.builders.input_reader import ScoreColumns, build_input_reader
+from detection_core.config.messages.table import RULES
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import ConfigError
@@ -23,13 +15,7 @@ from detection_core.protos import input_reader_pb2
 from tests.detection_core.data.record_files import numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
-# Read by the builder, or (the label map's path) by whoever calls it.
-USED = {
-    "label_map_path", "shuffle", "shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers",
-    "num_prefetch_batches", "read_block_length", "max_number_of_boxes", "load_instance_masks", "mask_type",
-    "input_type", "sample_from_datasets_weights", "num_keypoints", "keypoint_type_weight",
-    "load_multiclass_scores",
-}  # fmt: skip
+REFUSED = RULES["InputReader"].refused
 
 
 def _build(tmp_path: Path, text: str):
@@ -40,28 +26,13 @@ def _build(tmp_path: Path, text: str):
     return build_input_reader(message, LABEL_MAP, "reader")
 
 
-def test_each_field_is_used_or_refused_or_said_to_have_no_effect() -> None:
-    descriptor = input_reader_pb2.InputReader.DESCRIPTOR
-    (arms,) = descriptor.oneofs
-    groups = [
-        USED,
-        set(WITHOUT_EFFECT),
-        set(UNSUPPORTED),
-        set(IGNORED_WITH_WARNING),
-        {a.name for a in arms.fields},
-    ]
-    assert set().union(*groups) == {field.name for field in descriptor.fields}
-    assert sum(map(len, groups)) == len(set().union(*groups))
-    assert {a.name for a in arms.fields} == set(INPUT_READERS) | set(UNSUPPORTED_READERS)
-
-
-@pytest.mark.parametrize("field", sorted(UNSUPPORTED))
+@pytest.mark.parametrize("field", sorted(set(REFUSED) - {"external_input_reader"}))
 def test_what_is_not_read_says_what_to_do(tmp_path: Path, field: str) -> None:
     kind = input_reader_pb2.InputReader.DESCRIPTOR.fields_by_name[field]
     value = "true" if kind.type == kind.TYPE_BOOL else "2"
     with pytest.raises(ConfigError) as error:
         _build(tmp_path, f"{field}: {value}")
-    assert str(error.value) == f"reader.{field}: {UNSUPPORTED[field]}"
+    assert error.value.where == f"reader.{field}" and error.value.message.endswith(REFUSED[field])
 
 
 def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
@@ -74,14 +45,6 @@ def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
 
 def test_defaults_that_are_written_out_are_accepted(tmp_path: Path) -> None:
     _build(tmp_path, "num_keypoints: 0 load_track_id: false frame_index: -1 input_type: TF_EXAMPLE")
-
-
-def test_context_features_are_ignored_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        _build(tmp_path, "load_context_features: true")
-    assert "reader.load_context_features is ignored" in caplog.text
 
 
 def test_a_reader_of_another_kind_is_refused() -> None:

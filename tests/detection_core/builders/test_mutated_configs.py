@@ -14,7 +14,6 @@ from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.losses import build_losses
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.post_processing import build_post_processing
-from detection_core.builders.targets import build_target_assigner
 from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
@@ -22,6 +21,7 @@ from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.ssd.target_assigner import build_target_assigner
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA

@@ -4,6 +4,7 @@ import pytest
 
 from detection_core.builders import anchors, box_coders, calibration, losses, matchers, similarity
 from detection_core.builders.oneof import build_oneof
+from detection_core.config.messages.table import RULES
 from detection_core.errors import ConfigError
 from detection_core.protos import (
     anchor_generator_pb2,
@@ -18,7 +19,12 @@ from detection_core.protos import (
 ONEOFS = [
     (anchor_generator_pb2.AnchorGenerator, "anchor_generator_oneof", anchors.ANCHOR_GENERATORS, {}),
     (box_coder_pb2.BoxCoder, "box_coder_oneof", box_coders.BOX_CODERS, {}),
-    (calibration_pb2.CalibrationConfig, "calibrator", calibration.CALIBRATIONS, calibration.UNSUPPORTED),
+    (
+        calibration_pb2.CalibrationConfig,
+        "calibrator",
+        calibration.CALIBRATIONS,
+        RULES["CalibrationConfig"].refused,
+    ),
     (losses_pb2.ClassificationLoss, "classification_loss", losses.CLASSIFICATION_LOSSES, {}),
     (losses_pb2.LocalizationLoss, "localization_loss", losses.LOCALIZATION_LOSSES, {}),
     (matcher_pb2.Matcher, "matcher_oneof", matchers.MATCHERS, {}),
@@ -56,20 +62,10 @@ def test_value_and_places():
         build_oneof(message, "box_coder_oneof", {"x": lambda arm: 1}, "a.b")
     message.square_box_coder.y_scale = 3
     assert build_oneof(message, "box_coder_oneof", {"square_box_coder": lambda arm: arm.y_scale}) == 3
-    with pytest.raises(ConfigError, match="old; use new"):
-        build_oneof(message, "box_coder_oneof", {}, "a.b", {"square_box_coder": "old; use new"})
-
-
-def test_error_of_an_entry_gets_the_place_of_its_arm():
-    def refuse(where):
-        def entry(arm):
-            raise ConfigError("no", where=where)
-
-        return entry
-
-    message = box_coder_pb2.BoxCoder()
-    message.square_box_coder.SetInParent()
-    for own, expected in (("", "a.b.square_box_coder"), ("elsewhere", "elsewhere")):
-        with pytest.raises(ConfigError) as caught:
-            build_oneof(message, "box_coder_oneof", {"square_box_coder": refuse(own)}, "a.b")
-        assert caught.value.where == expected
+    message.square_box_coder.y_scale = 0
+    with pytest.raises(ConfigError, match=r"^a\.b\.square_box_coder\.y_scale: expected a number above 0"):
+        build_oneof(message, "box_coder_oneof", {}, "a.b")
+    calibrated = calibration_pb2.CalibrationConfig()
+    calibrated.sigmoid_calibration.SetInParent()
+    with pytest.raises(ConfigError, match=r"^c\.sigmoid_calibration: .*use function_approximation"):
+        build_oneof(calibrated, "calibrator", calibration.CALIBRATIONS, "c")

@@ -64,7 +64,7 @@ def test_optimizer(case: dict[str, Any]) -> None:
 
 def test_the_error_names_the_field() -> None:
     text = "momentum_optimizer { learning_rate { manual_step_learning_rate { } } }"
-    with pytest.raises(ConfigError, match=r"MomentumOptimizer\.learning_rate.*at least one step"):
+    with pytest.raises(ConfigError, match=r"momentum_optimizer\.learning_rate.*at least one entry"):
         build_optimizer(text_format.Parse(text, optimizer_pb2.Optimizer()))
 
 

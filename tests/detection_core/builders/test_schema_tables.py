@@ -6,7 +6,6 @@ from google.protobuf.message_factory import GetMessageClass
 from detection_core.builders import (
     anchors,
     augment,
-    backbones,
     box_coders,
     calibration,
     heads,
@@ -18,12 +17,13 @@ from detection_core.builders import (
     optimizer,
     similarity,
 )
-from detection_core.config.support.fields import SUPPORT, find_refused, support_name
-from detection_core.detectors.ssd import build
+from detection_core.config.messages.table import RULES, message_name
+from detection_core.config.refusals import find_refused
+from detection_core.detectors.ssd import build, feature_maps
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 # The extractor's name decides which pyramid it has; one that has none takes no arm.
-PYRAMIDS = set(backbones.NECKS) - {"extra_layers"}
+PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
 
 # Oneof -> arms that a table builds.
 TABLES = {
@@ -57,7 +57,7 @@ def _oneofs():
         if message.full_name in seen:
             continue
         seen.add(message.full_name)
-        found |= {f"{support_name(message)}.{oneof.name}": oneof for oneof in message.oneofs}
+        found |= {f"{message_name(message)}.{oneof.name}": oneof for oneof in message.oneofs}
         waiting += [field.message_type for field in message.fields if field.message_type is not None]
     return found
 
@@ -68,20 +68,20 @@ ONEOFS = _oneofs()
 def test_every_oneof_of_the_schema_has_one_table():
     assert set(ONEOFS) == set(TABLES) | set(REFUSED_WHOLE)
     for message, field in REFUSED_WHOLE.values():
-        assert field in SUPPORT[message].refused
+        assert field in RULES[message].refused
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_arm_is_built_or_refused_with_a_reason(name):
     arms = {field.name for field in ONEOFS[name].fields}
-    refused = set(SUPPORT[name.rpartition(".")[0]].refused) & arms
+    refused = set(RULES[name.rpartition(".")[0]].refused) & arms
     assert set(TABLES[name]) | refused == arms
     assert not set(TABLES[name]) & refused
 
 
 def _refused_arms():
     for name, oneof in ONEOFS.items():
-        entry = SUPPORT.get(name.rpartition(".")[0])
+        entry = RULES.get(name.rpartition(".")[0])
         for field in oneof.fields if entry else ():
             if field.name in entry.refused:
                 yield pytest.param(oneof.containing_type, field, entry.refused[field.name], id=field.name)
@@ -94,13 +94,3 @@ def test_the_check_prints_why_an_arm_is_refused_and_what_to_use(message_type, fi
     (problem,) = find_refused(message)
     assert problem.path == field.name and problem.message.endswith(reason)
     assert "; use " in reason or "list " in reason or "remove " in reason or "write " in reason
-
-
-def test_builders_refuse_the_same_arms_as_the_check():
-    pairs = [
-        (calibration.UNSUPPORTED, "CalibrationConfig"),
-        (heads.UNSUPPORTED_BOX_PREDICTORS, "BoxPredictor"),
-        (input_reader.UNSUPPORTED_READERS | input_reader.UNSUPPORTED, "InputReader"),
-    ]
-    for unsupported, message in pairs:
-        assert set(unsupported) == set(SUPPORT[message].refused), message

@@ -4,10 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
 from detection_core.config.check import check_pipeline_config, find_problems
+from detection_core.config.contradictions import contradictions
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.problems import Problem
+from detection_core.config.ranges import range_problems
+from detection_core.config.refusals import find_refused
 from detection_core.errors import ConfigError
 
 FOLDER = Path(__file__).parent / "data"
@@ -31,6 +36,15 @@ def assert_problems(path: str, changes: dict[str, Any], expected: set[str]) -> N
     assert {problem.path for problem in find_problems(config)} == expected
     with pytest.raises(ConfigError):
         check_pipeline_config(config)
+
+
+def find_in(message: Message, path: str) -> list[Problem]:
+    """What is wrong with one message."""
+    return [
+        *find_refused(message, path),
+        *contradictions(message, path),
+        *range_problems(message, path),
+    ]
 
 
 def assert_fine(path: str, changes: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from detection_core.config.load import (
     load_pipeline_config,
     parse_pipeline_config,
 )
-from detection_core.config.support.fields import find_refused, find_without_effect
+from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.errors import ConfigError
 from tests.detection_core.config.configs import PATHS
 from tests.detection_core.config.mutations import mutated_configs

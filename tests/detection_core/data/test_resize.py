@@ -7,11 +7,13 @@ from google.protobuf import text_format
 
 from detection_core.builders.image_resizer import build_image_resizer
 from detection_core.data.resize import KeepAspectRatioResizer, PadToMultipleResizer
+from detection_core.errors import ConfigError
 from detection_core.protos import image_resizer_pb2
 from tests.detection_core.golden_cases import load_cases
 
 CASES = load_cases(__file__, "image_resizers")
-RESIZED = [name for name, case in CASES.items() if "image" in case.outputs]
+GRAY = [name for name, case in CASES.items() if "convert_to_grayscale" in case.config]
+RESIZED = [name for name, case in CASES.items() if "image" in case.outputs and name not in GRAY]
 
 
 @pytest.mark.parametrize("name", RESIZED)
@@ -25,6 +27,12 @@ def test_golden(name: str) -> None:
     assert found.true_size.numpy().tolist() == case.outputs["true_shape"][:2].tolist()
     for static, actual in zip(resizer.static_shape, found.image.shape, strict=True):
         assert static in (None, actual)
+
+
+@pytest.mark.parametrize("name", GRAY)
+def test_one_channel_is_refused_as_no_extractor_takes_it(name: str) -> None:
+    with pytest.raises(ConfigError, match="takes three channels"):
+        build_image_resizer(text_format.Parse(CASES[name].config, image_resizer_pb2.ImageResizer()))
 
 
 def test_golden_sizes_of_kept_aspect_ratios() -> None:

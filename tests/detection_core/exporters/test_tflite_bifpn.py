@@ -33,7 +33,7 @@ def detector(request) -> TinyDetector:
     layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
     ends = efficientnet(pixels, layers, EfficientNetOptions(version=0, max_level=3))
     options = BifpnOptions(channels=8, iterations=1, min_level=2, max_level=3, combine_method=request.param)
-    levels = {level: ends[f"level_{level}"] for level in (2, 3)}
+    levels = {level: ends.levels[level] for level in (2, 3)}
     maps = bidirectional_pyramid(levels, layers, options)
     box, classes = layers.conv("box", 2 * 4, 1), layers.conv("class", 2 * (CLASSES + 1), 1)
     outputs = [

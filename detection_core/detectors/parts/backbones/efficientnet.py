@@ -8,6 +8,7 @@ import math
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.backbones.mobilenet_v2 import round_channels
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
@@ -158,9 +159,7 @@ class _Builder:
         return self._layers.conv(name, channels, 1, use_bias=True)(features)
 
 
-def efficientnet(
-    inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions
-) -> dict[str, tf.Tensor]:
+def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions) -> Endpoints:
     """Build the backbone on an input.
 
     Args:
@@ -169,16 +168,16 @@ def efficientnet(
         options: shape of the backbone.
 
     Returns:
-        `level_1` to `level_N`, N being `max_level`, at strides 2 to 2**N.
+        Levels 1 to `max_level`.
     """
     builder = _Builder(layers)
     features = builder.conv(inputs, "backbone_stem", options.channels(STEM_CHANNELS), 3, 2)
-    ends: dict[str, tf.Tensor] = {}
+    levels: dict[int, tf.Tensor] = {}
     for position, block in _blocks(options).items():
         features = builder.block(features, block)
         level = LEVEL_ENDS.get(position)
         if level is not None:
-            ends[f"level_{level}"] = features
+            levels[level] = features
         if level == options.max_level:
             break
-    return ends
+    return Endpoints(levels)

@@ -6,6 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
@@ -56,9 +57,7 @@ class MobileNetV1Options:
         return (*BLOCKS[:kept], *zip(NARROW_TOP, strides, strict=True))
 
 
-def mobilenet_v1(
-    inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV1Options
-) -> dict[str, tf.Tensor]:
+def mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV1Options) -> Endpoints:
     """Build the backbone on an input.
 
     Args:
@@ -67,11 +66,11 @@ def mobilenet_v1(
         options: shape of the backbone.
 
     Returns:
-        `level_1` to `level_5`, the last features at strides 2 to 32.
+        Levels 1 to 5.
     """
     stem = layers.conv("backbone_stem", options.channels(STEM_CHANNELS), 3, stride=2, use_bias=False)
     features = layers.norm_activation(stem(inputs), "backbone_stem")
-    ends: dict[str, tf.Tensor] = {}
+    levels: dict[int, tf.Tensor] = {}
     level = 1
     for index, (nominal, stride) in enumerate(options.blocks(), start=1):
         name = f"backbone_separable_{index}"
@@ -80,5 +79,5 @@ def mobilenet_v1(
         pointwise = layers.conv(f"{name}_pointwise", options.channels(nominal), 1, use_bias=False)
         features = layers.norm_activation(pointwise(features), f"{name}_pointwise")
         level += stride == 2
-        ends[f"level_{level}"] = features
-    return ends
+        levels[level] = features
+    return Endpoints(levels)

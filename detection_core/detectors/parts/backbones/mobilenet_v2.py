@@ -7,6 +7,7 @@ import dataclasses
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
@@ -93,9 +94,7 @@ class _Builder:
         return expanded, features
 
 
-def mobilenet_v2(
-    inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV2Options
-) -> dict[str, tf.Tensor]:
+def mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV2Options) -> Endpoints:
     """Build the backbone on an input.
 
     Args:
@@ -104,14 +103,14 @@ def mobilenet_v2(
         options: shape of the backbone.
 
     Returns:
-        `level_1` to `level_5`, the last features at strides 2 to 32 (level 5 after the final 1x1
-        convolution), and `level_4_expanded`, the expansion of the first block of
-        stride 32, still at stride 16.
+        Levels 1 to 5, level 5 after the final 1x1 convolution; expanded levels 1 to 4, the expansion of the
+        first block of the next stride.
     """
     builder = _Builder(layers, options)
     alpha = options.depth_multiplier
     features = builder.conv(inputs, "backbone_stem", builder.at_least(round_channels(32 * alpha)), 3, 2)
-    ends: dict[str, tf.Tensor] = {}
+    levels: dict[int, tf.Tensor] = {}
+    before_stride: dict[int, tf.Tensor] = {}
     level, index = 1, 0
     for expansion, channels, repeats, first_stride in STAGES:
         for repeat in range(repeats):
@@ -120,9 +119,9 @@ def mobilenet_v2(
             expanded, features = builder.block(features, name, expansion, channels, stride)
             level += stride == 2
             if stride == 2:
-                ends[f"level_{level - 1}_expanded"] = expanded
-            ends[f"level_{level}"] = features
+                before_stride[level - 1] = expanded
+            levels[level] = features
             index += 1
     final = round_channels(FINAL_CHANNELS * alpha) if alpha < 1.0 else FINAL_CHANNELS
-    ends["level_5"] = builder.conv(features, "backbone_head", builder.at_least(final), 1, 1)
-    return ends
+    levels[5] = builder.conv(features, "backbone_head", builder.at_least(final), 1, 1)
+    return Endpoints(levels, before_stride)

@@ -7,6 +7,7 @@ import dataclasses
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
@@ -72,7 +73,7 @@ def _block(
     return layers.activation(f"{name}_act")(total)
 
 
-def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> dict[str, tf.Tensor]:
+def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> Endpoints:
     """Build the backbone on an input.
 
     Args:
@@ -81,16 +82,16 @@ def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) 
         options: shape of the backbone.
 
     Returns:
-        `level_2` to `level_5`, the outputs of the stages, at strides 4 to 32.
+        Levels 2 to 5, the outputs of the stages.
     """
     stem = layers.under(layers.hyperparams, explicit_padding=True)
     features = _conv(inputs, "backbone_stem", options.channels(64), 7, stem, stride=2)
     features = layers.activation("backbone_stem_act")(features)
     features = tf_keras.layers.MaxPooling2D(3, strides=2, padding="same", name="backbone_pool")(features)
-    ends: dict[str, tf.Tensor] = {}
+    levels: dict[int, tf.Tensor] = {}
     for stage, (repeats, nominal) in enumerate(zip(BLOCKS[options.num_layers], STAGE_CHANNELS, strict=True)):
         for repeat in range(repeats):
             stride = 2 if repeat == 0 and stage > 0 else 1
             features = _block(features, f"backbone_block_{stage}_{repeat}", nominal, stride, layers, options)
-        ends[f"level_{stage + 2}"] = features
-    return ends
+        levels[stage + 2] = features
+    return Endpoints(levels)

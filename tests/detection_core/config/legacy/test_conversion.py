@@ -186,7 +186,7 @@ def test_old_names_of_metrics_are_renamed_wherever_they_stand():
 def test_what_stands_in_the_way_of_the_new_config_is_noted():
     old = Path(LAYERS).read_text(encoding="utf-8").replace("train_config {", "train_config { batch_size: 0")
     notes = convert_config(old).notes
-    assert any(note.startswith("train_config.batch_size: expected 1 or more") for note in notes)
+    assert any(note.startswith("train_config.batch_size: expected a number from 1") for note in notes)
     assert any(note.startswith("train_config.num_steps: set it") for note in notes)
     refused = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).notes
     assert any(note.startswith("model.faster_rcnn: expected none") for note in refused)

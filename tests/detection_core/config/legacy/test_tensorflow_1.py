@@ -1,7 +1,5 @@
 import pytest
 
-from detection_core.builders.backbones import BACKBONES
-from detection_core.config.check_evaluation import MEASURED
 from detection_core.config.legacy import tensorflow_1
 from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
@@ -13,6 +11,8 @@ from detection_core.config.legacy.tensorflow_1 import (
     without_counterpart,
 )
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.messages.evaluation import MEASURED
+from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 
@@ -29,7 +29,7 @@ def test_every_counterpart_exists_in_tensorflow_2():
     assert set(COUNTERPARTS.values()) == TENSORFLOW_2
     assert set(WITHOUT_COUNTERPART.values()) <= TENSORFLOW_2
     assert not set(COUNTERPARTS) & set(WITHOUT_COUNTERPART)
-    assert {name for name in TENSORFLOW_2 if name.startswith("ssd_")} <= set(BACKBONES)
+    assert {name for name in TENSORFLOW_2 if name.startswith("ssd_")} <= set(EXTRACTORS)
 
 
 def test_every_renamed_set_is_measured_and_no_name_is_old_and_new():

@@ -5,9 +5,11 @@ import re
 import pytest
 from google.protobuf import text_format
 
-from detection_core.config.messages.anchors import anchor_problems, anchors_per_location, fitting_problems
+from detection_core.config.messages.anchors import anchors_per_location
+from detection_core.config.messages.ssd import fitting_problems
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.ssd_pb2 import Ssd
+from tests.detection_core.config.configs import find_in
 from tests.detection_core.config.zoo import ZOO, zoo_config, zoo_facts
 
 SSD = "ssd_anchor_generator"
@@ -81,7 +83,7 @@ def test_anchors_of_a_place_are_counted(text, counts):
     ],
 )
 def test_contradictions_of_a_generator_are_named(text, message):
-    found = [f"{p.path}: {p.message}" for p in anchor_problems(_message(text), "a")]
+    found = [f"{p.path}: {p.message}" for p in find_in(_message(text), "a")]
     assert any(re.search(message, line) for line in found), found
 
 

@@ -4,8 +4,8 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.config.check import find_problems
-from detection_core.config.messages.augmentations import augmentation_problems
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.detection_core.config.configs import find_in
 
 KEYPOINTS = "train_input_reader { num_keypoints: 3 }"
 
@@ -13,7 +13,11 @@ KEYPOINTS = "train_input_reader { num_keypoints: 3 }"
 def _found(step, reader=""):
     text = f"{reader} train_config {{ data_augmentation_options {{ random_adjust_hue {{}} }}"
     text += f" data_augmentation_options {{ {step} }} }}"
-    return list(augmentation_problems(text_format.Parse(text, TrainEvalPipelineConfig())))
+    return [
+        problem
+        for problem in find_in(text_format.Parse(text, TrainEvalPipelineConfig()), "")
+        if "data_augmentation_options" in problem.path
+    ]
 
 
 @pytest.mark.parametrize(
@@ -43,15 +47,15 @@ def _found(step, reader=""):
             "policy_name",
             "expected one of v0, v1, v2, v3",
         ),
-        ("random_crop_image { min_area: 0 }", "", "min_area", "above 0, found 0"),
+        ("random_crop_image { min_area: 0 }", "", "min_area", "above 0, up to 1, found 0"),
         ("ssd_random_crop { operations { min_area: 0 } }", "", "operations[0].min_area", "above 0"),
         ("random_pad_image { pad_color: [1, 2] }", "", "pad_color", "expected 3 values or none, found 2"),
         ("random_pad_image { min_image_height: 9 }", "", "min_image_height", "found one alone"),
         ("random_crop_pad_image { min_padded_size_ratio: 1 }", "", "min_padded_size_ratio", "2 values"),
         ("random_distort_color { color_ordering: 2 }", "", "color_ordering", "expected 0 or 1, found 2"),
         ("subtract_channel_mean { means: 1 }", "", "means", "expected 3 means, found 1"),
-        ("resize_image { new_height: 0 }", "", "new_height", "expected 1 or more pixels"),
-        ("random_resize_method { target_height: 5 }", "", "target_width", "expected 1 or more pixels"),
+        ("resize_image { new_height: 0 }", "", "new_height", "from 1 to 16,384, found 0"),
+        ("random_resize_method { target_height: 5 }", "", "target_width", "from 1 to 16,384, found 0"),
         ("random_downscale_to_target_pixels { min_target_pixels: 0 }", "", "min_target_pixels", "above 0"),
         (
             "random_downscale_to_target_pixels { min_target_pixels: 900000 }",

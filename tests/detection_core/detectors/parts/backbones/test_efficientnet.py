@@ -17,7 +17,7 @@ def _build(**options):
     inputs = tf_keras.Input((64, 96, 3))
     layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
     ends = efficientnet(inputs, layers, EfficientNetOptions(**options))
-    return tf_keras.Model(inputs, list(ends.values())), ends, layers
+    return tf_keras.Model(inputs, list(ends.levels.values())), ends, layers
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,13 @@ def b0():
 
 
 def test_strides_and_channels_of_b0(b0):
-    shapes = {name: tuple(features.shape[1:]) for name, features in b0[1].items()}
+    shapes = {name: tuple(features.shape[1:]) for name, features in b0[1].levels.items()}
     assert shapes == {
-        "level_1": (32, 48, 16),
-        "level_2": (16, 24, 24),
-        "level_3": (8, 12, 40),
-        "level_4": (4, 6, 112),
-        "level_5": (2, 3, 320),
+        1: (32, 48, 16),
+        2: (16, 24, 24),
+        3: (8, 12, 40),
+        4: (4, 6, 112),
+        5: (2, 3, 320),
     }
 
 
@@ -69,7 +69,7 @@ def test_a_dropped_branch_is_dropped_for_the_whole_image(b0):
 
 def test_nothing_is_built_behind_the_coarsest_level():
     network, ends, layers = _build(version=0, max_level=3)
-    assert list(ends) == ["level_1", "level_2", "level_3"]
+    assert list(ends.levels) == [1, 2, 3]
     names = {layer.name for layer in network.layers}
     assert {key.split("/")[0] for key in layers.penalties} <= names
 

@@ -13,7 +13,7 @@ def _ends(size=(64, 96), explicit_padding=False, **options):
     inputs = tf_keras.Input((*size, 3))
     layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS, explicit_padding=explicit_padding)
     ends = mobilenet_v1(inputs, layers, MobileNetV1Options(**options))
-    return tf_keras.Model(inputs, ends["level_5"]), ends, layers
+    return tf_keras.Model(inputs, ends.levels[5]), ends, layers
 
 
 # Parameters of the published networks of Keras without their classifiers.
@@ -26,12 +26,12 @@ def test_parameters_are_those_of_the_published_networks(multiplier, parameters):
 
 def test_strides_and_channels():
     _, ends, _ = _ends()
-    assert {name: tuple(features.shape[1:]) for name, features in ends.items()} == {
-        "level_1": (32, 48, 64),
-        "level_2": (16, 24, 128),
-        "level_3": (8, 12, 256),
-        "level_4": (4, 6, 512),
-        "level_5": (2, 3, 1024),
+    assert {name: tuple(features.shape[1:]) for name, features in ends.levels.items()} == {
+        1: (32, 48, 64),
+        2: (16, 24, 128),
+        3: (8, 12, 256),
+        4: (4, 6, 512),
+        5: (2, 3, 1024),
     }
 
 
@@ -58,7 +58,7 @@ def test_channels_have_a_lower_bound():
 
 def test_explicit_padding_keeps_the_sizes_of_every_level():
     plain, padded = (_ends((90, 65), explicit_padding=explicit)[1] for explicit in (False, True))
-    assert [f.shape for f in plain.values()] == [f.shape for f in padded.values()]
+    assert [f.shape for f in plain.levels.values()] == [f.shape for f in padded.levels.values()]
 
 
 def test_every_kernel_is_penalised_and_no_convolution_has_a_bias():

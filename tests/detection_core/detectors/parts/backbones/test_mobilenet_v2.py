@@ -19,17 +19,17 @@ def _ends(**options):
     inputs = tf_keras.Input((64, 96, 3))
     layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
     ends = mobilenet_v2(inputs, layers, MobileNetV2Options(**options))
-    return tf_keras.Model(inputs, ends["level_5"]), ends
+    return tf_keras.Model(inputs, ends.levels[5]), ends
 
 
 def test_strides_and_channels_of_the_full_backbone():
     network, ends = _ends()
-    shapes = {name: tuple(features.shape[1:]) for name, features in ends.items()}
-    assert shapes["level_2"] == (16, 24, 24)
-    assert shapes["level_3"] == (8, 12, 32)
-    assert shapes["level_4"] == (4, 6, 96)
-    assert shapes["level_4_expanded"] == (4, 6, 576)
-    assert shapes["level_5"] == (2, 3, 1280)
+    shapes = {name: tuple(features.shape[1:]) for name, features in ends.levels.items()}
+    assert shapes[2] == (16, 24, 24)
+    assert shapes[3] == (8, 12, 32)
+    assert shapes[4] == (4, 6, 96)
+    assert tuple(ends.expanded[4].shape[1:]) == (4, 6, 576)
+    assert shapes[5] == (2, 3, 1280)
     assert sum(layer.name.endswith("_add") for layer in network.layers) == 10
 
 
@@ -42,11 +42,11 @@ def test_min_depth_holds_for_all_but_expansions_and_gives_no_shortcut():
         if not isinstance(layer, tf_keras.layers.DepthwiseConv2D) and layer.filters < 16
     }
     assert narrow == set()
-    assert ends["level_5"].shape[-1] == 448
+    assert ends.levels[5].shape[-1] == 448
     # 24 * 0.35 rounds to 8 channels: only min_depth makes the second block's input and output equal.
     assert "backbone_block_2_add" not in {layer.name for layer in network.layers}
 
 
 @pytest.mark.parametrize("multiplier, channels", [(0.5, 640), (1.0, 1280), (1.4, 1280)])
 def test_the_last_layer_never_grows(multiplier, channels):
-    assert _ends(depth_multiplier=multiplier)[1]["level_5"].shape[-1] == channels
+    assert _ends(depth_multiplier=multiplier)[1].levels[5].shape[-1] == channels

@@ -61,7 +61,7 @@ def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(combine_
 def test_the_extractor_of_mobilenet_v1_has_another_name_for_the_extra_layers():
     inputs = tf_keras.Input((64, 64, 3))
     ends = mobilenet_v1(inputs, maker(), MobileNetV1Options(depth_multiplier=0.25))
-    maps = extra_layers([ends["level_5"]], maker(), ExtraLayersOptions(num_layers=2))
+    maps = extra_layers([ends.levels[5]], maker(), ExtraLayersOptions(num_layers=2))
     folder = "_feature_extractor/_feature_map_generator/convolutions/1"
     found = {key for key in keys_of(inputs, maps[1:]) if "classification_backbone" not in key}
     assert found == {f"{folder}/{slot}" for slot in (0, 1, 3, 4)}

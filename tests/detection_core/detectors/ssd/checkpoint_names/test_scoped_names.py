@@ -3,6 +3,7 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES
+from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, scoped_variables
 from detection_core.errors import ModelError
@@ -156,7 +157,9 @@ def test_a_pyramid_with_two_towers_and_whole_convolutions():
 
 def test_the_families_of_tensorflow_1_are_known():
     families = ("mobilenet_v1", "mobilenet_v2", "resnet_v1")
-    assert set(FAMILIES) == {name for name, entry in BACKBONES.items() if entry.family in families}
+    assert set(FAMILIES) == {
+        name for name, entry in EXTRACTORS.items() if BACKBONES[entry.backbone].family in families
+    }
 
 
 def _conv_network(name: str) -> tf_keras.Model:

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
 from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
 from detection_core.config.text.text_proto import BACKSLASHES
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.protos.train_pb2 import CheckpointVersion
+from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
 
 # What a checkpoint is taken for, by its format.
 OBJECT_TYPES = ("classification", "detection", "full")
 NAMED_TYPES = ("classification", "detection")
-
-NAMED_EXTRACTORS = tuple(name for name in COUNTERPARTS.values() if name.startswith("ssd_"))
-"""Extractors that TensorFlow 1 had, so that the names in its checkpoints are known."""
 
 _TYPE = "train_config.fine_tune_checkpoint_type"
 _VERSION = "train_config.fine_tune_checkpoint_version"
 _HEADS = "train_config.load_all_detection_checkpoint_vars"
 
 
-def check_fine_tuning(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
-    """Find what cannot be taken from a checkpoint of the given version."""
-    train = config.train_config
+def fine_tuning_problems(
+    train: TrainConfig, extractor: str, named_extractors: Collection[str]
+) -> Iterator[Problem]:
+    """Find what cannot be taken from a checkpoint of the given version.
+
+    Args:
+        train: the message.
+        extractor: type of the model's feature extractor; "" where no family here has the model.
+        named_extractors: extractors that TensorFlow 1 had, so that the names in its checkpoints are known.
+    """
     yield from _type(train.fine_tune_checkpoint_type)
     if not train.fine_tune_checkpoint:
         return
     yield from _path(train.fine_tune_checkpoint)
     if train.fine_tune_checkpoint_version == CheckpointVersion.V1:
-        yield from _named(config)
+        # An unknown family or an extractor that is gone is a problem of its own.
+        if extractor and extractor not in WITHOUT_COUNTERPART:
+            yield from _named(train, COUNTERPARTS.get(extractor, extractor), named_extractors)
     elif train.fine_tune_checkpoint_version != CheckpointVersion.V2:
         yield Problem(
             path=_VERSION,
@@ -63,16 +68,11 @@ def _path(path: str) -> Iterator[Problem]:
         yield Problem(path="train_config.fine_tune_checkpoint", message=message)
 
 
-def _named(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+def _named(train: TrainConfig, extractor: str, named_extractors: Collection[str]) -> Iterator[Problem]:
     """Check a checkpoint of TensorFlow 1, which is also what a config without a version asks for."""
-    train = config.train_config
-    name = config.model.ssd.feature_extractor.type
-    if not config.model.HasField("ssd") or name in WITHOUT_COUNTERPART:
-        return  # The model is a problem of its own.
-    extractor = COUNTERPARTS.get(name, name)
-    if extractor not in NAMED_EXTRACTORS:
+    if extractor not in named_extractors:
         message = (
-            f"expected V2, as TensorFlow 1 had no {extractor or 'such extractor'}, found V1 (the default of"
+            f"expected V2, as TensorFlow 1 had no {extractor}, found V1 (the default of"
             " the field); set fine_tune_checkpoint_version: V2 and use a checkpoint of TensorFlow 2"
         )
         yield Problem(path=_VERSION, message=message)

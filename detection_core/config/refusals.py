@@ -1,44 +1,35 @@
-"""What becomes of every field of the schema: used, without effect, or refused with a remedy.
-
-A test walks the descriptors: a field that no table names fails it, and so does one that is said to be used
-but that the module named does not read.
-"""
+"""Fields that are set to what nothing here can do, and fields that are set and change nothing."""
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from detection_core.config.messages.table import rules_of
 from detection_core.config.problems import Problem, child_path, walk_messages
-from detection_core.config.support.entry import Support
-from detection_core.config.support.model import MODEL_SUPPORT
-from detection_core.config.support.preprocessing import PREPROCESSING_SUPPORT
-from detection_core.config.support.running import RUNNING_SUPPORT
+from detection_core.config.rules import Rules
 
 _logger = logging.getLogger(__name__)
 
-SUPPORT: Mapping[str, Support] = {**MODEL_SUPPORT, **RUNNING_SUPPORT, **PREPROCESSING_SUPPORT}
-"""Message name, as in `Loss.EqualizationLoss`, to what becomes of its fields."""
 
+def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
+    """Find fields that ask for what nothing here can do; a field at its default asks for nothing.
 
-def support_name(message: Any) -> str:
-    """Return a message descriptor's key in `SUPPORT`: its full name without the package."""
-    return str(message.full_name).removeprefix(f"{message.file.package}.")
-
-
-def find_refused(config: Message) -> Iterator[Problem]:
-    """Find fields that ask for what nothing here can do; a field at its default asks for nothing."""
-    for path, field, value, support in _asked(config):
-        if field.name in support.refused:
+    Args:
+        config: a config, or any message of one.
+        where: its field path.
+    """
+    for path, field, value, rules in _asked(config, where):
+        if field.name in rules.refused:
             expected = "none" if field.message_type or field.is_repeated else _text(field, None)
-            message = f"expected {expected}, found {_text(field, value)}: {support.refused[field.name]}"
+            message = f"expected {expected}, found {_text(field, value)}: {rules.refused[field.name]}"
             yield Problem(path=path, message=message)
-        reasons = support.refused_values.get(field.name, {})
+        reasons = rules.refused_values.get(field.name, {})
         if field.enum_type is not None and _text(field, value) in reasons:
             others = [v.name for v in field.enum_type.values if v.name not in reasons]
             found = _text(field, value)
@@ -50,9 +41,9 @@ def find_refused(config: Message) -> Iterator[Problem]:
 def find_without_effect(config: Message) -> list[Problem]:
     """Return the fields that are set to something else than their default and change nothing here."""
     return [
-        Problem(path=path, message=support.without_effect[field.name])
-        for path, field, _, support in _asked(config)
-        if field.name in support.without_effect
+        Problem(path=path, message=rules.without_effect[field.name])
+        for path, field, _, rules in _asked(config)
+        if field.name in rules.without_effect
     ]
 
 
@@ -69,18 +60,18 @@ def _warn_once(line: str) -> None:
     _logger.warning("%s", line)
 
 
-def _asked(config: Message) -> Iterator[tuple[str, FieldDescriptor, Any, Support]]:
+def _asked(config: Message, where: str = "") -> Iterator[tuple[str, FieldDescriptor, Any, Rules]]:
     """Yield every field that is not at its default; nothing of what lies inside a refused field."""
     refused: tuple[str, ...] = ()
-    for path, message in walk_messages(config):
-        support = SUPPORT.get(support_name(message.DESCRIPTOR))
-        if support is None or path.startswith(refused or ("\0",)):
+    for path, message in walk_messages(config, where):
+        rules = rules_of(message.DESCRIPTOR)
+        if path.startswith(refused or ("\0",)):
             continue
         for field, value in message.ListFields():
             if field.message_type is None and not field.is_repeated and value == field.default_value:
                 continue
-            yield child_path(path, field), field, value, support
-            if field.name in support.refused or field.name in support.without_effect:
+            yield child_path(path, field), field, value, rules
+            if field.name in rules.refused or field.name in rules.without_effect:
                 refused = (*refused, f"{child_path(path, field)}.", f"{child_path(path, field)}[")
 
 

@@ -1,9 +1,9 @@
 import pytest
 from google.protobuf import text_format
 
-from detection_core.builders.targets import build_target_assigner
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner
+from detection_core.detectors.ssd.target_assigner import build_target_assigner
 from detection_core.errors import ConfigError
 from detection_core.protos import ssd_pb2
 

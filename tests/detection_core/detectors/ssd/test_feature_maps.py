@@ -2,12 +2,13 @@ import pytest
 import tf_keras
 from google.protobuf import text_format
 
-from detection_core.builders.backbones import BACKBONES, NECKS, build_feature_maps, find_backbone
+from detection_core.builders.backbones import BACKBONES
 from detection_core.config.messages.extractors import COMBINE_METHODS, EXTRACTORS
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.detectors.parts.necks import bifpn_fusion
+from detection_core.detectors.ssd.feature_maps import NECKS, build_feature_maps, find_backbone
 from detection_core.errors import ConfigError
 from detection_core.protos import ssd_pb2
 
@@ -22,12 +23,12 @@ def _maps(text: str, layers: NetworkLayers | None = None):
 
 
 def test_every_extractor_of_the_check_is_built_with_its_neck_and_a_preprocessor():
-    assert set(BACKBONES) == set(EXTRACTORS)
+    assert {extractor.backbone for extractor in EXTRACTORS.values()} == set(BACKBONES)
     assert COMBINE_METHODS == bifpn_fusion.COMBINE_METHODS
-    for name, entry in BACKBONES.items():
+    for name, extractor in EXTRACTORS.items():
         assert name.endswith("_keras")
-        assert EXTRACTORS[name].neck in NECKS
-        assert entry.preprocessing in PREPROCESSORS
+        assert extractor.neck in NECKS
+        assert BACKBONES[extractor.backbone].preprocessing in PREPROCESSORS
 
 
 @pytest.mark.parametrize(

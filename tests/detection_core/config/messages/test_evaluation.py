@@ -1,8 +1,8 @@
 import pytest
 
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.check_evaluation import MEASURED, NOT_MEASURED
 from detection_core.config.load import load_pipeline_config
+from detection_core.config.messages.evaluation import MEASURED, NOT_MEASURED
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import COCO_SET, VOC_SETS

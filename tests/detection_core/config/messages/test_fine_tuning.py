@@ -3,8 +3,8 @@ import re
 import pytest
 
 from detection_core.config.check import find_problems
-from detection_core.config.check_fine_tuning import NAMED_EXTRACTORS
 from detection_core.config.load import load_pipeline_config
+from detection_core.config.messages.extractors import NAMED_EXTRACTORS
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES
 from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems

@@ -1,0 +1,30 @@
+"""Box coders, and how many numbers their codes have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from detection_core.config.rules import POSITIVE, Range, Rules
+from detection_core.protos.box_coder_pb2 import BoxCoder
+
+_CODE_SIZES = {"faster_rcnn_box_coder": 4, "mean_stddev_box_coder": 4, "square_box_coder": 3}
+_KEYPOINTS = Range(1, 10_000, "a number from 1 to 10,000; faster_rcnn_box_coder codes boxes alone")
+
+
+def code_size(coder: BoxCoder) -> int:
+    """Return how many numbers a box code has; 0 where no coder is set."""
+    if coder.HasField("keypoint_box_coder"):
+        return 4 + 2 * coder.keypoint_box_coder.num_keypoints
+    return _CODE_SIZES.get(str(coder.WhichOneof("box_coder_oneof")), 0)
+
+
+RULES: Mapping[str, Rules] = {
+    "BoxCoder": Rules("builders.box_coders", oneofs=("box_coder_oneof",)),
+    "FasterRcnnBoxCoder": Rules("builders.box_coders"),
+    "KeypointBoxCoder": Rules(
+        "builders.box_coders",
+        ranges={"num_keypoints": _KEYPOINTS},
+    ),
+    "MeanStddevBoxCoder": Rules("builders.box_coders", ranges={"stddev": POSITIVE}),
+    "SquareBoxCoder": Rules("builders.box_coders"),
+}

@@ -1,0 +1,107 @@
+"""Metrics that cannot be measured, and contradictions inside eval_config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from detection_core.config.legacy.tensorflow_1 import RENAMED_METRICS, renamed_metrics
+from detection_core.config.problems import Problem
+from detection_core.config.rules import FRACTION, POSITIVE, Rules, up_to
+from detection_core.config.suggestions import near_names
+from detection_core.protos.eval_pb2 import EvalConfig
+
+MEASURED = (
+    "coco_detection_metrics",
+    "oid_V2_detection_metrics",
+    "oid_challenge_detection_metrics",
+    "pascal_voc_detection_metrics",
+    "precision_at_recall_detection_metrics",
+    "weighted_pascal_voc_detection_metrics",
+)
+_MASKS = "detectors here find boxes, not masks; use {}"
+
+NOT_MEASURED: Mapping[str, str] = {
+    "coco_keypoint_metrics": "detectors here find boxes, not keypoints; use coco_detection_metrics",
+    "coco_mask_metrics": _MASKS.format("coco_detection_metrics"),
+    "coco_panoptic_metrics": _MASKS.format("coco_detection_metrics"),
+    "lvis_mask_metrics": _MASKS.format("coco_detection_metrics"),
+    "oid_challenge_segmentation_metrics": _MASKS.format("oid_challenge_detection_metrics"),
+    "pascal_voc_instance_segmentation_metrics": _MASKS.format("pascal_voc_detection_metrics"),
+    "weighted_pascal_voc_instance_segmentation_metrics": _MASKS.format(
+        "weighted_pascal_voc_detection_metrics"
+    ),
+}
+"""Sets of metrics of the Object Detection API that no detector here could have a value of, and why."""
+
+
+def _evaluation(message: EvalConfig, path: str) -> Iterator[Problem]:
+    """Find sets of metrics that cannot be measured, and groups of classes and colours that say nothing."""
+    for i, name in enumerate(message.metrics_set):
+        if name not in MEASURED:
+            place = f"{path}.metrics_set[{i}]"
+            yield Problem(path=place, message=f"expected a set of metrics, found {name!r}; {_remedy(name)}")
+    for group, members in message.super_categories.items():
+        if not group or not all(name.strip() for name in members.split(",")):
+            text = f"expected class names with commas between them, found {members!r}; name the classes"
+            yield Problem(path=f"{path}.super_categories[{group}]", message=text)
+    if message.visualize_groundtruth_boxes:
+        yield from _colour(message, path)
+
+
+def _remedy(name: str) -> str:
+    if name in NOT_MEASURED:
+        return NOT_MEASURED[name]
+    if name in RENAMED_METRICS:
+        return renamed_metrics(name)
+    near = near_names(name, MEASURED)
+    return f"did you mean {near[0]}?" if near else "use coco_detection_metrics"
+
+
+def _colour(message: EvalConfig, path: str) -> Iterator[Problem]:
+    from PIL import ImageColor
+
+    name = message.groundtruth_box_visualization_color
+    try:
+        ImageColor.getrgb(name)
+    except ValueError:
+        text = f'expected a colour, such as "black" or "#ff8000", found {name!r}; correct it'
+        yield Problem(path=f"{path}.groundtruth_box_visualization_color", message=text)
+
+
+_TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation follows each training here"
+
+RULES: Mapping[str, Rules] = {
+    "EvalConfig": Rules(
+        ("tasks.evaluate_options", "config.messages.evaluation", "tasks.train"),
+        ranges={
+            "batch_size": POSITIVE,
+            "min_score_threshold": FRACTION,
+            "max_num_boxes_to_visualize": up_to(100_000, 0),
+            "num_visualizations": up_to(100_000, 0),
+            "recall_lower_bound": FRACTION,
+            "recall_upper_bound": FRACTION,
+        },
+        check=_evaluation,
+        without_effect={
+            "batch_size": "images are measured one at a time, as the exported detector sees them",
+            "num_examples": "every image of the split is measured",
+            "eval_interval_secs": _TF1_LOOP,
+            "max_evals": _TF1_LOOP,
+            "save_graph": _TF1_LOOP,
+            "eval_master": _TF1_LOOP,
+            "visualization_export_dir": "pictures are written into the evaluation's own folder",
+            "export_path": "metrics are written into the evaluation's own folder",
+            "keep_image_id_for_visualization_export": "pictures/index.json names the image of each picture",
+            "retain_original_images": "images are measured as they were recorded",
+            "keypoint_edge": "keypoints are not detected, so no lines are drawn between them",
+            "use_dummy_loss_in_eval": "an evaluation computes no loss",
+        },
+        refused={
+            "parameterized_metric": "keypoints are not measured; remove it",
+            "ignore_groundtruth": "measuring needs ground truth; run `detflow predict` to detect only",
+            "eval_instance_masks": "detectors here find boxes only; remove it",
+            "retain_original_image_additional_channels": "images have three channels; remove it",
+            "force_no_resize": "the exported detector that is measured resizes images itself; remove it",
+        },
+    ),
+}

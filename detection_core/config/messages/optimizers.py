@@ -1,0 +1,75 @@
+"""Optimizers and the schedules of their learning rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from detection_core.config.problems import Problem
+from detection_core.config.rules import DECAY, FRACTION, NOT_NEGATIVE, POSITIVE, Range, Rules
+from detection_core.protos.optimizer_pb2 import (
+    CosineDecayLearningRate,
+    ExponentialDecayLearningRate,
+    ManualStepLearningRate,
+)
+
+
+def _exponential(schedule: ExponentialDecayLearningRate, path: str) -> Iterator[Problem]:
+    if schedule.min_learning_rate > schedule.initial_learning_rate:
+        first, lowest = schedule.initial_learning_rate, schedule.min_learning_rate
+        message = f"expected at most initial_learning_rate, which is {first:g}, found {lowest:g}"
+        yield Problem(path=f"{path}.min_learning_rate", message=message)
+
+
+def _manual(schedule: ManualStepLearningRate, path: str) -> Iterator[Problem]:
+    if not schedule.schedule:
+        message = (
+            "expected at least one entry, found none; a rate that never changes is constant_learning_rate"
+        )
+        yield Problem(path=f"{path}.schedule", message=message)
+    previous = 0
+    for i, entry in enumerate(schedule.schedule):
+        if entry.step <= previous:
+            message = f"expected a step above {previous}, later than the one before, found {entry.step}"
+            if not i:
+                message += "; give its rate to initial_learning_rate and remove the entry"
+            yield Problem(path=f"{path}.schedule[{i}].step", message=message)
+        previous = entry.step
+
+
+def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
+    if schedule.warmup_steps > schedule.total_steps:
+        message = (
+            f"expected at most total_steps, which is {schedule.total_steps}, found {schedule.warmup_steps}"
+        )
+        yield Problem(path=f"{path}.warmup_steps", message=message)
+    if schedule.warmup_steps and schedule.warmup_learning_rate > schedule.learning_rate_base:
+        base = schedule.learning_rate_base
+        message = (
+            f"expected at most learning_rate_base, which is {base:g}, found {schedule.warmup_learning_rate:g}"
+        )
+        yield Problem(path=f"{path}.warmup_learning_rate", message=message)
+
+
+_BUILDER = "builders.optimizer"
+_RATE = Range(0, math.inf, "a learning rate of 0 or more")
+_OPTIMIZER = ("learning_rate",)
+
+RULES: Mapping[str, Rules] = {
+    "Optimizer": Rules(_BUILDER, ranges={"moving_average_decay": DECAY}, oneofs=("optimizer",)),
+    "RMSPropOptimizer": Rules(
+        _BUILDER, ranges={"decay": FRACTION, "epsilon": NOT_NEGATIVE}, parts=_OPTIMIZER
+    ),
+    "MomentumOptimizer": Rules(_BUILDER, parts=_OPTIMIZER),
+    "AdamOptimizer": Rules(_BUILDER, parts=_OPTIMIZER),
+    "LearningRate": Rules(_BUILDER, oneofs=("learning_rate",)),
+    "ConstantLearningRate": Rules(_BUILDER, ranges={"learning_rate": _RATE}),
+    "ExponentialDecayLearningRate": Rules(
+        _BUILDER,
+        ranges={"initial_learning_rate": _RATE, "decay_steps": POSITIVE, "decay_factor": POSITIVE},
+        check=_exponential,
+    ),
+    "ManualStepLearningRate": Rules(_BUILDER, ranges={"initial_learning_rate": _RATE}, check=_manual),
+    "ManualStepLearningRate.LearningRateSchedule": Rules(_BUILDER, ranges={"learning_rate": _RATE}),
+    "CosineDecayLearningRate": Rules(_BUILDER, ranges={"learning_rate_base": _RATE}, check=_cosine),
+}

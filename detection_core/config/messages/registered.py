@@ -1,0 +1,162 @@
+"""Parts from outside the package: losses and augmentations that a config names, with options of their own.
+
+A part is registered where the process starts, before a config is checked, by `register_part`. The config
+then asks for it by name, here for a classification loss:
+
+    classification_loss { registered { name: "poly" options { key: "epsilon" value: "1.5" } } }
+
+Registering needs no TensorFlow: `build` may import it when it is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from detection_core.config.problems import Problem
+from detection_core.config.rules import Check, Range, Rules, no_problems
+from detection_core.config.suggestions import near_names
+from detection_core.protos.registered_pb2 import RegisteredPart
+
+PartKind = Literal["classification_loss", "localization_loss", "augmentation"]
+Value = bool | int | float | str
+_SHOWN = 60
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option of a registered part.
+
+    Attributes:
+        default: its value where a config does not set it; the option has its type.
+        allowed: interval of a number; None: any.
+    """
+
+    default: Value
+    allowed: Range | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Registration:
+    """A part from outside.
+
+    Attributes:
+        build: from all options, by name, to the part: a `ClassificationLoss`, a `LocalizationLoss` or an
+            `Augmentation`.
+        options: name -> option.
+        check: finds options that contradict each other, from the message and its field path.
+    """
+
+    build: Callable[..., Any]
+    options: Mapping[str, Option]
+    check: Check
+
+
+_PARTS: dict[tuple[str, str], Registration] = {}
+
+
+def register_part(
+    kind: PartKind,
+    name: str,
+    build: Callable[..., Any],
+    *,
+    options: Mapping[str, Option] | None = None,
+    check: Check = no_problems,
+) -> None:
+    """Make a part from outside the package known to configs.
+
+    Args:
+        kind: where a config may name it.
+        name: what a config calls it.
+        build: from all options as keyword arguments to the part.
+        options: the options that it has.
+        check: further checks of its `RegisteredPart` message, run where each option fits by itself.
+
+    Raises:
+        ValueError: when another part of the kind has the name.
+    """
+    if (kind, name) in _PARTS:
+        raise ValueError(f"expected a new name for a {kind}, found {name!r}, which is registered; rename it")
+    _PARTS[kind, name] = Registration(build=build, options=dict(options or {}), check=check)
+
+
+def unregister_part(kind: PartKind, name: str) -> None:
+    """Forget a part, as tests do; nothing happens where it is not known."""
+    _PARTS.pop((kind, name), None)
+
+
+def registered_problems(kind: PartKind, message: RegisteredPart, path: str) -> Iterator[Problem]:
+    """Find a part that is not registered, and options that it does not have or that do not fit.
+
+    Args:
+        kind: what the config needs.
+        message: what it names.
+        path: field path of the message.
+    """
+    part = _PARTS.get((kind, message.name))
+    if part is None:
+        known = sorted(name for of_kind, name in _PARTS if of_kind == kind)
+        text = f"expected a registered {kind}, found {message.name[:_SHOWN]!r}; "
+        near = near_names(message.name[:_SHOWN], known, limit=1)
+        listed = (
+            f"use one of {', '.join(known)}" if known else "call register_part before the config is checked"
+        )
+        yield Problem(path=f"{path}.name", message=text + (f"did you mean {near[0]}?" if near else listed))
+        return
+    problems = [
+        *_unknown_options(part, message, path),
+        *(p for name, text in message.options.items() if name in part.options
+          for p in _wrong(part.options[name], text, f"{path}.options[{name}]")),
+    ]  # fmt: skip
+    yield from problems
+    if not problems:
+        yield from part.check(message, path)
+
+
+def build_registered(kind: PartKind, message: RegisteredPart) -> Any:
+    """Build a registered part from a message without problems."""
+    part = _PARTS[kind, message.name]
+    values = {
+        name: _parsed(option, message.options[name]) if name in message.options else option.default
+        for name, option in part.options.items()
+    }
+    return part.build(**values)
+
+
+def _unknown_options(part: Registration, message: RegisteredPart, path: str) -> Iterator[Problem]:
+    for name in message.options:
+        if name not in part.options:
+            has = ", ".join(part.options) or "none"
+            text = (
+                f"expected an option of {message.name}, which has {has}, found {name[:_SHOWN]!r}; correct it"
+            )
+            yield Problem(path=f"{path}.options[{name[:_SHOWN]}]", message=text)
+
+
+def _wrong(option: Option, text: str, path: str) -> Iterator[Problem]:
+    try:
+        value = _parsed(option, text)
+    except ValueError:
+        kind = {bool: "true or false", int: "a whole number", float: "a number"}[type(option.default)]
+        yield Problem(path=path, message=f"expected {kind}, found {text[:_SHOWN]!r}; correct it")
+        return
+    if option.allowed is not None and not isinstance(value, str) and not option.allowed.holds(value):
+        yield Problem(path=path, message=f"expected {option.allowed.text}, found {text}; change it")
+
+
+def _parsed(option: Option, text: str) -> Value:
+    """Read an option's value.
+
+    Raises:
+        ValueError: when the text is not of the option's type.
+    """
+    if isinstance(option.default, bool):
+        if text not in _BOOLEANS:
+            raise ValueError(text)
+        return _BOOLEANS[text]
+    return type(option.default)(text)
+
+
+RULES: Mapping[str, Rules] = {"RegisteredPart": Rules("config.messages.registered")}

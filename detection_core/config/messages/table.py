@@ -1,0 +1,64 @@
+"""The rules of every message type of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.config.messages import (
+    anchors,
+    augmentations,
+    box_coders,
+    box_predictors,
+    detectors,
+    evaluation,
+    extractors,
+    graph_rewriter,
+    hyperparams,
+    image_resizers,
+    input_reader,
+    losses,
+    matchers,
+    optimizers,
+    pipeline,
+    post_processing,
+    registered,
+    ssd,
+    training,
+)
+from detection_core.config.rules import Rules
+
+RULES: Mapping[str, Rules] = {
+    **pipeline.RULES,
+    **detectors.RULES,
+    **ssd.RULES,
+    **extractors.RULES,
+    **hyperparams.RULES,
+    **image_resizers.RULES,
+    **box_predictors.RULES,
+    **anchors.RULES,
+    **box_coders.RULES,
+    **matchers.RULES,
+    **losses.RULES,
+    **post_processing.RULES,
+    **training.RULES,
+    **optimizers.RULES,
+    **augmentations.RULES,
+    **evaluation.RULES,
+    **input_reader.RULES,
+    **graph_rewriter.RULES,
+    **registered.RULES,
+}
+"""Message name, as in `Loss.EqualizationLoss`, to its rules."""
+
+_NONE = Rules()
+
+
+def message_name(descriptor: Any) -> str:
+    """Return a message descriptor's key in `RULES`: its full name without the package."""
+    return str(descriptor.full_name).removeprefix(f"{descriptor.file.package}.")
+
+
+def rules_of(descriptor: Any) -> Rules:
+    """Return the rules of a message type; those of parts of refused messages are empty."""
+    return RULES.get(message_name(descriptor), _NONE)

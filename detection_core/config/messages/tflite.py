@@ -1,0 +1,34 @@
+"""What a TensorFlow Lite file cannot hold, found before anything is trained for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from detection_core.config.problems import Problem
+from detection_core.protos.ssd_pb2 import Ssd
+
+CLIP_RANGE = "box_encodings_clip_range"
+
+
+def ssd_tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find what keeps a one-stage detector from being a TensorFlow Lite file with a fixed input.
+
+    Args:
+        ssd: the model.
+        path: its field path.
+    """
+    resizer = ssd.image_resizer.WhichOneof("image_resizer_oneof")
+    if resizer != "fixed_shape_resizer":
+        message = (
+            "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found"
+            f" {resizer}; train with a fixed size"
+        )
+        yield Problem(path=f"{path}.image_resizer", message=message)
+    head = ssd.box_predictor.WhichOneof("box_predictor_oneof")
+    predictor = getattr(ssd.box_predictor, head or "", None)
+    if predictor and CLIP_RANGE in {field.name for field, _ in predictor.ListFields()}:
+        text = (
+            "expected box codes as the network gives them, which the TensorFlow Lite operation decodes,"
+            " found a clip range; leave it out"
+        )
+        yield Problem(path=f"{path}.box_predictor.{head}.{CLIP_RANGE}", message=text)

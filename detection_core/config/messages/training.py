@@ -1,0 +1,56 @@
+"""What a model is trained on: train_config by itself, and beside the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from detection_core.config.problems import Problem
+from detection_core.config.rules import BOXES, NOT_NEGATIVE, Rules, up_to
+from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.train_pb2 import TrainConfig
+
+_QUEUE = "input is a tf.data pipeline, not a queue"
+
+
+def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]:
+    """Find class scores that are to be trained on and are not read, or are beside merged boxes."""
+    if train.use_multiclass_scores and not reader.load_multiclass_scores:
+        message = "expected scores to use, found none; set train_input_reader.load_multiclass_scores: true"
+        yield Problem(path="train_config.use_multiclass_scores", message=message)
+    if train.use_multiclass_scores and train.merge_multiple_label_boxes:
+        message = (
+            "expected merge_multiple_label_boxes or use_multiclass_scores, found both; scores tell all"
+            " classes of a box already: remove merge_multiple_label_boxes"
+        )
+        yield Problem(path="train_config.merge_multiple_label_boxes", message=message)
+
+
+RULES: Mapping[str, Rules] = {
+    "TrainConfig": Rules(
+        (
+            "tasks.train_options",
+            "tasks.starting_weights",
+            "builders.datasets",
+            "builders.training_labels",
+            "tasks.train",
+        ),
+        ranges={
+            "batch_size": up_to(65_536),
+            "gradient_clipping_by_norm": NOT_NEGATIVE,
+            "max_number_of_boxes": BOXES,
+        },
+        parts=("optimizer",),
+        without_effect={
+            "sync_replicas": "replicas always update together",
+            "startup_delay_steps": "there are no asynchronous workers to delay",
+            "replicas_to_aggregate": "all replicas are aggregated",
+            "batch_queue_capacity": _QUEUE,
+            "num_batch_queue_threads": _QUEUE,
+            "prefetch_queue_capacity": _QUEUE,
+            "run_fine_tune_checkpoint_dummy_computation": "the variables exist as soon as the model is built",
+            "unpad_groundtruth_tensors": "padded ground truth is masked, which comes to the same",
+            "retain_original_images": "no images are written to the summaries",
+            "use_bfloat16": "it is for TPUs; training is in float32",
+        },
+    ),
+}

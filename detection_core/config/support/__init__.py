@@ -1,1 +1,0 @@
-"""What becomes of each field of the schema: tables, and what is made of them."""
