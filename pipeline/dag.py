@@ -12,8 +12,8 @@ from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.packed_text import pack
 from component_specs.run_checker import DEPLOYED
-from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.load import load_checked_config, load_config, with_line
+from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig

@@ -30,6 +30,7 @@ TESTED_IN = {
     "components/quantization_rewriter/run.py": "end_to_end/test_workflow.py",
     "components/tflite_exporter/run.py": "end_to_end/test_workflow.py",
     "detection_core/augment/policy_tables.py": "detection_core/augment/test_policies.py",
+    "detection_core/config/messages/families.py": "detection_core/config/messages/test_pipeline.py",
     "detection_core/artifacts/coco_names.py": "detection_core/evaluation/test_coco_metrics.py",
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
     "detection_core/evaluation/results.py": "detection_core/evaluation/test_matching.py",

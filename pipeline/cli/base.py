@@ -102,8 +102,8 @@ def valid_config(arguments: argparse.Namespace) -> Any:
     Raises:
         ConfigError: naming line and field of what training or a TensorFlow Lite file would refuse.
     """
-    from detection_core.config.messages.pipeline import clip_range_problems
     from detection_core.config.load import load_checked_config, with_line
+    from detection_core.config.messages.pipeline import clip_range_problems
 
     path = arguments.file
     config = load_checked_config(

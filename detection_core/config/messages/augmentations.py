@@ -177,8 +177,8 @@ RULES: Mapping[str, Rules] = {
     "RandomAdjustHue": Rules("augment.colour"),
     "RandomAdjustSaturation": Rules("augment.colour"),
     "RandomBlackPatches": Rules("augment.noise", ranges={"max_black_patches": up_to(10_000, 0)}),
-    "RandomCropImage": _crop(),
-    "RandomCropPadImage": _crop(),
+    "RandomCropImage": _crop(_AREA),
+    "RandomCropPadImage": _crop(_AREA),
     "RandomCropToAspectRatio": Rules("augment.crops", ranges={"aspect_ratio": POSITIVE}),
     "RandomDistortColor": Rules("augment.colour", ranges={"color_ordering": Range(0, 1, "0 or 1")}),
     "RandomDownscaleToTargetPixels": Rules(

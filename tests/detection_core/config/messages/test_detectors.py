@@ -1,0 +1,26 @@
+import pytest
+
+from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+
+SSD = "model.ssd"
+
+# Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
+WRONG = [
+    (PYRAMID, {"model": "unset"}, {"model"}),
+    (PYRAMID, {f"{SSD}.num_classes": 0}, {f"{SSD}.num_classes"}),
+    (TWO_STAGE, {"model.faster_rcnn.num_classes": "unset"}, {"model.faster_rcnn.num_classes"}),
+    (CENTER, {"model.center_net.num_classes": -1}, {"model.center_net.num_classes"}),
+    (PYRAMID, {f"{SSD}.feature_extractor.type": ""}, {f"{SSD}.feature_extractor.type"}),
+    (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_fpn"}, {f"{SSD}.feature_extractor.type"}),
+    (CENTER, {"model.center_net.image_resizer": {}}, {"model.center_net.image_resizer"}),
+    (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v9_keras"}, {f"{SSD}.feature_extractor.type"}),
+]
+
+
+@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+    assert_problems(path, changes, expected)
+
+
+def test_a_model_known_by_name_only_is_no_contradiction():
+    assert_fine(PYRAMID, {"model": "{ experimental_model { name: 'x' } }"})
