@@ -97,8 +97,7 @@ def evaluate(
     with files.atomic_dir(evaluation_dir) as folder:
         _write_details(folder, splits[_MODEL], truth, options)
         METRICS.write(folder, report)
-    verdict = "blessed" if report.blessed else "not blessed"
-    _logger.info("evaluate | %s: %s", verdict, "; ".join(report.reasons))
+    _logger.info("evaluate | %sblessed: %s", "" if report.blessed else "not ", "; ".join(report.reasons))
     return report
 
 

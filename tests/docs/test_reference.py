@@ -36,3 +36,9 @@ def test_signatures_are_whole(name):
     for argument in getattr(detection_core, name).__annotations__:
         if argument != "return":
             assert f"{argument}: " in code and f"| `{argument}` |" in argument_table
+
+
+def test_the_readme_has_the_example_that_is_executed():
+    # tests/detection_core/test_api.py executes it.
+    readme = (reference.ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"```python\n{reference.example_code(detection_core.__doc__)}\n```" in readme
