@@ -72,10 +72,10 @@ protos: setup ## compile the .proto files again
 specs: setup ## render the components and the example for Kubeflow Pipelines again
 	@.venv/bin/python -m component_specs.kfp_yaml
 	@.venv/bin/python -m tests.pipeline.golden
-	@.venv/bin/python -m pipeline.settings.reference
 
-reference: setup ## write docs/reference/api.md from the docstrings again
+reference: setup ## write docs/reference/api.md from the docstrings, docs/settings.md from the models again
 	@.venv/bin/python -m tests.docs.reference
+	@.venv/bin/python -m pipeline.settings.reference
 
 # pip-audit names pip, which .venv has already. `make lock UPGRADE=` adds what is new and moves nothing else.
 UPGRADE := --upgrade

@@ -8,6 +8,9 @@ import re
 
 from detection_core.redaction import clean
 
+EXIT_DONE, EXIT_USER_ERROR = 0, 2
+"""How a program ends: done, or with one message about what the user can mend. Python's own 1 is a crash."""
+
 
 def shorten(value: object, longest: int = 80) -> str:
     """Return a value as it may stand in a message: on one line, whole or its beginning.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.machinery
 import importlib.util
+import sys
 from collections.abc import Mapping
 
 from detection_core.errors import ConfigError
@@ -27,7 +29,18 @@ class Extra:
 
     def missing(self) -> list[str]:
         """Return the modules that are not installed; nothing is imported."""
-        return [name for name in self.modules if importlib.util.find_spec(name) is None]
+        return [name for name in self.modules if not _is_installed(name)]
+
+
+def _is_installed(module: str) -> bool:
+    package, _, inside = module.partition(".")
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    spec = importlib.util.find_spec(package)
+    if not inside or spec is None:
+        return spec is not None
+    # `importlib.util` would import the package to find what is inside it.
+    return importlib.machinery.PathFinder.find_spec(module, spec.submodule_search_locations) is not None
 
 
 EXTRAS: Mapping[str, Extra] = {
@@ -43,7 +56,7 @@ EXTRAS: Mapping[str, Extra] = {
         ),
         Extra(
             name="cluster",
-            modules=("kfp", "kfp_server_api", "kubernetes"),
+            modules=("kfp", "kfp.kubernetes", "kfp_server_api", "kubernetes"),
             gives="`detflow compile`, `submit`, `runs`, `schedule` and `doctor --cluster`",
             remedy="install it with `pip install 'detflow[cluster]'`",
         ),

@@ -13,12 +13,10 @@ from component_specs.kfp_outputs import KFP_OUTPUTS
 from components.runtime.bind import bind_arguments
 from components.runtime.kfp.call import bind_call, is_kfp_call, prepare
 from components.runtime.kfp.output import write_output
-from detection_core.errors import DetectionError, as_user_error
+from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, DetectionError, as_user_error
 from detection_core.redaction import CleanFormatter, clean_tracebacks
 
 Job = TypeVar("Job")
-
-EXIT_DONE, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 
 
 def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from detection_core.errors import ConfigError
@@ -43,6 +43,10 @@ def argument(*flags: str, **options: Any) -> Argument:
     return Argument(flags, options)
 
 
+VerbArgument = Argument | Callable[[], Iterable[Argument]]
+"""An argument, or what makes several when the verb is used: what they are made of takes time to import."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verb:
     """One verb of the command line.
@@ -58,8 +62,13 @@ class Verb:
     name: str
     summary: str
     example: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[VerbArgument, ...]
     command: Callable[[argparse.Namespace], Result]
+
+    def all_arguments(self) -> Iterator[Argument]:
+        """Yield the arguments in their order, those that are made on use among them."""
+        for entry in self.arguments:
+            yield from (entry,) if isinstance(entry, Argument) else entry()
 
 
 SETTINGS = argument("settings", help="settings file of the workflow (YAML)")

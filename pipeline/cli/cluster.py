@@ -117,7 +117,7 @@ def follow(
 
 def list_runs(arguments: argparse.Namespace) -> Result:
     """List the runs of a workspace, or of the server."""
-    if arguments.place:
+    if arguments.workspace:
         return workflow.runs(arguments)
     from pipeline.kubeflow.runs import list_runs as listed
 
@@ -220,7 +220,7 @@ VERBS: tuple[Verb | Group, ...] = (
                 example="detflow runs list examples/digits/settings.yaml",
                 arguments=(
                     argument(
-                        "place",
+                        "workspace",
                         nargs="?",
                         default="",
                         metavar="SETTINGS_OR_WORKSPACE",

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
+from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR
 from pipeline.cli.base import Result, Verb, argument
 from pipeline.cli.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
     from pipeline.settings.workflow_settings import PipelineSettings
 
-EXIT_PROBLEM = 2
 _WIDTH = 10
 
 
@@ -110,7 +110,7 @@ def describe(found: list[Finding]) -> Result:
     return Result(
         text="\n".join(lines),
         data={"healthy": healthy, "findings": [dataclasses.asdict(finding) for finding in found]},
-        exit_code=0 if healthy else EXIT_PROBLEM,
+        exit_code=EXIT_DONE if healthy else EXIT_USER_ERROR,
     )
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from detection_core.errors import DetectionError, as_user_error
+from detection_core.errors import EXIT_USER_ERROR, DetectionError, as_user_error
 from detection_core.redaction import clean
 from pipeline.cli import verbs
 from pipeline.cli.base import Verb
@@ -22,7 +22,7 @@ from pipeline.console import end_output, start_logging, write_line
 
 _logger = logging.getLogger(__name__)
 
-EXIT_DONE, EXIT_CRASH, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_INTERRUPTED = 130
 
 # A command prints its result as text, or returns it for `--json`.
 Command = Callable[[argparse.Namespace], Any]
@@ -66,15 +66,37 @@ def _fail(as_json: bool, kind: str, message: str) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that may put a default word first: `detflow runs DIR` means `detflow runs list DIR`."""
+    """A parser of all verbs, of a group or of one verb, whose arguments are added when it is used.
+
+    A group may put a default word first: `detflow runs DIR` means `detflow runs list DIR`.
+    """
 
     group: Group | None = None
+    verb: Verb | None = None
+
+    def add_verb_arguments(self) -> None:
+        """Add the arguments of the verb, once."""
+        verb, self.verb = self.verb, None
+        if verb is None:
+            return
+        for argument in verb.all_arguments():
+            self.add_argument(*argument.flags, **argument.options)
+        self.add_argument("--json", action="store_true", help="print the result as JSON, for scripts")
+
+    def format_help(self) -> str:
+        self.add_verb_arguments()
+        return super().format_help()
+
+    def format_usage(self) -> str:
+        self.add_verb_arguments()
+        return super().format_usage()
 
     def _print_message(self, message: str, file: Any = None) -> None:
         # argparse's own passes over a reader who has gone.
         super()._print_message(clean(message or ""), file)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.add_verb_arguments()
         if self.group and self.group.default and args is not None:
             known = [verb.name for verb in self.group.verbs]
             if not args or args[0] not in (*known, "-h", "--help"):
@@ -122,7 +144,5 @@ def _add_verb(verbs: Any, verb: Verb, *, listed: bool = True) -> None:
         epilog=f"example:\n  {verb.example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    for argument in verb.arguments:
-        sub.add_argument(*argument.flags, **argument.options)
-    sub.add_argument("--json", action="store_true", help="print the result as JSON, for scripts")
+    sub.verb = verb
     sub.set_defaults(command=verb.command)

@@ -18,6 +18,7 @@ from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connecti
 from pipeline.tables import table
 
 if TYPE_CHECKING:
+    from pipeline.kubeflow.connection import Connection
     from pipeline.kubeflow.schedule_record import Schedule
     from pipeline.kubeflow.source import Source
     from pipeline.schedule.trigger import Trigger
@@ -41,8 +42,8 @@ _WHEN = (
 
 def create(arguments: argparse.Namespace) -> Result:
     """Make the server have a schedule."""
+    from pipeline.kubeflow import schedules
     from pipeline.kubeflow.placeholders import check_placeholders
-    from pipeline.kubeflow.schedules import ScheduleSpec, apply
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import ensure_experiment, publish
     from pipeline.parameters import check_parameters, parse_parameters
@@ -60,9 +61,9 @@ def create(arguments: argparse.Namespace) -> Result:
         check_placeholders(values, source.package.filled, source.path)
         connection = open_connection(arguments, source.settings)
         version = publish(connection, source.package)
-    applied = apply(
+    applied = schedules.apply(
         connection,
-        ScheduleSpec(
+        schedules.ScheduleSpec(
             name=wanted.name or source.package.name,
             trigger=trigger,
             max_concurrency=wanted.max_concurrency,
@@ -100,11 +101,11 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
     return refusals.build_settings(ScheduleSettings, values, refusals.Source(source.path), "schedule.")
 
 
-def list_all(arguments: argparse.Namespace) -> Result:
+def list_schedules(arguments: argparse.Namespace) -> Result:
     """List the schedules of the server."""
-    from pipeline.kubeflow.schedules import list_schedules
+    from pipeline.kubeflow import schedules
 
-    found = list_schedules(open_connection(arguments))
+    found = schedules.list_schedules(open_connection(arguments))
     rows = [("name", "when", "state", "parameters", "id")]
     rows += [(s.name, s.when, _state(s), _parameters(s), s.schedule_id) for s in found]
     return Result(text=table(rows) if found else "no schedules yet", data=[_data(s) for s in found])
@@ -112,9 +113,7 @@ def list_all(arguments: argparse.Namespace) -> Result:
 
 def show(arguments: argparse.Namespace) -> Result:
     """Show a schedule of the server."""
-    from pipeline.kubeflow.schedules import find_schedule
-
-    schedule = find_schedule(open_connection(arguments), arguments.name)
+    _, schedule = _find(arguments)
     rows = [
         ("name", schedule.name),
         ("id", schedule.schedule_id),
@@ -130,41 +129,47 @@ def show(arguments: argparse.Namespace) -> Result:
     return Result(text=table(rows), data=_data(schedule))
 
 
-def pause_one(arguments: argparse.Namespace) -> Result:
+def pause(arguments: argparse.Namespace) -> Result:
     """Pause a schedule."""
-    from pipeline.kubeflow.schedules import find_schedule, pause
+    from pipeline.kubeflow import schedules
 
-    connection = open_connection(arguments)
-    return _told(pause(connection, find_schedule(connection, arguments.name)), "paused")
+    connection, schedule = _find(arguments)
+    return _changed(schedules.pause(connection, schedule), "paused")
 
 
-def resume_one(arguments: argparse.Namespace) -> Result:
+def resume(arguments: argparse.Namespace) -> Result:
     """Resume a schedule."""
-    from pipeline.kubeflow.schedules import find_schedule, resume
+    from pipeline.kubeflow import schedules
 
-    connection = open_connection(arguments)
-    return _told(resume(connection, find_schedule(connection, arguments.name)), "resumed")
+    connection, schedule = _find(arguments)
+    return _changed(schedules.resume(connection, schedule), "resumed")
 
 
-def delete_one(arguments: argparse.Namespace) -> Result:
+def delete(arguments: argparse.Namespace) -> Result:
     """Delete a schedule."""
-    from pipeline.kubeflow.schedules import delete, find_schedule
+    from pipeline.kubeflow import schedules
 
-    connection = open_connection(arguments)
-    schedule = find_schedule(connection, arguments.name)
-    delete(connection, schedule)
-    return _told(schedule, "deleted; its runs stay")
+    connection, schedule = _find(arguments)
+    schedules.delete(connection, schedule)
+    return _changed(schedule, "deleted; its runs stay")
 
 
-def run_now_once(arguments: argparse.Namespace) -> Result:
+def run_now(arguments: argparse.Namespace) -> Result:
     """Start one run of a schedule at once."""
-    from pipeline.kubeflow.schedules import find_schedule, run_now
+    from pipeline.kubeflow import schedules
 
-    connection = open_connection(arguments)
-    schedule = find_schedule(connection, arguments.name)
-    run_id = run_now(connection, schedule, arguments.parameters)
+    connection, schedule = _find(arguments)
+    run_id = schedules.run_now(connection, schedule, arguments.parameters)
     link = connection.link(f"runs/details/{run_id}")
     return Result(text=f"run {run_id}\n{link}", data={"schedule": schedule.name, "run": run_id, "link": link})
+
+
+def _find(arguments: argparse.Namespace) -> tuple[Connection, Schedule]:
+    """Return the connection, and the schedule that the arguments name."""
+    from pipeline.kubeflow import schedules
+
+    connection = open_connection(arguments)
+    return connection, schedules.find_schedule(connection, arguments.name)
 
 
 def preview(arguments: argparse.Namespace) -> Result:
@@ -235,7 +240,7 @@ def _program() -> list[str]:
     return [installed] if os.path.exists(installed) else [sys.executable, "-m", "pipeline.cli"]
 
 
-def _told(schedule: Schedule, what: str) -> Result:
+def _changed(schedule: Schedule, what: str) -> Result:
     return Result(text=f"schedule {schedule.name} {what}", data=_data(schedule))
 
 
@@ -307,15 +312,13 @@ GROUP = Group(
             summary="List the schedules of the server.",
             example="detflow schedule list --host http://localhost:8080",
             arguments=_OF_SERVER,
-            command=list_all,
+            command=list_schedules,
         ),
         _on_one("show", "Show a schedule of the server.", show),
-        _on_one("pause", "Pause a schedule of the server; runs under way go on.", pause_one),
-        _on_one("resume", "Resume a paused schedule of the server.", resume_one),
-        _on_one(
-            "run-now", "Start one run with the version and parameters of a schedule.", run_now_once, PARAM
-        ),
-        _on_one("delete", "Delete a schedule of the server; its runs stay.", delete_one),
+        _on_one("pause", "Pause a schedule of the server; runs under way go on.", pause),
+        _on_one("resume", "Resume a paused schedule of the server.", resume),
+        _on_one("run-now", "Start one run with the version and parameters of a schedule.", run_now, PARAM),
+        _on_one("delete", "Delete a schedule of the server; its runs stay.", delete),
         Verb(
             name="preview",
             summary="Check the schedule of a settings file and print its next times.",

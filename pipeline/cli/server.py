@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipeline.cli.base import Argument, argument
+from pipeline.cli.base import Argument, VerbArgument, argument
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
     from pipeline.settings.connection_settings import ConnectionOptions
     from pipeline.settings.workflow_settings import PipelineSettings
 
-# A flag that is not given is None, so that the environment and the settings count.
-SERVER: tuple[Argument, ...] = (
-    argument("--host", help="address of the server; also KF_PIPELINES_ENDPOINT, kubeflow.host"),
-    argument("--namespace", help="your namespace; also DETFLOW_NAMESPACE, kubeflow.namespace"),
-    argument("--token-file", metavar="FILE", help="file with a bearer token, read anew for each request"),
-    argument("--token-env", metavar="NAME", help="environment variable that holds a bearer token"),
-    argument("--cookie-env", metavar="NAME", help="environment variable that holds a session cookie"),
-    argument("--iap-client-id", metavar="ID", help="client id of Google's Identity-Aware Proxy"),
-    argument("--ca-file", metavar="FILE", help="certificates of the server's authority"),
-    argument(
-        "--no-verify-tls",
-        dest="verify_tls",
-        action="store_const",
-        const=False,
-        help="accept any certificate",
-    ),
-    argument("--kube-context", metavar="NAME", help="context of the kubeconfig, where there is no host"),
-    argument("--ui-host", metavar="URL", help="address of the user interface, for links"),
-    argument("--timeout", type=int, metavar="SECONDS", help="limit of one request (default: 30)"),
-)
+# Values that a flag takes, in its help.
+_METAVARS = {"timeout": "SECONDS", "ui_host": "URL", "host": "URL"}
+_METAVAR_ENDINGS = {"_file": "FILE", "_env": "NAME", "_context": "NAME", "_id": "ID"}
+
+
+def server_arguments() -> Iterator[Argument]:
+    """Yield the flags of a connection: one for each of the ConnectionOptions.
+
+    A flag that is not given is None, so that the environment and the settings count.
+    """
+    from pipeline.kubeflow.connection_options import VARIABLES
+    from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
+
+    for name, field in ConnectionOptions.model_fields.items():
+        flag = name.replace("_", "-")
+        section = "kubeflow.connection" if name in ConnectionSettings.model_fields else "kubeflow"
+        if field.annotation is bool:
+            yield argument(
+                f"--no-{flag}",
+                dest=name,
+                action="store_const",
+                const=False,
+                help=f"Sets {section}.{name} to false. {field.description}",
+            )
+            continue
+        default = f" Default: {field.default}." if field.default else ""
+        sources = [VARIABLES[name]] if name in VARIABLES else []
+        endings = (word for ending, word in _METAVAR_ENDINGS.items() if name.endswith(ending))
+        yield argument(
+            f"--{flag}",
+            type=int if field.annotation is int else str,
+            metavar=_METAVARS.get(name) or next(endings, name.upper()),
+            help=f"{field.description!s} Also: {', '.join([*sources, f'{section}.{name}'])}.{default}",
+        )
+
+
+SERVER: tuple[VerbArgument, ...] = (server_arguments,)
 SETTINGS_OF_SERVER = argument(
     "--settings", default="", metavar="FILE", help="settings file whose kubeflow section names the server"
 )
@@ -56,9 +74,9 @@ def open_connection(arguments: argparse.Namespace, settings: PipelineSettings | 
         ConfigError: for options that cannot be used.
         ClusterError: when the server cannot be reached or refuses.
     """
-    from pipeline.kubeflow.connection import connect
+    from pipeline.kubeflow.connection import Connection
 
-    return connect(server_options(arguments, settings))
+    return Connection.open(server_options(arguments, settings))
 
 
 def server_options(

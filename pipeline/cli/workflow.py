@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from pipeline.local.run_record import RunRecord
 
 _SETTINGS_SUFFIXES = (".yaml", ".yml")
-_WORKSPACE = argument("place", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself")
+_WORKSPACE = argument(
+    "workspace", metavar="SETTINGS_OR_WORKSPACE", help="settings file, or the workspace itself"
+)
 _SCHEDULED_TIME = argument(
     "--scheduled-time",
     default="",
@@ -36,18 +38,18 @@ _SCHEDULED_TIME = argument(
 _RUN = argument("--run", default="", metavar="RUN_ID", help="which run; the newest without it")
 
 
-def _workspace(place: str) -> Any:
+def _workspace(path: str) -> Any:
     from pipeline.local.workspace import Workspace
 
-    if place.endswith(_SETTINGS_SUFFIXES):
+    if path.endswith(_SETTINGS_SUFFIXES):
         from pipeline.settings.settings_file import load_settings
 
-        return Workspace(load_settings(place, check_files=False).workspace)
-    if not files.is_remote(place) and not os.path.isdir(os.path.join(place, "runs")):
+        return Workspace(load_settings(path, check_files=False).workspace)
+    if not files.is_remote(path) and not os.path.isdir(os.path.join(path, "runs")):
         raise ConfigError(
-            "expected a settings file or a workspace with runs in it, found neither", where=place
+            "expected a settings file or a workspace with runs in it, found neither", where=path
         )
-    return Workspace(place)
+    return Workspace(path)
 
 
 def run(arguments: argparse.Namespace) -> Result:
@@ -121,7 +123,7 @@ def _validate_config(arguments: argparse.Namespace) -> Result:
 
 def runs(arguments: argparse.Namespace) -> Result:
     """List the runs of a workspace."""
-    records = _workspace(arguments.place).records()
+    records = _workspace(arguments.workspace).records()
     rows = [("run", "pipeline", "started", "status", "steps")]
     for record in records:
         states = [s.state for s in record.steps]
@@ -133,7 +135,7 @@ def runs(arguments: argparse.Namespace) -> Result:
 
 def report(arguments: argparse.Namespace) -> Result:
     """Write the report of a run anew and tell where it is."""
-    workspace = _workspace(arguments.place)
+    workspace = _workspace(arguments.workspace)
     record = workspace.record(arguments.run)
     from pipeline.report import write_report
 
@@ -145,19 +147,18 @@ def report(arguments: argparse.Namespace) -> Result:
 def rollback(arguments: argparse.Namespace) -> Result:
     """Return to an earlier published version."""
     from components.publishing.destination import PushDestination
-    from detection_core.storage import files
 
-    place = arguments.place
-    if place.endswith(_SETTINGS_SUFFIXES):
+    path = arguments.destination
+    if path.endswith(_SETTINGS_SUFFIXES):
         from pipeline.settings.settings_file import load_settings
 
-        place = load_settings(place, check_files=False).push_destination
-    if not files.exists(files.join(place, "current.json")):
+        path = load_settings(path, check_files=False).push_destination
+    if not files.exists(files.join(path, "current.json")):
         raise ConfigError(
             "expected a settings file or a push destination with current.json in it, found neither",
-            where=place,
+            where=path,
         )
-    destination = PushDestination(place)
+    destination = PushDestination(path)
     version = destination.rollback(arguments.to)
     text = f"deployed: version {version.number} in {destination.saved_model_dir(version.number)}"
     return Result(text=text, data={"version": version.number, "rolled_back": destination.rolled_back()})
@@ -191,7 +192,9 @@ VERBS = (
         example="detflow rollback build/digits/workspace/pushed",
         arguments=(
             argument(
-                "place", metavar="SETTINGS_OR_DESTINATION", help="settings file, or the push destination"
+                "destination",
+                metavar="SETTINGS_OR_DESTINATION",
+                help="settings file, or the destination",
             ),
             argument(
                 "--to", type=int, metavar="VERSION", help="version to return to; the one before without it"

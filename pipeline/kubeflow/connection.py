@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from detection_core.errors import ConfigError
 from detection_core.redaction import hide
+from pipeline.extras import require
 from pipeline.kubeflow.api_errors import OLDEST_SERVER, ClusterError, explain
 from pipeline.kubeflow.connection_options import VARIABLES, refuse_unusable_options
 from pipeline.kubeflow.credentials import Credentials, read_credentials
@@ -37,7 +38,7 @@ IN_CLUSTER_HOST = "http://ml-pipeline.kubeflow.svc.cluster.local:8888"
 
 
 class Connection:
-    """A server that answered its health check.
+    """A server that answered its health check; `open` makes one.
 
     Attributes:
         client: the `kfp.Client`.
@@ -53,7 +54,32 @@ class Connection:
         self._ui_host = (options.ui_host or self.host).rstrip("/")
         self._credentials = credentials
         self.namespace: str | None = options.namespace or client.get_user_namespace() or None
-        self.server_version = self._check_health()
+        self.server_version = ""
+
+    @classmethod
+    def open(cls, options: ConnectionOptions) -> Connection:
+        """Connect to a server.
+
+        Raises:
+            ConfigError: for an option or a secret that cannot be used.
+            ClusterError: when the server cannot be reached or refuses.
+        """
+        refuse_unusable_options(options)
+        require("cluster", "a connection to Kubeflow Pipelines")
+        if not options.host and "KUBERNETES_SERVICE_HOST" in os.environ:
+            options = options.model_copy(update={"host": IN_CLUSTER_HOST})
+        credentials = read_credentials(options)
+        client = _build_client(options, credentials)
+        if not options.host and client.runs.api_client.configuration.host == "http://localhost":
+            found = f"no context {options.kube_context} in the kubeconfig" if options.kube_context else "none"
+            raise ConfigError(
+                f"expected the address of a Kubeflow Pipelines server, found {found}; give --host, "
+                f"set {VARIABLES['host']} or kubeflow.host",
+                where="host",
+            )
+        connection = cls(client, options, credentials.source)
+        connection._check_health()
+        return connection
 
     def call(self, doing: str, function: Callable[..., _Answer], *args: Any, **kwargs: Any) -> _Answer:
         """Call the client; what it prints is dropped, what it raises becomes one line.
@@ -111,7 +137,8 @@ class Connection:
             )
         return str(answer.data.decode("utf-8", "replace"))
 
-    def _check_health(self) -> str:
+    def _check_health(self) -> None:
+        """Ask the server whether it works, which version it has, and whether its users have namespaces."""
         text = self.get_text("asking for the server's health", "/apis/v2beta1/healthz")
         try:
             health = json.loads(text)
@@ -133,7 +160,7 @@ class Connection:
         if not multi_user:
             # Settings may name one, which a server without users refuses; the client would fill it in, too.
             self.namespace = None
-            self.client._context_setting["namespace"] = ""
+            forget_namespace(self.client)
         elif not self.namespace:
             self.namespace = _pod_namespace()
         if multi_user and not self.namespace:
@@ -149,39 +176,16 @@ class Connection:
                 "run what kfp compiles today",
                 where=self.host,
             )
-        return version
+        self.server_version = version
 
 
-def connect(options: ConnectionOptions) -> Connection:
-    """Connect to a server.
+def forget_namespace(client: kfp.Client) -> None:
+    """Let a client send no namespace of its own accord.
 
-    Raises:
-        ConfigError: for an option or a secret that cannot be used.
-        ClusterError: when the server cannot be reached or refuses.
+    `set_user_namespace` would do the same and write it into a file of the user's, which other programs read;
+    so its variable is set, which kfp 2.17 (pinned) has as `_context_setting`.
     """
-    refuse_unusable_options(options)
-    if not options.host and "KUBERNETES_SERVICE_HOST" in os.environ:
-        options = options.model_copy(update={"host": IN_CLUSTER_HOST})
-    _require_kfp()
-    credentials = read_credentials(options)
-    client = _build_client(options, credentials)
-    if not options.host and client.runs.api_client.configuration.host == "http://localhost":
-        found = f"no context {options.kube_context} in the kubeconfig" if options.kube_context else "none"
-        raise ConfigError(
-            f"expected the address of a Kubeflow Pipelines server, found {found}; give --host, "
-            f"set {VARIABLES['host']} or kubeflow.host",
-            where="host",
-        )
-    return Connection(client, options, credentials.source)
-
-
-def _require_kfp() -> None:
-    try:
-        import kfp  # noqa: F401
-    except ImportError as e:
-        raise ConfigError(
-            f"expected the package kfp, found {e}; install it with `pip install 'detflow[cluster]'`"
-        ) from e
+    client._context_setting["namespace"] = ""
 
 
 def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.Client:

@@ -19,6 +19,7 @@ from detection_core.redaction import redact
 from detection_core.storage import files
 from pipeline.checks import check_step, refuse_placeholders
 from pipeline.dag import FromCheck, Step, build_dag
+from pipeline.extras import require
 from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
 from pipeline.settings.kubeflow_settings import TaskSettings
 from pipeline.settings.workflow_settings import PipelineSettings
@@ -65,13 +66,9 @@ def render_pipeline(settings: PipelineSettings) -> str:
 
 
 def _kfp_compiler() -> Any:
-    try:
-        from kfp import compiler, kubernetes  # noqa: F401
-    except ImportError as e:
-        raise ConfigError(
-            f"expected the packages kfp and kfp-kubernetes, found {e}; install them with"
-            " `pip install 'detflow[cluster]'`"
-        ) from e
+    require("cluster", "a package for Kubeflow Pipelines")
+    from kfp import compiler
+
     return compiler
 
 

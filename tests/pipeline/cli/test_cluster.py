@@ -6,6 +6,8 @@ import re
 import pytest
 
 from pipeline.cli import parser
+from pipeline.cli.server import server_arguments
+from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.argo_model import Step
 
 
@@ -202,3 +204,12 @@ def test_interrupting_the_waiting_leaves_the_run_alone(server, call, package_pat
     [run_id] = server.state.runs
     assert code == parser.EXIT_INTERRUPTED
     assert f"{run_id} goes on; `detflow runs cancel {run_id}` stops it" in err
+
+
+def test_every_option_of_a_connection_is_a_flag_with_the_meaning_of_its_setting():
+    flags = {words for argument in server_arguments() for words in argument.flags}
+    options = {name.replace("_", "-") for name in ConnectionOptions.model_fields}
+    assert flags == {f"--{name}" for name in options - {"verify-tls"}} | {"--no-verify-tls"}
+    for argument in server_arguments():
+        name = argument.options.get("dest") or argument.flags[0].removeprefix("--").replace("-", "_")
+        assert ConnectionOptions.model_fields[name].description in argument.options["help"]

@@ -64,7 +64,7 @@ def test_the_first_verb_of_a_group_may_be_left_out():
     short, long = (
         parser.build_parser().parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"])
     )
-    assert short == long and short.place == "DIR"
+    assert short == long and short.workspace == "DIR"
     assert parser.build_parser().parse_args(["runs"]) == parser.build_parser().parse_args(["runs", "list"])
     with pytest.raises(SystemExit):
         parser.build_parser().parse_args(["schedule", "no-verb"])

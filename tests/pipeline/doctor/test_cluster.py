@@ -12,7 +12,7 @@ from pipeline.doctor.finding import State, examine
 from pipeline.doctor.kinds import KINDS
 from pipeline.doctor.kube import open_kube
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection
 from pipeline.settings.connection_settings import ConnectionOptions
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ def look(kube, server):
     def examined(check, **changes):
         fields = {
             "kube": open_kube(),
-            "connect": lambda: connect(ConnectionOptions(host=server.url, timeout=5)),
+            "connect": lambda: Connection.open(ConnectionOptions(host=server.url, timeout=5)),
             "account": "detflow-runner",
             "claims": {"detflow-data": ["run_checker", "example_gen"]},
             "images": ("detflow:1",),
@@ -107,7 +107,7 @@ def test_a_missing_kind_names_release_and_who_needs_it(look, kube):
 
 def test_on_a_server_with_users_every_right_is_asked_for(look, kube, server):
     server.state.multi_user = True
-    connected = {"connect": lambda: connect(ConnectionOptions(host=server.url, namespace="kubeflow"))}
+    connected = {"connect": lambda: Connection.open(ConnectionOptions(host=server.url, namespace="kubeflow"))}
     assert [f.state for f in look("rights", **connected)] == [State.OK]
     kube.may = lambda user, verb, resource: (
         (verb, resource) not in (("create", "jobs"), ("terminate", "runs"))

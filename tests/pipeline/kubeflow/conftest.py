@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.connection_options import VARIABLES
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.kfp_server import KfpServer
@@ -41,7 +41,7 @@ def server():
 
 @pytest.fixture
 def connection(server):
-    return connect(ConnectionOptions(host=server.url, timeout=5))
+    return Connection.open(ConnectionOptions(host=server.url, timeout=5))
 
 
 def write_package(

@@ -12,7 +12,7 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow import connection as connection_module
 from pipeline.kubeflow import credentials, runs
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection, forget_namespace
 from pipeline.kubeflow.connection_options import resolve_options
 from pipeline.kubeflow.schedules import list_schedules
 from pipeline.settings.connection_settings import ConnectionOptions
@@ -33,7 +33,7 @@ def test_a_token_from_a_file_is_read_anew_for_each_request(server, tmp_path):
     path = tmp_path / "token"
     path.write_text("first\n")
     server.token = "first"
-    connection = connect(_options(server, token_file=str(path)))
+    connection = Connection.open(_options(server, token_file=str(path)))
     server.token = "second"
     path.write_text("second\n")
     assert connection.call("listing", connection.client.list_experiments).total_size == 0
@@ -42,10 +42,10 @@ def test_a_token_from_a_file_is_read_anew_for_each_request(server, tmp_path):
 def test_a_token_or_a_cookie_comes_from_the_environment(server, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "secret")
     server.token = "secret"
-    connect(_options(server, token_env="MY_TOKEN"))
+    Connection.open(_options(server, token_env="MY_TOKEN"))
     monkeypatch.setenv("MY_COOKIE", "authservice_session=1")
     server.token, server.cookie = "", "authservice_session=1"
-    connect(_options(server, cookie_env="MY_COOKIE"))
+    Connection.open(_options(server, cookie_env="MY_COOKIE"))
 
 
 def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkeypatch):
@@ -55,7 +55,7 @@ def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkey
     monkeypatch.setattr(connection_module, "IN_CLUSTER_HOST", server.url)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     server.token = "projected"
-    assert connect(ConnectionOptions(timeout=5)).host == server.url
+    assert Connection.open(ConnectionOptions(timeout=5)).host == server.url
 
 
 _PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
@@ -81,7 +81,7 @@ def test_a_kube_context_leads_through_the_proxy_of_its_cluster_every_time(
     """kubernetes' loader resets address and hook with every request."""
     _kubeconfig(server, tmp_path, monkeypatch, {"token": "secret"})
     server.token = "secret"
-    connection = connect(ConnectionOptions(kube_context=context, timeout=5))
+    connection = Connection.open(ConnectionOptions(kube_context=context, timeout=5))
     run_id = start(connection, package_path)
     for _ in range(3):
         assert runs.read_run(connection, run_id).run_id == run_id
@@ -89,7 +89,7 @@ def test_a_kube_context_leads_through_the_proxy_of_its_cluster_every_time(
         assert list_schedules(connection) == []
     assert all(request.split()[1].startswith(_PROXY) for request in server.requests)
     with pytest.raises(ConfigError, match="no context other in the kubeconfig; give --host"):
-        connect(ConnectionOptions(kube_context="other", timeout=5))
+        Connection.open(ConnectionOptions(kube_context="other", timeout=5))
 
 
 def test_a_token_of_a_kubeconfig_that_expires_is_renewed_for_as_long_as_it_takes(
@@ -114,7 +114,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
     }
     _kubeconfig(server, tmp_path, monkeypatch, user)
     server.token = lambda: f"token-{count.read_text().strip()}"
-    connection = connect(ConnectionOptions(kube_context="one", timeout=5))
+    connection = Connection.open(ConnectionOptions(kube_context="one", timeout=5))
     run_id = start(connection, package_path)
     assert runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=30).good
     assert int(count.read_text()) > 10, "each request had a token of its own"
@@ -127,14 +127,14 @@ def test_a_certificate_is_checked_against_the_given_authority(server, tmp_path):
     secure = KfpServer()
     secure.start(certificate)
     try:
-        assert connect(_options(secure, ca_file=certificate)).server_version
-        assert connect(_options(secure, verify_tls=False)).server_version
+        assert Connection.open(_options(secure, ca_file=certificate)).server_version
+        assert Connection.open(_options(secure, verify_tls=False)).server_version
         with pytest.raises(ClusterError, match="certificate could not be checked; give its CA file"):
-            connect(_options(secure))
+            Connection.open(_options(secure))
     finally:
         secure.stop()
     with pytest.raises(ClusterError, match=r"certificate could not be checked.*http://"):
-        connect(ConnectionOptions(host=server.url.replace("http:", "https:"), timeout=5))
+        Connection.open(ConnectionOptions(host=server.url.replace("http:", "https:"), timeout=5))
 
 
 def _self_signed(folder):
@@ -173,37 +173,37 @@ def _self_signed(folder):
 def test_a_server_with_users_wants_a_namespace(server, tmp_path, monkeypatch):
     server.state.multi_user = True
     with pytest.raises(ClusterError, match="give --namespace"):
-        connect(_options(server))
-    assert connect(_options(server, namespace="team-a")).namespace == "team-a"
+        Connection.open(_options(server))
+    assert Connection.open(_options(server, namespace="team-a")).namespace == "team-a"
     path = tmp_path / "namespace"
     path.write_text("of-the-pod")
     monkeypatch.setattr(connection_module, "POD_NAMESPACE", str(path))
-    assert connect(_options(server)).namespace == "of-the-pod"
+    assert Connection.open(_options(server)).namespace == "of-the-pod"
 
 
 def test_a_missing_kfp_says_what_to_install(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "kfp", None)
-    with pytest.raises(ConfigError, match=r"expected the package kfp, .*pip install 'detflow\[cluster\]'"):
-        connect(_options(server))
+    with pytest.raises(ConfigError, match=r"packages of detflow\[cluster\], found no kfp.*pip install"):
+        Connection.open(_options(server))
 
 
 def test_an_old_server_is_refused_and_an_unnamed_one_is_not(server):
     server.version = "2.4.1"
     with pytest.raises(ClusterError, match=r"expected a server 2\.16 or newer, found 2\.4\.1; upgrade it"):
-        connect(_options(server))
+        Connection.open(_options(server))
     server.version = "unknown"
-    connect(_options(server))
+    Connection.open(_options(server))
 
 
 def test_the_user_interface_answers_for_the_server(server):
     server.behind_ui = True
-    assert connect(_options(server)).server_version == "2.17.0"
+    assert Connection.open(_options(server)).server_version == "2.17.0"
     server.version = "2.4.1"
     with pytest.raises(ClusterError, match=r"found 2\.4\.1; upgrade it"):
-        connect(_options(server))
+        Connection.open(_options(server))
     server.api_ready = False
     with pytest.raises(ClusterError, match="not the pipelines API behind it; try again"):
-        connect(_options(server))
+        Connection.open(_options(server))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_the_user_interface_answers_for_the_server(server):
 def test_what_goes_wrong_is_one_line_with_a_remedy(server, fault, message):
     server.misbehave("GET .*healthz", fault, times=5)
     with pytest.raises(ClusterError, match=message) as caught:
-        connect(_options(server))
+        Connection.open(_options(server))
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(server.url)
 
@@ -231,7 +231,7 @@ def test_refused_credentials_are_named_without_their_content(server, monkeypatch
     with pytest.raises(
         ClusterError, match=r"credentials from \$MY_TOKEN were not accepted \(401\)"
     ) as caught:
-        connect(_options(server, token_env="MY_TOKEN"))
+        Connection.open(_options(server, token_env="MY_TOKEN"))
     assert "topsecret" not in str(caught.value)
 
 
@@ -239,15 +239,15 @@ def test_a_server_that_does_not_answer_costs_no_more_than_the_limit(server):
     server.misbehave("GET .*healthz", 30.0, times=9)
     begun = time.monotonic()
     with pytest.raises(ClusterError, match="no answer within the time limit; check --host, or raise"):
-        connect(_options(server, timeout=1))
+        Connection.open(_options(server, timeout=1))
     assert time.monotonic() - begun < 5
 
 
 def test_a_host_that_is_not_there_says_so():
     with pytest.raises(ClusterError, match=r"nothing listens there.*kubectl port-forward"):
-        connect(ConnectionOptions(host="http://127.0.0.1:1", timeout=2))
+        Connection.open(ConnectionOptions(host="http://127.0.0.1:1", timeout=2))
     with pytest.raises(ClusterError, match="no such host name; check --host"):
-        connect(ConnectionOptions(host="http://no-such-host.invalid", timeout=2))
+        Connection.open(ConnectionOptions(host="http://no-such-host.invalid", timeout=2))
 
 
 @pytest.mark.parametrize(
@@ -267,22 +267,22 @@ def test_a_host_that_is_not_there_says_so():
 )
 def test_options_that_cannot_be_used_are_refused_before_anything_is_sent(options, message):
     with pytest.raises(ConfigError, match=message):
-        connect(resolve_options(options, {}, {}))
+        Connection.open(resolve_options(options, {}, {}))
 
 
 def test_an_empty_token_file_is_refused(tmp_path):
     path = tmp_path / "token"
     path.write_text("\n")
     with pytest.raises(ConfigError, match="is empty; write a token into it"):
-        connect(ConnectionOptions(host="http://h", token_file=str(path)))
+        Connection.open(ConnectionOptions(host="http://h", token_file=str(path)))
 
 
 def test_the_proxy_of_the_environment_is_used(server, monkeypatch):
     monkeypatch.setenv("http_proxy", server.url)
-    assert connect(ConnectionOptions(host="http://far.invalid", timeout=5)).server_version
+    assert Connection.open(ConnectionOptions(host="http://far.invalid", timeout=5)).server_version
     monkeypatch.setenv("no_proxy", "far.invalid")
     with pytest.raises(ClusterError, match="no such host name"):
-        connect(ConnectionOptions(host="http://far.invalid", timeout=2))
+        Connection.open(ConnectionOptions(host="http://far.invalid", timeout=2))
 
 
 def test_nothing_that_kfp_prints_reaches_standard_output(connection, capsys):
@@ -293,7 +293,7 @@ def test_nothing_that_kfp_prints_reaches_standard_output(connection, capsys):
 def test_a_signed_in_proxy_gets_the_client_id(server, monkeypatch):
     monkeypatch.setattr("kfp.client.auth.get_auth_token", lambda client_id, *_: (f"for {client_id}", False))
     server.token = "for my-client"
-    assert connect(_options(server, iap_client_id="my-client")).server_version
+    assert Connection.open(_options(server, iap_client_id="my-client")).server_version
 
 
 def test_a_variable_of_kfp_does_not_win_over_a_flag(server, monkeypatch):
@@ -302,4 +302,23 @@ def test_a_variable_of_kfp_does_not_win_over_a_flag(server, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", base64.b64encode(b"x").decode())
     server.token = base64.b64encode(b"x").decode()
     options = resolve_options({"host": server.url, "token_env": "MY_TOKEN"}, {})
-    assert connect(options).host == server.url
+    assert Connection.open(options).host == server.url
+
+
+def test_nothing_is_sent_before_a_connection_is_opened(server, connection):
+    """What kfp 2.17 does while a client is made is its own; a connection adds nothing to it."""
+    server.requests.clear()
+    made = Connection(connection.client, _options(server, namespace="team"), "")
+    assert (made.host, made.namespace, made.server_version) == (server.url, "team", "")
+    assert server.requests == []
+
+
+def test_a_client_forgets_its_namespace_and_writes_no_file(connection, tmp_path, monkeypatch):
+    """`_context_setting` of kfp.Client 2.17: what `get_user_namespace` reads, and fills requests with."""
+    file = tmp_path / "context.json"
+    monkeypatch.setattr("kfp.Client._LOCAL_KFP_CONTEXT", str(file))
+    connection.client.set_user_namespace("team")
+    assert connection.client.get_user_namespace() == "team" and file.exists()
+    written = file.read_text()
+    forget_namespace(connection.client)
+    assert connection.client.get_user_namespace() == "" and file.read_text() == written

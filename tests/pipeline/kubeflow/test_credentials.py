@@ -5,7 +5,7 @@ import pytest
 from detection_core import redaction
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.connection_options import resolve_options
 from pipeline.kubeflow.credentials import TokenFile, read_credentials
 from pipeline.settings.connection_settings import ConnectionOptions
@@ -29,7 +29,7 @@ def test_a_secret_that_cannot_be_sent_is_refused_and_not_told(tmp_path, monkeypa
         name = str(tmp_path / "token")
         (tmp_path / "token").write_text(secret)
     with pytest.raises(ConfigError, match=f"{option}: .*found {found}; write the secret again") as caught:
-        connect(ConnectionOptions(host="http://127.0.0.1:1", **{option: name}))
+        Connection.open(ConnectionOptions(host="http://127.0.0.1:1", **{option: name}))
     assert "SENTINEL" not in str(caught.value)
 
 
@@ -48,7 +48,7 @@ def test_a_server_that_sends_the_secret_back_does_not_get_it_printed(server, tmp
     monkeypatch.setenv("MY_SECRET", "s=SENTINEL-123")
     (tmp_path / "token").write_text("s=SENTINEL-123\n")
     name = str(tmp_path / "token") if option == "token_file" else "MY_SECRET"
-    connection = connect(ConnectionOptions(host=server.url, timeout=5, **{option: name}))
+    connection = Connection.open(ConnectionOptions(host=server.url, timeout=5, **{option: name}))
     server.misbehave("GET .*experiments", (500, "you sent Bearer s=SENTINEL-123 \x1b]0;pwned\x07"))
     with pytest.raises(ClusterError) as caught:
         connection.call("listing", connection.client.list_experiments)
@@ -58,14 +58,14 @@ def test_a_server_that_sends_the_secret_back_does_not_get_it_printed(server, tmp
 
 def test_only_the_secret_is_hidden(server, tmp_path):
     (tmp_path / "token").write_text("fine-token")
-    connect(ConnectionOptions(host=server.url, token_file=str(tmp_path / "token"), timeout=5))
+    Connection.open(ConnectionOptions(host=server.url, token_file=str(tmp_path / "token"), timeout=5))
     assert list(redaction._hidden) == ["fine-token"]
 
 
 def test_a_token_file_that_goes_bad_is_one_message(server, tmp_path):
     path = tmp_path / "token"
     path.write_text("fine-token")
-    connection = connect(ConnectionOptions(host=server.url, token_file=str(path), timeout=5))
+    connection = Connection.open(ConnectionOptions(host=server.url, token_file=str(path), timeout=5))
     path.write_text("tok-SENTINEL\nmore")
     with pytest.raises(ConfigError, match="found a line break") as caught:
         connection.call("listing", connection.client.list_experiments)

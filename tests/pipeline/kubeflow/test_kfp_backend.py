@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import builtins
 import hashlib
 import re
+import sys
 
 import pytest
 import yaml
@@ -200,15 +200,8 @@ def test_the_command_writes_the_package(tmp_path, capsys):
 
 
 def test_without_kfp_one_message_says_what_to_install(monkeypatch):
-    original = builtins.__import__
-
-    def refuse(name, *arguments, **keywords):
-        if name == "kfp":
-            raise ImportError("No module named 'kfp'")
-        return original(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(ConfigError, match=r"pip install 'detflow\[cluster\]'"):
+    monkeypatch.setitem(sys.modules, "kfp.kubernetes", None)
+    with pytest.raises(ConfigError, match=r"found no kfp.kubernetes; .*pip install 'detflow\[cluster\]'"):
         render_pipeline(load_settings(str(SETTINGS), check_files=False))
 
 

@@ -7,7 +7,7 @@ import pytest
 from detection_core.errors import ConfigError
 from pipeline.kubeflow import runs, schedules
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.schedules import ScheduleSpec, apply, find_schedule, list_schedules
 from pipeline.kubeflow.submission import ensure_experiment, publish
@@ -180,7 +180,7 @@ def test_schedules_are_paused_resumed_listed_and_deleted(server, connection, spe
 @pytest.mark.parametrize("version", ["2.16.1", "2.17.0"])
 def test_runs_under_way_outlive_the_schedule_that_started_them(server, connection, spec, version):
     server.version = version
-    connection = connect(ConnectionOptions(host=server.url, timeout=5))
+    connection = Connection.open(ConnectionOptions(host=server.url, timeout=5))
     first = apply(connection, spec).schedule
     run_ids = [server.state.fire(first.schedule_id)]
     second = apply(connection, _change(spec, max_concurrency=2)).schedule
@@ -195,7 +195,7 @@ def test_runs_under_way_outlive_the_schedule_that_started_them(server, connectio
 def unnamed(server):
     """A connection to a server that does not tell its version, and cannot leave runs alone."""
     server.version, server.state.orphans = "unknown", False
-    return connect(ConnectionOptions(host=server.url, timeout=5))
+    return Connection.open(ConnectionOptions(host=server.url, timeout=5))
 
 
 def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server, unnamed, spec):

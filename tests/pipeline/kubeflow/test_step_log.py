@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.kubeflow import runs
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.step_log import no_log, step_log
 from pipeline.kubeflow.step_state import StepState
 from pipeline.settings.connection_settings import ConnectionOptions
@@ -54,7 +54,7 @@ def test_the_log_of_what_has_ended_is_in_the_archive(server, connection, run_id)
 @pytest.mark.parametrize("namespace", ["", "team"])
 def test_a_log_is_found_through_the_user_interface_too(server, package_path, namespace):
     server.behind_ui, server.state.multi_user = True, bool(namespace)
-    connection = connect(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
+    connection = Connection.open(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
     run_id = start(connection, package_path)
     step = _step(connection, run_id, "example-gen", looks=1)
     server.write_log(run_id, "example-gen", "the end")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.submission import (
     RunRequest,
@@ -89,7 +89,7 @@ def test_the_server_checks_parameters_too(connection, package_path):
 
 
 def test_a_namespace_is_not_sent_to_a_server_without_users(server, package_path):
-    connection = connect(ConnectionOptions(host=server.url, namespace="detflow", timeout=5))
+    connection = Connection.open(ConnectionOptions(host=server.url, namespace="detflow", timeout=5))
     assert connection.namespace is None
     publish(connection, read_package(package_path))
     assert ensure_experiment(connection, "digits")
@@ -99,7 +99,7 @@ def test_every_namespace_has_its_own_pipelines_and_experiments(server, package_p
     server.state.multi_user = True
     package = read_package(package_path)
     for namespace in ("team-a", "team-b"):
-        connection = connect(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
+        connection = Connection.open(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
         _start(connection, publish(connection, package))
     assert {p["namespace"] for p in server.state.pipelines.values()} == {"team-a", "team-b"}
     assert {r["namespace"] for r in server.state.runs.values()} == {"team-a", "team-b"}

@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.connection import connect
+from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.transport import ANSWER_MIB
 from pipeline.settings.connection_settings import ConnectionOptions
 
@@ -40,7 +40,7 @@ def hostile():
 
 
 def _connect(server, timeout=3):
-    return connect(ConnectionOptions(host=f"http://127.0.0.1:{server.server_port}", timeout=timeout))
+    return Connection.open(ConnectionOptions(host=f"http://127.0.0.1:{server.server_port}", timeout=timeout))
 
 
 def _head(handler, **headers):
