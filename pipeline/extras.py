@@ -34,11 +34,11 @@ class Extra:
 
 def _is_installed(module: str) -> bool:
     package, _, inside = module.partition(".")
+    spec = importlib.util.find_spec(package)
+    if spec is None or not inside:
+        return spec is not None
     if module in sys.modules:
         return sys.modules[module] is not None
-    spec = importlib.util.find_spec(package)
-    if not inside or spec is None:
-        return spec is not None
     # `importlib.util` would import the package to find what is inside it.
     return importlib.machinery.PathFinder.find_spec(module, spec.submodule_search_locations) is not None
 
