@@ -99,9 +99,9 @@ def example_gen(arguments: list[str], compression: str = "") -> Callable[[Path, 
             ExampleGenJob(
                 examples=str(out / "examples"),
                 data_path=str(data),
-                splits='{"train": 1.0}',
+                splits={"train": 1.0},
                 compression=compression,
-                beam_args=json.dumps(arguments),
+                beam_args=tuple(arguments),
             )
         )
 

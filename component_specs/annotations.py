@@ -1,10 +1,12 @@
-"""What a Job's annotations say: which fields are input or output artifacts, and of which type."""
+"""What a Job's annotations say: which fields are artifacts of which type, and which are parameters."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Any
+from typing import Any, get_args
+
+from component_specs.codecs import Codec, Parameter, Plain, Scalar
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,40 +72,56 @@ class JobFields:
     Attributes:
         inputs: field name to `Input`.
         outputs: field name to `Output`.
-        parameters: field name to its Python type, one of str, int, float and bool.
-        defaults: field name to default, for the parameters that have one.
+        parameters: field name to how its values travel, and its default.
     """
 
     inputs: dict[str, Input]
     outputs: dict[str, Output]
-    parameters: dict[str, type]
-    defaults: dict[str, Any]
+    parameters: dict[str, Parameter]
 
 
 def job_fields(job_type: type) -> JobFields:
     """Read the roles of a Job class's fields from its annotations.
 
     Args:
-        job_type: a frozen dataclass whose artifact fields are `Annotated[str, Input(...)]` or `Output(...)`.
+        job_type: a frozen dataclass. Artifacts are `Annotated[str, Input(...)]` or `Output(...)`; parameters
+            are str, int, float, bool, or `Annotated` with a codec of `component_specs.codecs`.
 
     Raises:
-        TypeError: for a parameter that is not a str, int, float or bool.
+        TypeError: for a field that is neither.
     """
     hints = typing.get_type_hints(job_type, include_extras=True)
-    found = JobFields(inputs={}, outputs={}, parameters={}, defaults={})
+    roles = JobFields(inputs={}, outputs={}, parameters={})
     for field in dataclasses.fields(job_type):
-        hint = hints[field.name]
-        role = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Input | Output)), None)
+        role = _role(hints[field.name])
         if isinstance(role, Input):
-            found.inputs[field.name] = role
+            roles.inputs[field.name] = role
         elif isinstance(role, Output):
-            found.outputs[field.name] = role
-        elif hint in (str, int, float, bool):
-            found.parameters[field.name] = hint
-            if field.default is not dataclasses.MISSING:
-                found.defaults[field.name] = field.default
+            roles.outputs[field.name] = role
+        elif role is not None:
+            roles.parameters[field.name] = Parameter(name=field.name, codec=role, default=_default(field))
         else:
             raise TypeError(
-                f"{job_type.__name__}.{field.name}: parameters are str, int, float or bool, not {hint}"
+                f"{job_type.__name__}.{field.name}: expected str, int, float, bool or an annotation with a"
+                f" codec, found {hints[field.name]}"
             )
-    return found
+    return roles
+
+
+def encode_parameters(job: Any) -> dict[str, Scalar]:
+    """Return the parameters of a Job as they travel."""
+    parameters = job_fields(type(job)).parameters
+    return {name: parameter.encode(getattr(job, name)) for name, parameter in parameters.items()}
+
+
+def _role(hint: Any) -> Input | Output | Codec | None:
+    if hint in (str, int, float, bool):
+        return Plain(hint)
+    markers = get_args(hint)[1:] if hasattr(hint, "__metadata__") else ()
+    return next((m for m in markers if isinstance(m, Input | Output | Codec)), None)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Annotated
 
 from component_specs.annotations import PIPELINE_CONFIG, Output
+from component_specs.codecs import PackedText
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,11 +17,11 @@ class ConfigGenJob:
     grow beyond a limit: a long text is given to this step and to no other.
 
     Attributes:
-        text: of the pipeline.config, on one line or more, or as `component_specs.packed_text` packs it.
+        text: of the pipeline.config, on one line or more; a long one travels packed.
         code_version: fingerprint of the code; only there to key the cache.
         pipeline_config: folder to fill with pipeline.config.
     """
 
     pipeline_config: Annotated[str, Output(PIPELINE_CONFIG)]
-    text: str
+    text: Annotated[str, PackedText("a pipeline.config")]
     code_version: str = ""

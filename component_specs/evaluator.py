@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated
 
 from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, Input, Output
+from component_specs.codecs import JsonObject
+
+Thresholds = Mapping[str, Mapping[str, float]]
+"""Metric name to its bounds."""
+THRESHOLDS = JsonObject(example='{"DetectionBoxes_Precision/mAP": {"lower_bound": 0.3}}', of_objects=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,8 +23,8 @@ class EvaluatorJob:
         model: detector to measure.
         baseline: detector that the new one is compared with.
         split: split to measure on.
-        thresholds: JSON object, metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is
-            against the baseline and holds where there is one.
+        thresholds: metric name to {"lower_bound", "upper_bound", "min_change"}; `min_change` is against the
+            baseline and holds where there is one.
         pictures: how many side-by-side pictures to draw; -1: as many as eval_config.num_visualizations says.
         trust: run detectors even if their graphs do more than compute, such as reading files.
         code_version: fingerprint of the code; only there to key the cache.
@@ -32,7 +38,7 @@ class EvaluatorJob:
     blessing: Annotated[str, Output(BLESSING)]
     baseline: Annotated[str, Input(MODEL, optional=True)] = ""
     split: str = "eval"
-    thresholds: str = "{}"
+    thresholds: Annotated[Thresholds, THRESHOLDS] = dataclasses.field(default_factory=dict)
     pictures: int = -1
     trust: bool = False
     code_version: str = ""

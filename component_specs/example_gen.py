@@ -3,9 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated
 
 from component_specs.annotations import EXAMPLES, Output
+from component_specs.codecs import JsonFields, JsonList, JsonObject
+
+TRAIN = "train"
+
+Splits = Mapping[str, float | str | Mapping[str, str]]
+"""Split name to its fraction of the images, or to where its annotations are."""
+DEFAULT_SPLITS: Splits = {"train": 0.8, "eval": 0.1, "test": 0.1}
+SPLITS = JsonObject(example='{"train": 0.8, "eval": 0.2}')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spans:
+    """Which spans are read; all empty for data without spans.
+
+    Attributes:
+        train: numbers or dates, as text, oldest first, that the split `train` is made of.
+        evaluate: likewise for every other split.
+    """
+
+    train: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] = ()
+
+    def of(self, split: str) -> tuple[str, ...]:
+        """Return the spans of a split."""
+        return self.train if split == TRAIN else self.evaluate
+
+    def all(self) -> tuple[str, ...]:
+        """Return every span that is read, oldest first: one window is always the end of the other."""
+        return max(self.train, self.evaluate, key=len)
+
+
+SPANS = JsonFields(type=Spans, example='{"train": ["1", "2"], "evaluate": ["2"]}')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,7 +52,7 @@ class ExampleGenJob:
         data_path: folder of the data set; it, or the locations in `splits`, may hold a span pattern, see
             `components.example_gen.spans`.
         data_format: `coco` or `voc`.
-        splits: JSON object, split name to ratio (dealt by a hash of the image id) or to where its annotations
+        splits: split name to ratio (images are assigned by a hash of their id) or to where its annotations
             are: `{"annotations": "train.json", "images": "images/train"}` for coco,
             `"ImageSets/Main/train.txt"` for voc.
         label_map: path of a label map; empty: made from the annotations' categories.
@@ -33,17 +66,17 @@ class ExampleGenJob:
             folder of its own, and `Split-NAME` holds `examples.tfrecord_manifest.json` in place of them.
             Empty: the shards are in `Split-NAME`.
         data_fingerprint: what the data were when the run began; only there to key the cache.
-        spans: JSON, which spans to read where there is a pattern; empty: the newest.
+        spans: which spans to read where there is a pattern; empty: the newest.
         code_version: fingerprint of the code; only there to key the cache.
-        beam_args: JSON list of Beam pipeline options; empty: on this machine, in one process or several by
-            the size of the work.
+        beam_args: Beam's pipeline options; empty: on this machine, in one process or several by the size of
+            the work.
         examples: folder to fill.
     """
 
     examples: Annotated[str, Output(EXAMPLES)]
     data_path: str
     data_format: str = "coco"
-    splits: str = '{"train": 0.8, "eval": 0.1, "test": 0.1}'
+    splits: Annotated[Splits, SPLITS] = dataclasses.field(default_factory=lambda: dict(DEFAULT_SPLITS))
     label_map: str = ""
     quarantine_limit: float = 0.01
     decode_images: str = "sample"
@@ -51,6 +84,6 @@ class ExampleGenJob:
     compression: str = ""
     shards_uri: str = ""
     data_fingerprint: str = ""
-    spans: str = ""
+    spans: Annotated[Spans, SPANS] = Spans()
     code_version: str = ""
-    beam_args: str = "[]"
+    beam_args: Annotated[tuple[str, ...], JsonList(example='["--runner=FlinkRunner"]')] = ()

@@ -1,7 +1,7 @@
 """The interface of a component on Kubeflow Pipelines as one JSON text.
 
 It stands in the component's YAML, and the container compares it with its own: a YAML and an image of
-different versions are told apart before the step begins.
+different versions are detected before the step begins.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def interface(component: str) -> dict[str, Any]:
         "component": component,
         "inputs": {n: i.type.name + OPTIONAL * i.optional for n, i in fields.inputs.items()},
         "parameters": {
-            n: k.__name__ + OPTIONAL * (n in fields.defaults) for n, k in fields.parameters.items()
+            n: p.carried_as.__name__ + OPTIONAL * (not p.required) for n, p in fields.parameters.items()
         },
         "outputs": {n: o.type.name for n, o in fields.outputs.items()},
-        "results": {n: kind.__name__ + OPTIONAL for n, kind in given.results.items()},
+        "results": {n: codec.carried_as.__name__ + OPTIONAL for n, codec in given.results.items()},
         "views": {n: view.kfp + OPTIONAL for n, view in given.views.items()},
     }
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from component_specs import JOBS
+from component_specs.codecs import Codec, Plain, Scalar
+from component_specs.evaluator import THRESHOLDS
+from component_specs.example_gen import SPANS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,12 +34,11 @@ class KfpOutputs:
     """The additional outputs of a component.
 
     Attributes:
-        results: name in what `run` returns, which is the output parameter's name too, to str, int, float or
-            bool.
+        results: name in what `run` returns, which is the output parameter's name too, to how it travels.
         views: output name to view.
     """
 
-    results: Mapping[str, type] = dataclasses.field(default_factory=dict)
+    results: Mapping[str, Codec] = dataclasses.field(default_factory=dict)
     views: Mapping[str, View] = dataclasses.field(default_factory=dict)
 
 
@@ -47,21 +50,23 @@ MARKDOWN = "system.Markdown"
 CODE_VERSIONS = {component: f"code_version_{component}" for component in JOBS if component != "run_checker"}
 """Component to the result of RunChecker that has the fingerprint of its code."""
 
+_TEXT, _YES_OR_NO = Plain(str), Plain(bool)
+
 KFP_OUTPUTS: dict[str, KfpOutputs] = {
     "run_checker": KfpOutputs(
         results={
-            "data_fingerprint": str,
-            "data_spans": str,
-            "code_version": str,
-            **dict.fromkeys(CODE_VERSIONS.values(), str),
-            "starting_weights": str,
-            "run_key": str,
-            "baseline_version": str,
-            "push_token": str,
-            "resolved_data_path": str,
-            "resolved_thresholds": str,
-            "resolved_push_destination": str,
-            "resolved_work_dir": str,
+            "data_fingerprint": _TEXT,
+            "data_spans": SPANS,
+            "code_version": _TEXT,
+            **dict.fromkeys(CODE_VERSIONS.values(), _TEXT),
+            "starting_weights": _TEXT,
+            "run_key": _TEXT,
+            "baseline_version": _TEXT,
+            "push_token": _TEXT,
+            "resolved_data_path": _TEXT,
+            "resolved_thresholds": THRESHOLDS,
+            "resolved_push_destination": _TEXT,
+            "resolved_work_dir": _TEXT,
         }
     ),
     "config_gen": KfpOutputs(),
@@ -69,7 +74,7 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
     "baseline_resolver": KfpOutputs(),
     "trainer": KfpOutputs(views={"metrics": View(kfp=METRICS, description="steps and size")}),
     "evaluator": KfpOutputs(
-        results={"blessed": bool},
+        results={"blessed": _YES_OR_NO},
         views={
             "metrics": View(kfp=METRICS, description="what was measured, without what has no value"),
             "curves": View(
@@ -83,11 +88,16 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
         views={"metrics": View(kfp=METRICS, description="steps, loss and how much is quantized")}
     ),
     "tflite_exporter": KfpOutputs(
-        results={"blessed": bool},
+        results={"blessed": _YES_OR_NO},
         views={"metrics": View(kfp=METRICS, description="accuracy, size and latency of each file")},
     ),
     "pusher": KfpOutputs(
-        results={"pushed": bool},
+        results={"pushed": _YES_OR_NO},
         views={"decision": View(kfp=MARKDOWN, description="the version published, or why there is none")},
     ),
 }
+
+
+def encode_results(component: str, report: Mapping[str, Any]) -> dict[str, Scalar]:
+    """Return the output parameters of a step as they travel, given what its `run` returned."""
+    return {name: codec.encode(report[name]) for name, codec in KFP_OUTPUTS[component].results.items()}

@@ -74,12 +74,12 @@ def _signature(component: str) -> list[inspect.Parameter]:
             for name, i in fields.inputs.items()
         ),
         *(
-            parameter(name, kind, fields.defaults.get(name, required))
-            for name, kind in fields.parameters.items()
+            parameter(name, p.carried_as, required if p.required else p.encode(p.default))
+            for name, p in fields.parameters.items()
         ),
         *(parameter(name, dsl.Output[_ARTIFACTS[o.type.kfp]]) for name, o in fields.outputs.items()),
         *(parameter(name, dsl.Output[_ARTIFACTS[view.kfp]]) for name, view in given.views.items()),
-        *(parameter(name, dsl.OutputPath(kind)) for name, kind in given.results.items()),
+        *(parameter(name, dsl.OutputPath(codec.carried_as)) for name, codec in given.results.items()),
     ]
 
 
@@ -89,6 +89,9 @@ def _documentation(component: str) -> str:
     views = KFP_OUTPUTS[component].views
     # KFP keeps line breaks inside a description; they are our line length, not the reader's.
     text = re.sub(r"\n {8}(?=\S)", " ", text)
+    for name, parameter in job_fields(JOBS[component]).parameters.items():
+        if parameter.codec.form:
+            text = text.replace(f"\n    {name}: ", f"\n    {name}: {parameter.codec.form}; ")
     return text + "".join(f"\n    {name}: {view.description}." for name, view in views.items())
 
 
@@ -105,17 +108,17 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write the components' YAML files.")
     parser.add_argument("--check", action="store_true", help="only tell whether they are up to date")
     check = parser.parse_args(argv).check
-    wanted = {FOLDER / f"{component}.yaml": render(component) for component in JOBS}
-    found = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
-    stale = sorted(p.name for p in {*wanted, *found} if wanted.get(p) != found.get(p))
+    rendered = {FOLDER / f"{component}.yaml": render(component) for component in JOBS}
+    existing = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
+    stale = sorted(p.name for p in {*rendered, *existing} if rendered.get(p) != existing.get(p))
     if check:
         if stale:
             sys.stderr.write(f"out of date: {', '.join(stale)}; run `make specs`\n")
         return 1 if stale else 0
     FOLDER.mkdir(exist_ok=True)
-    for path in found.keys() - wanted.keys():
+    for path in existing.keys() - rendered.keys():
         path.unlink()
-    for path, text in wanted.items():
+    for path, text in rendered.items():
         path.write_text(text, encoding="utf-8")
     return 0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from component_specs.annotations import (
     EXAMPLES,
@@ -14,6 +15,7 @@ from component_specs.annotations import (
     Input,
     Output,
 )
+from component_specs.trainer import OVERRIDES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,8 +26,8 @@ class QuantizationRewriterJob:
         examples: what ExampleGen wrote; its `train` split is used.
         model: trained float detector.
         pipeline_config: folder with pipeline.config, as ConfigGen fills it.
-        overrides: JSON object, field path of the pipeline.config to the value that it has in this step, such
-            as the `graph_rewriter` block and a shorter `train_config`.
+        overrides: field path of the pipeline.config to the value that it has in this step, such as the
+            `graph_rewriter` block and a shorter `train_config`.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs.
         checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
             checkpoints go by steps alone, a tenth of the training or 1000.
@@ -42,6 +44,6 @@ class QuantizationRewriterJob:
     quantization: Annotated[str, Output(QUANTIZATION)]
     pipeline_config: Annotated[str, Input(PIPELINE_CONFIG)]
     work_dir: str
-    overrides: str = "{}"
+    overrides: Annotated[Mapping[str, Any], OVERRIDES] = dataclasses.field(default_factory=dict)
     checkpoint_minutes: float = 5.0
     code_version: str = ""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated
+
+from component_specs.example_gen import DEFAULT_SPLITS, SPLITS, Splits
 
 DEPLOYED = "deployed"
 """What `warm_start` says to start from the model at the push destination."""
@@ -17,7 +20,7 @@ class RunCheckerJob:
     Attributes:
         data_path: folder of the data set; this and the next three as ExampleGen gets them.
         data_format: `coco` or `voc`.
-        splits: JSON object, split name to ratio or to where its annotations are.
+        splits: split name to ratio or to where its annotations are.
         label_map: path of a label map; empty: made from the annotations.
         span: `latest`, a number or a date: the newest span to read, where the paths hold a span pattern; see
             `components.example_gen.spans`.
@@ -26,7 +29,8 @@ class RunCheckerJob:
         span_ready_file: name of a file that marks a span's folder as complete; empty: every span is.
         push_destination: where Pusher publishes.
         request: fingerprint of everything else that the run is asked to do, such as its settings.
-        thresholds: as Evaluator gets them; part of what the run is asked to do, and so are the next two.
+        thresholds: as Evaluator gets them, but a text still, whose placeholders are filled before it is read
+            as JSON. Part of what the run is asked to do, and so are the next two.
         train_steps: as Trainer gets it.
         learning_rate: as Trainer gets it.
         work_dir: durable folder for checkpoints of unfinished training.
@@ -43,7 +47,7 @@ class RunCheckerJob:
     data_path: str
     push_destination: str
     data_format: str = "coco"
-    splits: str = '{"train": 0.8, "eval": 0.1, "test": 0.1}'
+    splits: Annotated[Splits, SPLITS] = dataclasses.field(default_factory=lambda: dict(DEFAULT_SPLITS))
     label_map: str = ""
     span: str = "latest"
     window: int = 1

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Annotated
 
 from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, TFLITE_MODEL, Input, Output
+from component_specs.codecs import CommaSeparated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,7 +18,7 @@ class TFLiteExporterJob:
         model: float detector; the reference of the parity gate.
         quantized_model: quantization-aware detector that the int8 file is made from; without one the int8
             file is made by post-training quantization of `model`.
-        formats: comma-separated, of `float32` and `int8`.
+        formats: of `float32` and `int8`.
         split: split on which parity is measured.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
         max_detections: boxes that the post-processing op keeps.
@@ -36,7 +37,7 @@ class TFLiteExporterJob:
     parity: Annotated[str, Output(EVALUATION)]
     blessing: Annotated[str, Output(BLESSING)]
     quantized_model: Annotated[str, Input(MODEL, optional=True)] = ""
-    formats: str = "float32,int8"
+    formats: Annotated[tuple[str, ...], CommaSeparated()] = ("float32", "int8")
     split: str = "eval"
     max_map_drop: float = 0.02
     max_detections: int = 100

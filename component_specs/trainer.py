@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from component_specs.annotations import EXAMPLES, MODEL, MODEL_RUN, PIPELINE_CONFIG, Input, Output
+from component_specs.codecs import JsonObject
+
+OVERRIDES = JsonObject(example='{"train_config.num_steps": 100}', ordered=True)
+"""Overrides are applied in the order in which they are given."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,7 +21,7 @@ class TrainerJob:
         examples: what ExampleGen wrote; its `train` split is used.
         warm_start: the deployed detector, to start from; it must know the classes of the examples.
         pipeline_config: folder with pipeline.config, as ConfigGen fills it.
-        overrides: JSON object, field path of the pipeline.config to the value that it has in this step.
+        overrides: field path of the pipeline.config to the value that it has in this step.
         warm_start_path: path of a detector to start from, for one that no step makes; "" for none.
         work_dir: durable folder for checkpoints of unfinished training, outside the outputs; below it
             training keeps a folder named by the fingerprint of what it was asked to do.
@@ -37,7 +42,7 @@ class TrainerJob:
     model_run: Annotated[str, Output(MODEL_RUN)]
     pipeline_config: Annotated[str, Input(PIPELINE_CONFIG)]
     work_dir: str
-    overrides: str = "{}"
+    overrides: Annotated[Mapping[str, Any], OVERRIDES] = dataclasses.field(default_factory=dict)
     warm_start_path: str = ""
     warm_start: Annotated[str, Input(MODEL, optional=True)] = ""
     train_steps: int = 0

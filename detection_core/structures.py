@@ -29,8 +29,8 @@ class GroundTruth(NamedTuple):
         masks: uint8 [G, h, w]; h = w = 0 where masks are not used.
         class_scores: float32 [G, S], how much the object is of each class, where that is not `classes` alone;
             S is 0 where soft labels are not used, else C, or C + 1 with the background first.
-        confidences: float32 [G], the annotator's word on the class: above 0 it is, below 0 it is not, 0 not
-            checked; 1 where records do not say.
+        confidences: float32 [G], whether the object is of its class: above 0 verified as present, below 0
+            verified as absent, 0 not verified; 1 where records have no confidence.
         keypoints: float32 [G, K, 2], (y, x) in the frame of the boxes, NaN where not in the image; K is 0
             where keypoints are not used.
         keypoint_weights: float32 [G, K], weight of each keypoint in the losses; 0 where it is not visible.

@@ -7,27 +7,29 @@ from which the others take these values as parameters.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from component_specs import RunCheckerJob
+from component_specs import JOBS, RunCheckerJob
+from component_specs.annotations import job_fields
+from component_specs.evaluator import THRESHOLDS
 from component_specs.kfp_outputs import KFP_OUTPUTS
 from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.dag import Scalar, Step, fine_tune_checkpoint
+from pipeline.dag import FromCheck, Step
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.settings_file import format_settings
 from pipeline.settings.workflow_settings import PipelineSettings
+from pipeline.step_configs import fine_tune_checkpoint
 
 CHECKS = tuple(KFP_OUTPUTS["run_checker"].results)
 
 
-def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, str]:
+def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
     """Return the value of every check, keyed by `CHECKS`.
 
     Args:
@@ -49,13 +51,13 @@ def check_step(settings: PipelineSettings) -> Step:
     )
 
 
-def check_parameters(settings: PipelineSettings) -> dict[str, Scalar]:
+def check_parameters(settings: PipelineSettings) -> dict[str, Any]:
     """Return the fields of the RunCheckerJob of a workflow."""
     data = settings.data
     return {
         "data_path": data.path,
         "data_format": data.format,
-        "splits": json.dumps(data.splits, sort_keys=True),
+        "splits": data.splits,
         "label_map": data.label_map,
         "span": data.span,
         "window": data.window,
@@ -63,7 +65,7 @@ def check_parameters(settings: PipelineSettings) -> dict[str, Scalar]:
         "span_ready_file": data.span_ready_file,
         "push_destination": settings.push_destination,
         "request": request_fingerprint(settings),
-        "thresholds": json.dumps(settings.evaluate.thresholds, sort_keys=True),
+        "thresholds": THRESHOLDS.encode(settings.evaluate.thresholds),
         "work_dir": os.path.join(settings.workspace, "work"),
         "warm_start": settings.train.warm_start,
         "fine_tune_checkpoint": fine_tune_checkpoint(settings),
@@ -80,12 +82,14 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
         ConfigError: naming step and parameter.
     """
     for step in steps:
+        declared = job_fields(JOBS[step.component]).parameters
         for name, value in step.parameters.items():
-            if step.component == "run_checker" and name in FILLED:
+            if isinstance(value, FromCheck) or (step.component == "run_checker" and name in FILLED):
                 continue
-            if isinstance(value, str) and asks_for_value(value):
+            text = str(declared[name].encode(value))
+            if asks_for_value(text):
                 raise ConfigError(
-                    f"expected no placeholder, found {value!r}; they are filled in {', '.join(FILLED)} alone",
+                    f"expected no placeholder, found {text!r}; they are filled in {', '.join(FILLED)} alone",
                     where=f"{step.id}: {name}",
                 )
 

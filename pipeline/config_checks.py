@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from detection_core.config.load import with_line
+from detection_core.config.load import PipelineConfig, with_line
 from detection_core.config.metric_names import check_metric_names
 from detection_core.errors import ConfigError
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.settings.workflow_settings import PipelineSettings
 
 
-def check_classes(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:
+def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
     """Refuse a label map that has another number of classes than the model, where the file is at hand.
 
     Without `data.label_map` the annotations decide, and Trainer compares.
@@ -37,7 +36,7 @@ def check_classes(settings: PipelineSettings, config: TrainEvalPipelineConfig) -
         raise with_line(error, settings.model.config)
 
 
-def check_thresholds(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:
+def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None:
     """Refuse a threshold on a metric that no evaluation would give.
 
     Raises:
@@ -48,7 +47,7 @@ def check_thresholds(settings: PipelineSettings, config: TrainEvalPipelineConfig
         check_metric_names(thresholds, config.eval_config, f"evaluate.{name}")
 
 
-def check_steps(settings: PipelineSettings, config: TrainEvalPipelineConfig) -> None:
+def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:
     """Refuse a training without an end, where no run parameter gives it one.
 
     Raises:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import CODE_VERSIONS
-from component_specs.packed_text import pack
 from component_specs.run_checker import DEPLOYED
-from detection_core.config.load import load_checked_config, load_config, with_line
+from detection_core.config.graph_rewriter import has_graph_rewriter
+from detection_core.config.load import with_line
 from detection_core.config.messages.pipeline import tflite_problems
-from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from pipeline.config_checks import check_classes, check_thresholds
 from pipeline.settings.workflow_settings import PipelineSettings
-
-Scalar = str | int | float | bool
+from pipeline.step_configs import shared_config_text, step_overrides, training_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,13 +50,13 @@ class Step:
     Attributes:
         id: unique in the DAG.
         component: key of `component_specs.JOBS`.
-        parameters: parameter field to value.
+        parameters: parameter field to value, which the backends encode.
         inputs: input field to where it comes from.
     """
 
     id: str
     component: str
-    parameters: Mapping[str, Scalar | FromCheck]
+    parameters: Mapping[str, Any]
     inputs: Mapping[str, FromStep]
 
 
@@ -86,7 +82,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
         raise with_line(ConfigError(problem.message, where=problem.path), settings.model.config)
     check_classes(settings, config)
     check_thresholds(settings, config)
-    quantized = settings.quantize.enabled and config.HasField("graph_rewriter")
+    quantized = settings.quantize.enabled and has_graph_rewriter(config)
     steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
     steps += [_trainer(settings), _evaluator(settings)]
     # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that
@@ -107,66 +103,13 @@ def _keyed_by_code(step: Step) -> Step:
     return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
 
 
-def training_config(settings: PipelineSettings, *, quantize: bool) -> TrainEvalPipelineConfig:
-    """Return the checked pipeline.config of a training step, overrides applied.
-
-    Args:
-        settings: of the workflow.
-        quantize: for QuantizationRewriter.
-
-    Raises:
-        ConfigError: for a pipeline.config or override that cannot be used.
-    """
-    model, section = settings.model, settings.quantize if quantize else settings.train
-    overrides = [*model.overrides.items(), *section.overrides.items()]
-    return load_checked_config(model.config, overrides, override_files=model.override_files)
-
-
-def fine_tune_checkpoint(settings: PipelineSettings) -> str:
-    """Return the checkpoint that Trainer's pipeline.config names, or "".
-
-    Raises:
-        ConfigError: as `training_config`.
-    """
-    return training_config(settings, quantize=False).train_config.fine_tune_checkpoint
-
-
-def shared_config(settings: PipelineSettings) -> TrainEvalPipelineConfig:
-    """Return what the training steps have in common, to which each applies overrides of its own.
-
-    It leaves the `graph_rewriter` block out, so that a change there does not train the float model anew.
-    """
-    config = _unchecked_config(settings)
-    config.ClearField(_REWRITER)
-    return config
-
-
-def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:
-    """Return the changes to `shared_config` by which a training step has its `training_config`."""
-    if not quantize:
-        return {path: v for path, v in settings.train.overrides.items() if not path.startswith(_REWRITER)}
-    config, overrides = _unchecked_config(settings), settings.quantize.overrides
-    if not config.HasField(_REWRITER) or _REWRITER in overrides:
-        return overrides
-    return {_REWRITER: format_message(config.graph_rewriter, one_line=True), **overrides}
-
-
-_REWRITER = "graph_rewriter"
-
-
-def _unchecked_config(settings: PipelineSettings) -> TrainEvalPipelineConfig:
-    model = settings.model
-    return load_config(model.config, model.overrides, override_files=model.override_files)
-
-
 _CONFIG = FromStep("config_gen", "pipeline_config")
 _EXAMPLES = FromStep("example_gen", "examples")
 
 
 def _config_gen(settings: PipelineSettings) -> Step:
-    # On one line: indentation is a third of the text, and each end of a line is escaped several times over.
-    text = pack(format_message(shared_config(settings), one_line=True))
-    return Step(id="config_gen", component="config_gen", parameters={"text": text}, inputs={})
+    parameters = {"text": shared_config_text(settings)}
+    return Step(id="config_gen", component="config_gen", parameters=parameters, inputs={})
 
 
 def _example_gen(settings: PipelineSettings) -> Step:
@@ -177,14 +120,14 @@ def _example_gen(settings: PipelineSettings) -> Step:
         parameters={
             "data_path": FromCheck("resolved_data_path"),
             "data_format": data.format,
-            "splits": json.dumps(data.splits, sort_keys=True),
+            "splits": data.splits,
             "label_map": data.label_map,
             "quarantine_limit": data.quarantine_limit,
             "decode_images": data.decode_images,
             "shard_examples": data.shard_examples,
             "compression": data.compression,
             "shards_uri": data.shards_uri,
-            "beam_args": json.dumps(settings.beam.args),
+            "beam_args": tuple(settings.beam.args),
             "data_fingerprint": FromCheck("data_fingerprint"),
             "spans": FromCheck("data_spans"),
         },
@@ -205,77 +148,63 @@ def _baseline_resolver(settings: PipelineSettings) -> Step:
 
 
 def _trainer(settings: PipelineSettings) -> Step:
-    inputs, warm_start = {"examples": _EXAMPLES, "pipeline_config": _CONFIG}, settings.train.warm_start
+    inputs, warm_start = {}, settings.train.warm_start
     if warm_start == DEPLOYED:
         inputs["warm_start"], warm_start = FromStep("baseline_resolver", "baseline"), ""
+    step = _training_step("trainer", settings, step_overrides(settings, quantize=False), inputs)
+    start = {"warm_start_path": warm_start, "starting_weights": FromCheck("starting_weights")}
+    return dataclasses.replace(step, parameters={**step.parameters, **start})
+
+
+def _quantization_rewriter(settings: PipelineSettings) -> Step:
+    overrides = step_overrides(settings, quantize=True)
+    return _training_step(
+        "quantization_rewriter", settings, overrides, {"model": FromStep("trainer", "model")}
+    )
+
+
+def _training_step(
+    component: str, settings: PipelineSettings, overrides: Mapping[str, Any], inputs: Mapping[str, FromStep]
+) -> Step:
+    """Return a step that trains, named after its component."""
     return Step(
-        id="trainer",
-        component="trainer",
+        id=component,
+        component=component,
         parameters={
-            "overrides": _overrides_text(settings, quantize=False),
+            "overrides": overrides,
             "work_dir": FromCheck("resolved_work_dir"),
-            "warm_start_path": warm_start,
-            "starting_weights": FromCheck("starting_weights"),
             "checkpoint_minutes": settings.train.checkpoint_minutes,
         },
-        inputs=inputs,
+        inputs={"examples": _EXAMPLES, "pipeline_config": _CONFIG, **inputs},
     )
 
 
 def _evaluator(settings: PipelineSettings) -> Step:
-    return Step(
-        id="evaluator",
-        component="evaluator",
-        parameters={
-            "split": settings.evaluate.split,
-            "thresholds": FromCheck("resolved_thresholds"),
-            "pictures": settings.evaluate.pictures,
-        },
-        inputs={
-            "examples": _EXAMPLES,
-            "model": FromStep("trainer", "model"),
-            "baseline": FromStep("baseline_resolver", "baseline"),
-        },
-    )
-
-
-def _quantization_rewriter(settings: PipelineSettings) -> Step:
-    return Step(
-        id="quantization_rewriter",
-        component="quantization_rewriter",
-        parameters={
-            "overrides": _overrides_text(settings, quantize=True),
-            "checkpoint_minutes": settings.train.checkpoint_minutes,
-            "work_dir": FromCheck("resolved_work_dir"),
-        },
-        inputs={
-            "examples": _EXAMPLES,
-            "pipeline_config": _CONFIG,
-            "model": FromStep("trainer", "model"),
-        },
-    )
-
-
-def _overrides_text(settings: PipelineSettings, *, quantize: bool) -> str:
-    # Not sorted: overrides are applied in the order in which they are given.
-    return json.dumps(step_overrides(settings, quantize=quantize))
+    models = {"model": FromStep("trainer", "model"), "baseline": FromStep("baseline_resolver", "baseline")}
+    return _evaluation_step("evaluator", settings, FromCheck("resolved_thresholds"), models)
 
 
 def _quantized_evaluator(settings: PipelineSettings) -> Step:
     # The baseline of the quantized detector is the float one: what may be lost is what quantization costs.
+    models = {
+        "model": FromStep("quantization_rewriter", "quantized_model"),
+        "baseline": FromStep("trainer", "model"),
+    }
+    return _evaluation_step("quantized_evaluator", settings, settings.evaluate.quantized_thresholds, models)
+
+
+def _evaluation_step(
+    step_id: str, settings: PipelineSettings, thresholds: Any, models: Mapping[str, FromStep]
+) -> Step:
     return Step(
-        id="quantized_evaluator",
+        id=step_id,
         component="evaluator",
         parameters={
             "split": settings.evaluate.split,
-            "thresholds": json.dumps(settings.evaluate.quantized_thresholds, sort_keys=True),
+            "thresholds": thresholds,
             "pictures": settings.evaluate.pictures,
         },
-        inputs={
-            "examples": _EXAMPLES,
-            "model": FromStep("quantization_rewriter", "quantized_model"),
-            "baseline": FromStep("trainer", "model"),
-        },
+        inputs={"examples": _EXAMPLES, **models},
     )
 
 
@@ -288,7 +217,7 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
         id="tflite_exporter",
         component="tflite_exporter",
         parameters={
-            "formats": ",".join(export.formats),
+            "formats": tuple(export.formats),
             "split": settings.evaluate.split,
             "max_map_drop": export.max_map_drop,
             "max_detections": export.max_detections,
@@ -326,7 +255,7 @@ def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
 def _check_step(step: Step, steps: list[Step]) -> None:
     """Refuse a step that does not fit its contract; a programmer's mistake, so a ValueError."""
     fields = job_fields(JOBS[step.component])
-    missing = [n for n in fields.parameters if n not in step.parameters and n not in fields.defaults]
+    missing = [n for n, p in fields.parameters.items() if n not in step.parameters and p.required]
     missing += [n for n, i in fields.inputs.items() if n not in step.inputs and not i.optional]
     unknown = [n for n in step.parameters if n not in fields.parameters]
     unknown += [n for n in step.inputs if n not in fields.inputs]

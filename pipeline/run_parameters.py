@@ -77,7 +77,7 @@ def parameter_type(parameter: RunParameter) -> type:
     """Return the Python type of a parameter's values: that of the first field that gets them."""
     step, field = parameter.targets[0]
     # The steps that take parameters are named after their components.
-    return job_fields(JOBS[step]).parameters[field]
+    return job_fields(JOBS[step]).parameters[field].carried_as
 
 
 def declared_parameters() -> dict[str, Parameter]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs import EvaluatorJob
-from components.runtime.json_parameter import parse_json, shorten
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.errors import ConfigError
 from detection_core.tasks.evaluate import evaluate_examples
 from detection_core.tasks.evaluate_options import EvaluateOptions
 
@@ -25,18 +23,10 @@ def run(job: EvaluatorJob) -> dict[str, Any]:
         baseline_path=job.baseline,
         options=EvaluateOptions(
             split=job.split,
-            thresholds=_thresholds(job.thresholds),
+            thresholds=job.thresholds,
             pictures=job.pictures,
             trust=job.trust,
         ),
     )
     write_blessing(job.blessing, bool(report.blessed), report.reasons)
     return {"blessed": report.blessed, "images": report.images, "split": report.split}
-
-
-def _thresholds(text: str) -> dict[str, Any]:
-    thresholds = parse_json(text, "thresholds")
-    if not isinstance(thresholds, dict):
-        found = shorten(text)
-        raise ConfigError(f"expected a JSON object, metric to bounds, found {found}", where="thresholds")
-    return thresholds

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from component_specs.example_gen import Spans
 from components.example_gen.decoding import DECODINGS, Decoding
 from components.example_gen.quarantine import Quarantine, count_reasons
-from components.example_gen.spans import NO_SPANS, Spans
+from components.example_gen.spans import NO_SPANS
 from components.example_gen.tally import BOX_SIDES, Tally
 from detection_core.data.label_map import LabelMap
 

@@ -7,15 +7,14 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from component_specs.example_gen import SPANS, Spans
 from components.example_gen.readers import find_reader
-from components.example_gen.spans import NO_SPANS, Spans, sources
-from components.example_gen.splits import is_by_ratio, parse_splits
+from components.example_gen.spans import NO_SPANS, sources
+from components.example_gen.splits import check_splits, is_by_ratio
 from detection_core.storage import files
 
 
-def fingerprint(
-    data_path: str, data_format: str, splits: str | Mapping[str, Any], spans: Spans = NO_SPANS
-) -> str:
+def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spans: Spans = NO_SPANS) -> str:
     """Return a text that changes when a file of the data set is added, removed or written.
 
     Of data with spans only those count that are read.
@@ -33,7 +32,7 @@ def fingerprint(
         ConfigError: for a format or splits that cannot be used.
         DataError: when an annotation file or image folder is not there.
     """
-    reader, wanted = find_reader(data_format), parse_splits(splits)
+    reader, wanted = find_reader(data_format), check_splits(splits)
     by_ratio = is_by_ratio(wanted)
     paths = {
         path
@@ -42,7 +41,7 @@ def fingerprint(
         for path in reader.locate(folder, filled)
         if path
     }
-    digest = hashlib.sha256(spans.to_text().encode())
+    digest = hashlib.sha256(SPANS.encode(spans).encode())
     for path in sorted(paths):
         for entry in _describe(path):
             # Relative, so that a data set may be moved with its times kept.

@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from component_specs.example_gen import Spans
 from components.example_gen.classes import make_label_map
 from components.example_gen.quarantine import count_reasons
-from components.example_gen.readers import Reader, find_reader
+from components.example_gen.readers import AnnotationReader, find_reader
 from components.example_gen.records import Annotations, ImageRecord, Rejection
-from components.example_gen.spans import NO_SPANS, Spans, sources
-from components.example_gen.splits import deal, is_by_ratio, order_key, parse_splits
+from components.example_gen.spans import NO_SPANS, sources
+from components.example_gen.splits import check_splits, deal, is_by_ratio, order_key
 from components.example_gen.tally import Tally
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
@@ -44,7 +45,7 @@ class Dataset:
 def read_dataset(
     data_path: str,
     data_format: str,
-    splits: str | Mapping[str, Any],
+    splits: Mapping[str, Any],
     label_map: LabelMap | None,
     spans: Spans = NO_SPANS,
 ) -> Dataset:
@@ -53,7 +54,7 @@ def read_dataset(
     Args:
         data_path: its folder.
         data_format: a key of `readers.READERS`.
-        splits: see `splits.parse_splits`.
+        splits: see `splits.check_splits`.
         label_map: to use; None makes one from the categories.
         spans: that each split is made of, where the paths hold a span pattern.
 
@@ -62,7 +63,7 @@ def read_dataset(
         DataError: for files that are not there, annotation files of which nothing can be read, and for a
             split without a single image.
     """
-    reader, wanted = find_reader(data_format), parse_splits(splits)
+    reader, wanted = find_reader(data_format), check_splits(splits)
     with _no_collection():
         images, rejected, categories = _read_splits(reader, data_path, wanted, spans)
     for name, records in images.items():
@@ -73,7 +74,7 @@ def read_dataset(
 
 
 def _read_splits(
-    reader: Reader, data_path: str, wanted: Mapping[str, Any], spans: Spans
+    reader: AnnotationReader, data_path: str, wanted: Mapping[str, Any], spans: Spans
 ) -> tuple[dict[str, list[ImageRecord]], dict[str, list[Rejection]], list[Mapping[str, int]]]:
     images: dict[str, list[ImageRecord]] = {name: [] for name in wanted}
     rejected: dict[str, list[Rejection]] = {name: [] for name in wanted}

@@ -12,7 +12,7 @@ from detection_core.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Reader:
+class AnnotationReader:
     """An annotation format.
 
     Attributes:
@@ -26,12 +26,12 @@ class Reader:
 
 
 READERS = {
-    "coco": Reader(locate=coco.locate, read=coco.read),
-    "voc": Reader(locate=voc.locate, read=voc.read),
+    "coco": AnnotationReader(locate=coco.locate, read=coco.read),
+    "voc": AnnotationReader(locate=voc.locate, read=voc.read),
 }
 
 
-def find_reader(data_format: str) -> Reader:
+def find_reader(data_format: str) -> AnnotationReader:
     """Return the reader of a format.
 
     Raises:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
 from typing import Any
 
 from component_specs import ExampleGenJob
+from component_specs.annotations import encode_parameters
+from component_specs.example_gen import SPANS, Spans
 from components.example_gen.card import format_card, make_card
 from components.example_gen.decoding import find_decoding
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.quarantine import check_limit, write_quarantine
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
-from components.example_gen.spans import SpanQuery, Spans, resolve_spans
-from components.example_gen.transforms import parse_arguments, write_shards
+from components.example_gen.spans import SpanQuery, resolve_spans
+from components.example_gen.transforms import write_shards
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
 from detection_core.errors import ConfigError
@@ -36,7 +37,6 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         DataError: for data that cannot be used, or too much of it in quarantine.
     """
     _check_parameters(job)
-    beam_args = parse_arguments(job.beam_args)
     label_map = load_label_map(job.label_map) if job.label_map else None
     spans = _spans(job)
     dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map, spans)
@@ -45,7 +45,9 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     shard_folder = _shard_folder(job, spans)
     with files.atomic_dir(job.examples) as folder:
         tasks = _write_tasks(job, dataset, folder, shard_folder)
-        write_shards({path: count for paths in tasks.values() for path, count in paths.items()}, beam_args)
+        write_shards(
+            {path: count for paths in tasks.values() for path, count in paths.items()}, job.beam_args
+        )
         reports = read_reports(folder)
         tallies, quarantine = gather(dataset, reports)
         check_limit(quarantine, dataset.records, job.quarantine_limit, list_path)
@@ -69,8 +71,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
 
 def _spans(job: ExampleGenJob) -> Spans:
     """Return the spans that were resolved when the run began; the newest, where nobody did that."""
-    if job.spans:
-        return Spans.from_text(job.spans)
+    if job.spans.all():
+        return job.spans
     return resolve_spans(job.data_path, job.splits, SpanQuery())
 
 
@@ -86,12 +88,12 @@ def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
     """Return where shards go that do not go into the artifact: a folder named by what they are made from."""
     if not job.shards_uri:
         return ""
-    made_from = dataclasses.asdict(job)
-    for name in ("examples", "beam_args", "shards_uri"):
+    made_from = encode_parameters(job)
+    for name in ("beam_args", "shards_uri"):
         del made_from[name]
     if not job.data_fingerprint:
         made_from["data_fingerprint"] = fingerprint(job.data_path, job.data_format, job.splits, spans)
-    made_from["spans"] = spans.to_text()
+    made_from["spans"] = SPANS.encode(spans)
     files.exists(job.shards_uri)  # a store that cannot be reached says so before the work and not after it
     name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
     return files.join(job.shards_uri, name)

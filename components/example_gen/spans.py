@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from components.example_gen.splits import is_by_ratio, parse_splits
-from components.runtime.json_parameter import shorten
+from component_specs.example_gen import Spans
+from components.example_gen.splits import check_splits, is_by_ratio
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 
 LATEST = "latest"
-TRAIN = "train"
 
 _TOKEN = re.compile(r"\{(?:(SPAN)(?::(\d+))?|(YYYY)|(MM)|(DD)|(VERSION[^}]*))\}")
 _DATE = {"YYYY": 4, "MM": 2, "DD": 2}
@@ -42,48 +40,6 @@ class SpanQuery:
     window: int = 1
     eval_window: int = 1
     ready_file: str = ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Spans:
-    """Which spans are read; all empty for data without spans.
-
-    Attributes:
-        train: numbers or dates, as text, oldest first, that the split `train` is made of.
-        evaluate: likewise for every other split.
-    """
-
-    train: tuple[str, ...] = ()
-    evaluate: tuple[str, ...] = ()
-
-    def of(self, split: str) -> tuple[str, ...]:
-        """Return the spans of a split."""
-        return self.train if split == TRAIN else self.evaluate
-
-    def all(self) -> tuple[str, ...]:
-        """Return every span that is read, oldest first: one window is always the end of the other."""
-        return max(self.train, self.evaluate, key=len)
-
-    def to_text(self) -> str:
-        """Return the spans as JSON, or "" where there are none."""
-        return json.dumps(dataclasses.asdict(self)) if self.all() else ""
-
-    @classmethod
-    def from_text(cls, text: str) -> Spans:
-        """Read what `to_text` gave.
-
-        Raises:
-            ConfigError: when it is something else.
-        """
-        if not text:
-            return cls()
-        try:
-            return cls(**{name: tuple(map(str, labels)) for name, labels in json.loads(text).items()})
-        except (ValueError, TypeError, AttributeError, RecursionError) as e:
-            expected = Spans(train=("1", "2"), evaluate=("2",)).to_text()
-            raise ConfigError(
-                f"expected text like {expected}, found {shorten(text)} ({e})", where="spans"
-            ) from e
 
 
 NO_SPANS = Spans()
@@ -128,7 +84,7 @@ def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[s
     return [(span, fill(data_path, span), _fill_location(location, span)) for span in spans]
 
 
-def resolve_spans(data_path: str, splits: str | Mapping[str, Any], query: SpanQuery) -> Spans:
+def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -> Spans:
     """Find the spans that a run is to read.
 
     Args:
@@ -157,9 +113,9 @@ def resolve_spans(data_path: str, splits: str | Mapping[str, Any], query: SpanQu
     return Spans(train=tuple(until[-query.window :]), evaluate=tuple(until[-query.eval_window :]))
 
 
-def _patterns(data_path: str, splits: str | Mapping[str, Any]) -> set[str]:
+def _patterns(data_path: str, splits: Mapping[str, Any]) -> set[str]:
     """Return every path that holds a pattern, cut off after the part with the last one."""
-    wanted = parse_splits(splits)
+    wanted = check_splits(splits)
     locations: Iterable[Any] = [None] if is_by_ratio(wanted) else wanted.values()
     paths = {files.join(data_path, text) for location in locations for text in ("", *_texts(location))}
     found = set()

@@ -8,47 +8,45 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from components.runtime.json_parameter import parse_json, shorten
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, shorten
 
 T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
 
 
-def parse_splits(splits: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Read the `splits` parameter.
+def check_splits(splits: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the `splits` parameter.
 
     Args:
-        splits: JSON object or mapping, split name to ratio, or split name to where its annotations are.
+        splits: split name to ratio, or split name to where its annotations are.
 
     Returns:
         The splits sorted by name, so that their order in the settings makes no difference.
 
     Raises:
-        ConfigError: when it is neither, mixes the two, or the ratios do not add up to 1.
+        ConfigError: when there is none, when it mixes the two, or the ratios do not add up to 1.
     """
-    parsed = parse_json(splits, "splits") if isinstance(splits, str) else splits
-    if not isinstance(parsed, Mapping) or not parsed:
+    if not splits:
         raise ConfigError(f'expected {{"train": 0.8, ...}}, found {shorten(splits)}', where="splits")
-    for name in parsed:
+    for name in splits:
         if not _NAME.fullmatch(name):
             raise ConfigError(f"expected a name of letters, digits, _ and -, found {name!r}", where="splits")
-    parsed = dict(sorted(parsed.items()))
-    ratios = [value for value in parsed.values() if _is_ratio(value)]
-    if ratios and len(ratios) < len(parsed):
+    in_order = dict(sorted(splits.items()))
+    ratios = [value for value in in_order.values() if _is_ratio(value)]
+    if ratios and len(ratios) < len(in_order):
         raise ConfigError(
-            f"expected either ratios or locations, found both: {shorten(parsed)}", where="splits"
+            f"expected either ratios or locations, found both: {shorten(in_order)}", where="splits"
         )
     if ratios and not (all(0 < ratio <= 1 for ratio in ratios) and abs(sum(ratios) - 1) < 1e-6):
         raise ConfigError(
-            f"expected ratios above 0 that add up to 1, found {shorten(parsed)}", where="splits"
+            f"expected ratios above 0 that add up to 1, found {shorten(in_order)}", where="splits"
         )
-    return parsed
+    return in_order
 
 
 def is_by_ratio(splits: Mapping[str, Any]) -> bool:
-    """Tell whether parsed splits are ratios and not locations."""
+    """Tell whether splits are ratios and not locations."""
     return all(_is_ratio(value) for value in splits.values())
 
 
@@ -63,7 +61,7 @@ def deal(records: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[
 
     Args:
         records: (id, record) each.
-        ratios: split name to share, as `parse_splits` gives them.
+        ratios: split name to share, as `check_splits` gives them.
     """
     dealt: dict[str, list[T]] = {name: [] for name in ratios}
     edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))

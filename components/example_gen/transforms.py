@@ -6,11 +6,9 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from components.example_gen.shards import write_shard
-from components.runtime.json_parameter import parse_json, shorten
-from detection_core.errors import ConfigError
 from detection_core.progress import Progress
 from detection_core.storage import files
 
@@ -27,7 +25,7 @@ _LOCAL = ["--runner=FnApiRunner"]
 IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=1"]
 
 
-def write_shards(tasks: Mapping[str, int], beam_args: list[str]) -> None:
+def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
     """Write every shard.
 
     One element is one shard: Beam's cost for an element is several times what an image costs, and a shard
@@ -41,7 +39,7 @@ def write_shards(tasks: Mapping[str, int], beam_args: list[str]) -> None:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    arguments = beam_args or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
+    arguments = list(beam_args) or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
     _logger.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
     with _watched(tasks), beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
         shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
@@ -64,20 +62,6 @@ def choose_arguments(images: int, cores: int) -> list[str]:
     if alone <= _START_SECONDS + alone / cores:
         return IN_PROCESS
     return [*_LOCAL, "--direct_running_mode=multi_processing", f"--direct_num_workers={cores}"]
-
-
-def parse_arguments(text: str) -> list[str]:
-    """Read the `beam_args` parameter.
-
-    Raises:
-        ConfigError: when it is no JSON list of texts.
-    """
-    arguments = parse_json(text or "[]", "beam_args", "a JSON list")
-    if not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
-        raise ConfigError(
-            f'expected a JSON list like ["--runner=..."], found {shorten(text)}', where="beam_args"
-        )
-    return arguments
 
 
 @contextlib.contextmanager

@@ -18,14 +18,14 @@ from detection_core.errors import ConfigError
 # A time may be followed by a layout in the notation of Go: `[[ScheduledTime.2006-01-02]]`.
 TIMES = ("ScheduledTime", "CurrentTime")
 NAMES = (*TIMES, "RunUUID")
-_REFUSED = {"Index": "the number of a run is told to no step"}
+_REFUSED = {"Index": "no step is given the number of its run"}
 _LAYOUT = "20060102150405"
 _PATTERN = re.compile(r"\[\[([A-Za-z]\w*)(?:\.([^\]]*))?\]\]")
 _UNFILLED = "{{$"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunFacts:
+class RunValues:
     """What placeholders are filled with.
 
     Attributes:
@@ -79,23 +79,23 @@ def check_placeholders(text: str, where: str) -> None:
             raise ConfigError(f"no placeholder {match.group()}; {hint}", where=where)
 
 
-def fill_placeholders(text: str, facts: RunFacts, where: str) -> str:
+def fill_placeholders(text: str, values: RunValues, where: str) -> str:
     """Return a text with its placeholders replaced; times are in UTC.
 
     Raises:
         ConfigError: for a placeholder that there is not, or that the server gave nothing for.
     """
     check_placeholders(text, where)
-    return _PATTERN.sub(lambda match: _value(match, facts, where), text)
+    return _PATTERN.sub(lambda match: _value(match, values, where), text)
 
 
-def _value(match: re.Match[str], facts: RunFacts, where: str) -> str:
+def _value(match: re.Match[str], values: RunValues, where: str) -> str:
     name, layout = match.groups()
     if name == "RunUUID":
-        return _filled(facts.run_id, match.group(), where)
-    moment = facts.current_time
-    if name == "ScheduledTime" and facts.scheduled_time:
-        text = _filled(facts.scheduled_time, match.group(), where)
+        return _filled(values.run_id, match.group(), where)
+    moment = values.current_time
+    if name == "ScheduledTime" and values.scheduled_time:
+        text = _filled(values.scheduled_time, match.group(), where)
         moment = _moment(text, where)
     return format_time(moment, _LAYOUT if layout is None else layout)
 

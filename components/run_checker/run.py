@@ -22,15 +22,18 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from component_specs import RunCheckerJob
+from component_specs import EvaluatorJob, RunCheckerJob
+from component_specs.annotations import encode_parameters
+from component_specs.evaluator import Thresholds
+from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
 from components.example_gen.fingerprint import fingerprint
-from components.example_gen.spans import SpanQuery, Spans, resolve_spans
+from components.example_gen.spans import SpanQuery, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
-from components.run_checker.placeholders import RunFacts, fill_placeholders
-from components.runtime.json_parameter import parse_json, shorten
+from components.run_checker.placeholders import RunValues, fill_placeholders
+from components.runtime.bind import decode_parameters
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files
@@ -40,7 +43,7 @@ HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")
 FILLED = (*HANDED_ON, "span")
 
 
-def run(job: RunCheckerJob) -> dict[str, str]:
+def run(job: RunCheckerJob) -> dict[str, Any]:
     """Return what `component_specs.kfp_outputs` lists for this component.
 
     Raises:
@@ -50,6 +53,7 @@ def run(job: RunCheckerJob) -> dict[str, str]:
         ContractError: when the detector to start from is none, or the push destination's records are broken.
     """
     job = _filled(job)
+    thresholds = _thresholds(job)
     _check_parameters(job)
     spans = _spans(job)
     data = _data_fingerprint(job, spans)
@@ -59,7 +63,7 @@ def run(job: RunCheckerJob) -> dict[str, str]:
     baseline, token = _baseline_and_token(PushDestination(job.push_destination), key)
     return {
         "data_fingerprint": data,
-        "data_spans": spans.to_text(),
+        "data_spans": spans,
         "code_version": code_version(),
         **code,
         "starting_weights": weights,
@@ -67,6 +71,7 @@ def run(job: RunCheckerJob) -> dict[str, str]:
         "baseline_version": baseline,
         "push_token": token,
         **{f"resolved_{name}": getattr(job, name) for name in HANDED_ON},
+        "resolved_thresholds": thresholds,
     }
 
 
@@ -75,24 +80,23 @@ def _filled(job: RunCheckerJob) -> RunCheckerJob:
 
     A second attempt of this step takes another current time; the other steps all get that of the last one.
     """
-    facts = RunFacts(
+    values = RunValues(
         scheduled_time=job.scheduled_time,
         current_time=datetime.datetime.now(datetime.UTC),
         run_id=job.run_id,
     )
-    texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), facts, name) for name in FILLED}
+    texts: dict[str, Any] = {name: fill_placeholders(getattr(job, name), values, name) for name in FILLED}
     return dataclasses.replace(job, **texts)
+
+
+def _thresholds(job: RunCheckerJob) -> Thresholds:
+    """Read the thresholds, whose placeholders are filled, as Evaluator will."""
+    thresholds: Thresholds = decode_parameters(EvaluatorJob, {"thresholds": job.thresholds})["thresholds"]
+    return thresholds
 
 
 def _check_parameters(job: RunCheckerJob) -> None:
     """Refuse what a user mistyped before anything is trained with it."""
-    thresholds = parse_json(job.thresholds, "thresholds")
-    if not isinstance(thresholds, dict) or not all(isinstance(v, dict) for v in thresholds.values()):
-        raise ConfigError(
-            'expected {"METRIC": {"lower_bound": 0.3}}, with upper_bound and min_change likewise, found'
-            f" {shorten(job.thresholds)}",
-            where="thresholds",
-        )
     for name in ("train_steps", "learning_rate"):
         value = getattr(job, name)
         if value < 0:
@@ -142,7 +146,7 @@ def _run_key(job: RunCheckerJob, found: Mapping[str, str]) -> str:
         job: as it was asked for.
         found: what is behind the names in it.
     """
-    asked = dataclasses.asdict(job)
+    asked = encode_parameters(job)
     # Where and when a run works is not what it makes; versions are looked up at their destination anyway.
     for name in ("push_destination", "work_dir", "scheduled_time", "run_id"):
         del asked[name]

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from component_specs.annotations import Input, job_fields
-from detection_core.errors import ContractError
+from component_specs.codecs import ParameterError, Scalar
+from detection_core.errors import ConfigError, ContractError
 
 Job = TypeVar("Job")
 
@@ -36,6 +37,7 @@ def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
         argv: arguments without the program's name; artifacts are local paths.
 
     Raises:
+        ConfigError: for a parameter whose text cannot be read.
         ContractError: when an input's folder is missing.
         SystemExit: from argparse, with a usage text, for an unknown or missing argument.
     """
@@ -45,16 +47,13 @@ def bind_arguments(job_type: type[Job], argv: Sequence[str]) -> Job:
         parser.add_argument(f"--{name}", required=not role.optional, default="", metavar="DIR")
     for name in fields.outputs:
         parser.add_argument(f"--{name}", required=True, metavar="DIR")
-    for name, kind in fields.parameters.items():
-        parser.add_argument(
-            f"--{name}",
-            type=_boolean if kind is bool else kind,
-            required=name not in fields.defaults,
-            default=fields.defaults.get(name),
-        )
-    values = vars(parser.parse_args(argv))
+    for name, parameter in fields.parameters.items():
+        kind = parameter.carried_as
+        parser.add_argument(f"--{name}", type=_boolean if kind is bool else kind, required=parameter.required)
+    given = vars(parser.parse_args(argv))
+    values = {**{name: given[name] for name in fields.outputs}, **decode_parameters(job_type, given)}
     for name, role in fields.inputs.items():
-        values[name] = present(name, role, values[name])
+        values[name] = present(name, role, given[name])
     return job_type(**values)
 
 
@@ -73,16 +72,39 @@ def bind_artifacts(
         parameters: execution properties; unknown ones are TFX's own and are left out.
 
     Raises:
+        ConfigError: for a parameter whose text cannot be read.
         ContractError: when an input's folder is missing.
     """
     fields = job_fields(job_type)
-    values: dict[str, Any] = {n: parameters[n] for n in fields.parameters if parameters.get(n) is not None}
+    values = decode_parameters(job_type, parameters)
     for name, role in fields.inputs.items():
         artifacts = inputs.get(name) or ()
         values[name] = present(name, role, artifacts[0].uri if artifacts else "")
     for name in fields.outputs:
         values[name] = outputs[name][0].uri
     return job_type(**values)
+
+
+def decode_parameters(job_type: type, carried: Mapping[str, Scalar | None]) -> dict[str, Any]:
+    """Return the values of a Job's parameters.
+
+    Args:
+        job_type: the Job class.
+        carried: name to what a backend carried; None is left out, and so is what the Job does not know.
+
+    Raises:
+        ConfigError: naming the parameter, what was found and what it may be.
+    """
+    values: dict[str, Any] = {}
+    for name, parameter in job_fields(job_type).parameters.items():
+        text = carried.get(name)
+        if text is None:
+            continue
+        try:
+            values[name] = parameter.decode(text)
+        except ParameterError as e:
+            raise ConfigError(e.problem, where=name) from e
+    return values
 
 
 def present(name: str, role: Input, path: str) -> str:

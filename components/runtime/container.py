@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from component_specs import JOBS
-from component_specs.kfp_outputs import KFP_OUTPUTS
+from component_specs.kfp_outputs import KFP_OUTPUTS, encode_results
 from components.runtime.bind import bind_arguments
 from components.runtime.kfp.call import bind_call, is_kfp_call, prepare
 from components.runtime.kfp.output import write_output
@@ -55,6 +55,5 @@ def _run(component: str, job_type: type[Job], run: Callable[[Job], Any], argumen
         write_output(call, run(call.job))
         return
     report = run(bind_arguments(job_type, arguments))
-    results = KFP_OUTPUTS[component].results
-    if results:
-        sys.stdout.write(json.dumps({name: report[name] for name in results}) + "\n")
+    if KFP_OUTPUTS[component].results:
+        sys.stdout.write(json.dumps(encode_results(component, report)) + "\n")

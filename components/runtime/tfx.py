@@ -1,27 +1,29 @@
-"""TFX executor and component classes, made from (Job, run) so that no component imports TFX."""
+"""TFX executors and components around the Jobs and their `run`, so that no component imports TFX.
+
+TFX imports an executor by module and name, and keeps a component's in its metadata: they may not change.
+"""
 
 from __future__ import annotations
 
-import functools
 import importlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from tfx.dsl.components.base import base_component, base_executor, executor_spec
 from tfx.types import channel
 
-from component_specs import JOBS
-from component_specs.tfx_spec import spec_class
+from component_specs import JOBS, tfx_spec
+from component_specs.annotations import job_fields
 from components.runtime.bind import bind_artifacts
 from detection_core.artifacts.blessing import is_blessed
 
 
 class JobExecutor(base_executor.BaseExecutor):
-    """Runs a component's `run(job)` inside TFX. Subclasses, one a component, are made below."""
+    """Runs a component's `run(job)` inside TFX. Subclasses, one a component, name it."""
 
-    COMPONENT = ""
+    COMPONENT: ClassVar[str]
 
     def Do(
         self,
@@ -67,33 +69,163 @@ _DESCRIBE: dict[str, Callable[[Any, Mapping[str, list[Any]]], None]] = {
 }
 
 
-def _executor_class(component: str) -> type[JobExecutor]:
-    name = JOBS[component].__name__.removesuffix("Job") + "Executor"
-    return type(name, (JobExecutor,), {"COMPONENT": component, "__module__": __name__})
+class JobComponent(base_component.BaseComponent):
+    """A TFX component with the inputs and parameters of a Job. Subclasses, one a component, name it."""
 
+    COMPONENT: ClassVar[str]
 
-# TFX imports an executor by module and name, so the classes are attributes of this module.
-_EXECUTORS = {component: _executor_class(component) for component in JOBS}
-globals().update({cls.__name__: cls for cls in _EXECUTORS.values()})
+    def __init__(self, step_id: str, **values: Any) -> None:
+        """Wire the component.
 
-
-@functools.cache
-def component_class(component: str) -> Any:
-    """Return the TFX component class of one of `JOBS`; it is made from the step id and the Job fields."""
-    spec = spec_class(JOBS[component])
-
-    def __init__(self: Any, step_id: str, **values: Any) -> None:
-        artifacts = {name: channel.Channel(type=parameter.type) for name, parameter in spec.OUTPUTS.items()}
-        base_component.BaseComponent.__init__(self, spec=spec(**values, **artifacts))
+        Args:
+            step_id: id of the node.
+            **values: input field to channel, parameter field to value.
+        """
+        parameters = job_fields(JOBS[self.COMPONENT]).parameters
+        carried = {n: parameters[n].encode(v) if n in parameters else v for n, v in values.items()}
+        outputs = {name: channel.Channel(type=key.type) for name, key in self.SPEC_CLASS.OUTPUTS.items()}
+        super().__init__(spec=self.SPEC_CLASS(**carried, **outputs))
         self.with_id(step_id)
 
-    return type(
-        spec.__name__.removesuffix("Spec"),
-        (base_component.BaseComponent,),
-        {
-            "__module__": __name__,
-            "__init__": __init__,
-            "SPEC_CLASS": spec,
-            "EXECUTOR_SPEC": executor_spec.ExecutorClassSpec(_EXECUTORS[component]),
-        },
+
+class RunCheckerExecutor(JobExecutor):
+    """Runs RunChecker."""
+
+    COMPONENT = "run_checker"
+
+
+class RunChecker(JobComponent):
+    """RunChecker in a TFX pipeline."""
+
+    COMPONENT = "run_checker"
+    SPEC_CLASS = tfx_spec.RunCheckerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(RunCheckerExecutor)
+
+
+class ConfigGenExecutor(JobExecutor):
+    """Runs ConfigGen."""
+
+    COMPONENT = "config_gen"
+
+
+class ConfigGen(JobComponent):
+    """ConfigGen in a TFX pipeline."""
+
+    COMPONENT = "config_gen"
+    SPEC_CLASS = tfx_spec.ConfigGenSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(ConfigGenExecutor)
+
+
+class ExampleGenExecutor(JobExecutor):
+    """Runs ExampleGen."""
+
+    COMPONENT = "example_gen"
+
+
+class ExampleGen(JobComponent):
+    """ExampleGen in a TFX pipeline."""
+
+    COMPONENT = "example_gen"
+    SPEC_CLASS = tfx_spec.ExampleGenSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(ExampleGenExecutor)
+
+
+class BaselineResolverExecutor(JobExecutor):
+    """Runs BaselineResolver."""
+
+    COMPONENT = "baseline_resolver"
+
+
+class BaselineResolver(JobComponent):
+    """BaselineResolver in a TFX pipeline."""
+
+    COMPONENT = "baseline_resolver"
+    SPEC_CLASS = tfx_spec.BaselineResolverSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(BaselineResolverExecutor)
+
+
+class TrainerExecutor(JobExecutor):
+    """Runs Trainer."""
+
+    COMPONENT = "trainer"
+
+
+class Trainer(JobComponent):
+    """Trainer in a TFX pipeline."""
+
+    COMPONENT = "trainer"
+    SPEC_CLASS = tfx_spec.TrainerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TrainerExecutor)
+
+
+class EvaluatorExecutor(JobExecutor):
+    """Runs Evaluator."""
+
+    COMPONENT = "evaluator"
+
+
+class Evaluator(JobComponent):
+    """Evaluator in a TFX pipeline."""
+
+    COMPONENT = "evaluator"
+    SPEC_CLASS = tfx_spec.EvaluatorSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(EvaluatorExecutor)
+
+
+class QuantizationRewriterExecutor(JobExecutor):
+    """Runs QuantizationRewriter."""
+
+    COMPONENT = "quantization_rewriter"
+
+
+class QuantizationRewriter(JobComponent):
+    """QuantizationRewriter in a TFX pipeline."""
+
+    COMPONENT = "quantization_rewriter"
+    SPEC_CLASS = tfx_spec.QuantizationRewriterSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(QuantizationRewriterExecutor)
+
+
+class TFLiteExporterExecutor(JobExecutor):
+    """Runs TFLiteExporter."""
+
+    COMPONENT = "tflite_exporter"
+
+
+class TFLiteExporter(JobComponent):
+    """TFLiteExporter in a TFX pipeline."""
+
+    COMPONENT = "tflite_exporter"
+    SPEC_CLASS = tfx_spec.TFLiteExporterSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TFLiteExporterExecutor)
+
+
+class PusherExecutor(JobExecutor):
+    """Runs Pusher."""
+
+    COMPONENT = "pusher"
+
+
+class Pusher(JobComponent):
+    """Pusher in a TFX pipeline."""
+
+    COMPONENT = "pusher"
+    SPEC_CLASS = tfx_spec.PusherSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(PusherExecutor)
+
+
+COMPONENTS: dict[str, type[JobComponent]] = {
+    cls.COMPONENT: cls
+    for cls in (
+        RunChecker,
+        ConfigGen,
+        ExampleGen,
+        BaselineResolver,
+        Trainer,
+        Evaluator,
+        QuantizationRewriter,
+        TFLiteExporter,
+        Pusher,
     )
+}
+"""Component name, as in `component_specs.JOBS`, to its TFX class."""

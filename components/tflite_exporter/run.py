@@ -16,7 +16,7 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
         Properties of the TensorFlow Lite artifact.
     """
     options = TFLiteExportOptions(
-        formats=tuple(name.strip() for name in job.formats.split(",") if name.strip()),
+        formats=job.formats,
         split=job.split,
         max_map_drop=job.max_map_drop,
         max_detections=job.max_detections,

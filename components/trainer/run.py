@@ -7,8 +7,8 @@ from typing import Any
 from component_specs import TrainerJob
 from components.runtime.pipeline_config import read_pipeline_config
 from detection_core.config.input_paths import point_at_examples
+from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.train import train
 from detection_core.tasks.work_folder import ResumeOptions
@@ -43,7 +43,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
     return {"steps": report.steps, "parameters": report.parameters, "started_from": report.started_from}
 
 
-def training_config(job: TrainerJob) -> TrainEvalPipelineConfig:
+def training_config(job: TrainerJob) -> PipelineConfig:
     """Return the job's pipeline.config, reading the job's examples, with what the job itself sets.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from detection_core.augment.steps import maybe, scaled, uniforms
+from detection_core.augment.augmentation import apply_with_probability, scaled, uniforms
 from detection_core.structures import Sample
 
 
@@ -37,8 +37,43 @@ def adjust_saturation(sample: Sample, factor: tf.Tensor) -> Sample:
     return _clipped(sample, lambda image: tf.image.adjust_saturation(image, factor))
 
 
+class _RandomAdjust:
+    """Apply an adjustment by an amount that is drawn evenly from a range."""
+
+    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
+        raise NotImplementedError
+
+    def _range(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return self._adjust(sample, scaled(uniforms(seed, 1)[0], *self._range()))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustBrightness:
+class _RandomAddition(_RandomAdjust):
+    """Draw from a range around 0."""
+
+    max_delta: float
+
+    def _range(self) -> tuple[float, float]:
+        return -self.max_delta, self.max_delta
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _RandomFactor(_RandomAdjust):
+    """Draw from a range of factors."""
+
+    min_delta: float = 0.8
+    max_delta: float = 1.25
+
+    def _range(self) -> tuple[float, float]:
+        return self.min_delta, self.max_delta
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomAdjustBrightness(_RandomAddition):
     """Make the image brighter or darker.
 
     Attributes:
@@ -47,13 +82,12 @@ class RandomAdjustBrightness:
 
     max_delta: float = 0.2
 
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
-        return adjust_brightness(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
+    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
+        return adjust_brightness(sample, amount)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustContrast:
+class RandomAdjustContrast(_RandomFactor):
     """Scale the contrast.
 
     Attributes:
@@ -61,16 +95,12 @@ class RandomAdjustContrast:
         max_delta: largest factor.
     """
 
-    min_delta: float = 0.8
-    max_delta: float = 1.25
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
-        return adjust_contrast(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
+    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
+        return adjust_contrast(sample, amount)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustHue:
+class RandomAdjustHue(_RandomAddition):
     """Turn the hue.
 
     Attributes:
@@ -79,13 +109,12 @@ class RandomAdjustHue:
 
     max_delta: float = 0.02
 
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
-        return adjust_hue(sample, scaled(uniforms(seed, 1)[0], -self.max_delta, self.max_delta))
+    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
+        return adjust_hue(sample, amount)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomAdjustSaturation:
+class RandomAdjustSaturation(_RandomFactor):
     """Scale the saturation.
 
     Attributes:
@@ -93,19 +122,15 @@ class RandomAdjustSaturation:
         max_delta: largest factor.
     """
 
-    min_delta: float = 0.8
-    max_delta: float = 1.25
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
-        return adjust_saturation(sample, scaled(uniforms(seed, 1)[0], self.min_delta, self.max_delta))
+    def _adjust(self, sample: Sample, amount: tf.Tensor) -> Sample:
+        return adjust_saturation(sample, amount)
 
 
-_Change = Callable[[Sample, tf.Tensor], Sample]
-_BRIGHTNESS: tuple[_Change, float, float] = (adjust_brightness, -32.0 / 255.0, 32.0 / 255.0)
-_CONTRAST: tuple[_Change, float, float] = (adjust_contrast, 0.5, 1.5)
-_HUE: tuple[_Change, float, float] = (adjust_hue, -0.2, 0.2)
-_SATURATION: tuple[_Change, float, float] = (adjust_saturation, 0.5, 1.5)
+_Adjustment = Callable[[Sample, tf.Tensor], Sample]
+_BRIGHTNESS: tuple[_Adjustment, float, float] = (adjust_brightness, -32.0 / 255.0, 32.0 / 255.0)
+_CONTRAST: tuple[_Adjustment, float, float] = (adjust_contrast, 0.5, 1.5)
+_HUE: tuple[_Adjustment, float, float] = (adjust_hue, -0.2, 0.2)
+_SATURATION: tuple[_Adjustment, float, float] = (adjust_saturation, 0.5, 1.5)
 COLOR_ORDERINGS = {
     0: (_BRIGHTNESS, _SATURATION, _HUE, _CONTRAST),
     1: (_BRIGHTNESS, _CONTRAST, _SATURATION, _HUE),
@@ -114,7 +139,10 @@ COLOR_ORDERINGS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomDistortColor:
-    """Change brightness, contrast, saturation and hue together, strongly.
+    """Change brightness, contrast, saturation and hue together, strongly, as SSD was trained.
+
+    Howard, "Some Improvements on Deep Convolutional Neural Network Based Image Classification", 2013,
+    https://arxiv.org/abs/1312.5402, which SSD cites for its photometric distortions.
 
     Attributes:
         color_ordering: 0: brightness, saturation, hue, contrast; 1: brightness, contrast, saturation, hue.
@@ -158,7 +186,7 @@ class RandomRGBtoGray:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         sample = sample._replace(image=tf.cast(sample.image, tf.float32))
-        return maybe(uniforms(seed, 1)[0] < self.probability, to_gray, sample)
+        return apply_with_probability(uniforms(seed, 1)[0], self.probability, to_gray, sample)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment.steps import maybe, uniforms, whole
+from detection_core.augment.augmentation import random_int, skip_with_probability, uniforms
 from detection_core.ops.keypoints import hide_outside, keypoints_in_window, with_keypoints
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import GroundTruth, Sample
@@ -58,8 +58,8 @@ def truth_in_window(truth: GroundTruth, window: tf.Tensor) -> GroundTruth:
     return truth._replace(boxes=boxes_in_window(truth.boxes, window), keypoints=keypoints)
 
 
-def seen_share(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return float32 [G], how much of each box's area lies in the window [4]; 0 for a box without area."""
+def visible_fraction(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
+    """Return float32 [G], the fraction of each box's area in the window [4]; 0 for a box without area."""
     clipped = tf.concat([tf.maximum(boxes[:, :2], window[:2]), tf.minimum(boxes[:, 2:], window[2:])], 1)
     inside = tf.reduce_prod(tf.maximum(clipped[:, 2:] - clipped[:, :2], 0.0), axis=1)
     return tf.math.divide_no_nan(inside, tf.reduce_prod(boxes[:, 2:] - boxes[:, :2], axis=1))
@@ -73,12 +73,12 @@ def crop_truth(
     Args:
         truth: unbatched.
         window: float32 [4], in the frame of the boxes.
-        overlap_thresh: an object stays if at least this share of its box is inside, and some of it is.
+        overlap_thresh: an object stays if at least this fraction of its box is inside, and some of it is.
         clip_boxes: cut boxes at the window, and hide keypoints outside it.
     """
     boxes = truth.boxes
     touches = tf.reduce_all((boxes[:, :2] < window[2:]) & (boxes[:, 2:] > window[:2]), axis=1)
-    truth = keep_objects(truth, touches & (seen_share(boxes, window) >= overlap_thresh))
+    truth = keep_objects(truth, touches & (visible_fraction(boxes, window) >= overlap_thresh))
     truth = truth_in_window(truth, window)
     clipped = tf.clip_by_value(truth.boxes, 0.0, 1.0)
     hidden = hide_outside(truth.keypoints, tf.constant([0.0, 0.0, 1.0, 1.0]))
@@ -101,9 +101,9 @@ class RandomCropImage:
     """Crop a random window, or not.
 
     Attributes:
-        min_object_covered: share of at least one box that the window must hold.
+        min_object_covered: fraction of at least one box that the window must hold.
         aspect_ratio_range: smallest and largest width / height of the window.
-        area_range: smallest and largest share of the image's area.
+        area_range: smallest and largest fraction of the image's area.
         overlap_thresh: objects of which less is inside are dropped.
         clip_boxes: cut boxes at the window, and hide keypoints outside it.
         random_coef: probability of no crop.
@@ -135,7 +135,7 @@ class RandomCropImage:
             window = draw_window(sample, tf.random.fold_in(seed, 1), self, self.min_object_covered)
             return crop(sample, window, overlap_thresh=self.overlap_thresh, clip_boxes=self.clip_boxes)
 
-        return maybe(uniforms(seed, 1)[0] > self.random_coef, change, sample)
+        return skip_with_probability(uniforms(seed, 1)[0], self.random_coef, change, sample)
 
 
 def draw_window(
@@ -147,7 +147,7 @@ def draw_window(
         sample: its boxes are what the window must cover.
         seed: int64 [2].
         ranges: of area and aspect ratio.
-        min_object_covered: share of at least one box that the window must hold.
+        min_object_covered: fraction of at least one box that the window must hold.
     """
     boxes = tf.clip_by_value(sample.truth.boxes, 0.0, 1.0)
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
@@ -165,7 +165,9 @@ def draw_window(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneOfCrops:
-    """Apply one of several random crops, each with equal chance: SSD's crop (Liu et al. 2016, section 2.2).
+    """Apply one of several random crops, each with equal probability: SSD's crop.
+
+    Liu et al., "SSD: Single Shot MultiBox Detector", 2016, section 2.2, https://arxiv.org/abs/1512.02325.
 
     Attributes:
         crops: to choose from.
@@ -176,7 +178,7 @@ class OneOfCrops:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         draws = uniforms(seed, 2)
-        choice = whole(draws[0], 0, len(self.crops) - 1)
+        choice = random_int(draws[0], 0, len(self.crops) - 1)
         window_seed = tf.random.fold_in(seed, 1)
 
         def change(sample: Sample) -> Sample:
@@ -187,8 +189,8 @@ class OneOfCrops:
                 clip_boxes=tf.gather([c.clip_boxes for c in self.crops], choice),
             )
 
-        taken = draws[1] > tf.gather([c.random_coef for c in self.crops], choice)
-        return maybe(taken, change, sample)
+        random_coef = tf.gather([c.random_coef for c in self.crops], choice)
+        return skip_with_probability(draws[1], random_coef, change, sample)
 
     def _window(self, sample: Sample, choice: tf.Tensor, seed: tf.Tensor) -> Window:
         if len({(c.aspect_ratio_range, c.area_range) for c in self.crops}) == 1:
@@ -203,17 +205,17 @@ class OneOfCrops:
 def ssd_crops(
     covered: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0),
 ) -> tuple[RandomCropImage, ...]:
-    """Return the crops of the SSD paper: one for each share of a box to be covered."""
+    """Return the crops of the SSD paper: one for each fraction of a box to be covered."""
     return tuple(
         RandomCropImage(
-            min_object_covered=share,
+            min_object_covered=fraction,
             aspect_ratio_range=(0.5, 2.0),
             area_range=(0.1, 1.0),
-            overlap_thresh=share,
+            overlap_thresh=fraction,
             clip_boxes=True,
             random_coef=0.15,
         )
-        for share in covered
+        for fraction in covered
     )
 
 
@@ -222,7 +224,7 @@ class RandomCropToAspectRatio:
     """Cut the image to an aspect ratio, at a random place.
 
     Attributes:
-        aspect_ratio: wanted width / height.
+        aspect_ratio: width / height of the result.
         overlap_thresh: objects of which less is inside are dropped.
         clip_boxes: cut boxes at the window, and hide keypoints outside it.
     """
@@ -235,7 +237,7 @@ class RandomCropToAspectRatio:
         """Change the sample."""
         size = tf.shape(sample.image)[:2]
         target = size_of_aspect_ratio(size, self.aspect_ratio)
-        begin = whole(uniforms(seed, 2), 0, size - target)
+        begin = random_int(uniforms(seed, 2), 0, size - target)
         return crop(
             sample, Window(begin, target), overlap_thresh=self.overlap_thresh, clip_boxes=self.clip_boxes
         )
@@ -244,5 +246,5 @@ class RandomCropToAspectRatio:
 def size_of_aspect_ratio(size: tf.Tensor, aspect_ratio: float) -> tf.Tensor:
     """Return the largest int32 [2] size of a width / height that fits into int32 [2] `size`."""
     height, width = tf.cast(size[0], tf.float32), tf.cast(size[1], tf.float32)
-    wanted = tf.cast(tf.round([width / aspect_ratio, height * aspect_ratio]), tf.int32)
-    return tf.clip_by_value(wanted, 1, size)
+    fitting = tf.cast(tf.round([width / aspect_ratio, height * aspect_ratio]), tf.int32)
+    return tf.clip_by_value(fitting, 1, size)

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
+from typing import ClassVar
 
 import tensorflow as tf
 
-from detection_core.augment.steps import maybe, uniforms
+from detection_core.augment.augmentation import apply_with_probability, uniforms
 from detection_core.ops.keypoints import mirror_keypoints, reorder_keypoints, turn_keypoints
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import Sample
 
-
-def flip_horizontally(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
-    """Mirror left and right; see `reorder_keypoints` for the permutation."""
-    ymin, xmin, ymax, xmax = tf.unstack(sample.truth.boxes, axis=-1)
-    boxes = tf.stack([ymin, 1.0 - xmax, ymax, 1.0 - xmin], axis=-1)
-    return _flipped(sample, boxes, 1, permutation)
+VERTICAL, HORIZONTAL = 0, 1
+"""Axes of an image: along its rows from top to bottom, and along its columns from left to right."""
 
 
-def flip_vertically(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
-    """Mirror top and bottom; see `reorder_keypoints` for the permutation."""
-    ymin, xmin, ymax, xmax = tf.unstack(sample.truth.boxes, axis=-1)
-    boxes = tf.stack([1.0 - ymax, xmin, 1.0 - ymin, xmax], axis=-1)
-    return _flipped(sample, boxes, 0, permutation)
+def flip(sample: Sample, axis: int, permutation: Sequence[int] = ()) -> Sample:
+    """Mirror a sample.
 
-
-def _flipped(sample: Sample, boxes: tf.Tensor, axis: int, permutation: Sequence[int]) -> Sample:
-    """Mirror everything but the boxes."""
+    Args:
+        sample: image and objects.
+        axis: `HORIZONTAL` mirrors left and right, `VERTICAL` top and bottom.
+        permutation: see `reorder_keypoints`.
+    """
     truth = sample.truth
     if truth.keypoints.shape[1] != 0 and not permutation:
         raise ValueError("expected a keypoint_flip_permutation, as there are keypoints, found none")
+    sides = tf.unstack(truth.boxes, axis=-1)
+    sides[axis], sides[axis + 2] = 1.0 - sides[axis + 2], 1.0 - sides[axis]
     truth = truth._replace(
-        boxes=boxes,
+        boxes=tf.stack(sides, axis=-1),
         masks=tf.reverse(truth.masks, [axis + 1]),
         keypoints=mirror_keypoints(truth.keypoints, axis),
     )
@@ -55,7 +54,26 @@ def rotate90(sample: Sample, permutation: Sequence[int] = ()) -> Sample:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomHorizontalFlip:
+class _RandomFlip:
+    """Mirror along an axis, or not."""
+
+    _AXIS: ClassVar[int]
+
+    probability: float = 0.5
+    keypoint_flip_permutation: tuple[int, ...] = ()
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return apply_with_probability(
+            uniforms(seed, 1)[0],
+            self.probability,
+            lambda s: flip(s, self._AXIS, self.keypoint_flip_permutation),
+            sample,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomHorizontalFlip(_RandomFlip):
     """Mirror left and right, or not.
 
     Attributes:
@@ -63,17 +81,11 @@ class RandomHorizontalFlip:
         keypoint_flip_permutation: the keypoint that each becomes, see `reorder_keypoints`.
     """
 
-    probability: float = 0.5
-    keypoint_flip_permutation: tuple[int, ...] = ()
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
-        taken = uniforms(seed, 1)[0] < self.probability
-        return maybe(taken, lambda s: flip_horizontally(s, self.keypoint_flip_permutation), sample)
+    _AXIS = HORIZONTAL
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RandomVerticalFlip:
+class RandomVerticalFlip(_RandomFlip):
     """Mirror top and bottom, or not.
 
     Attributes:
@@ -81,13 +93,7 @@ class RandomVerticalFlip:
         keypoint_flip_permutation: the keypoint that each becomes, see `reorder_keypoints`.
     """
 
-    probability: float = 0.5
-    keypoint_flip_permutation: tuple[int, ...] = ()
-
-    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
-        """Change the sample."""
-        taken = uniforms(seed, 1)[0] < self.probability
-        return maybe(taken, lambda s: flip_vertically(s, self.keypoint_flip_permutation), sample)
+    _AXIS = VERTICAL
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,8 +110,10 @@ class RandomRotation90:
 
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
-        taken = uniforms(seed, 1)[0] < self.probability
-        return maybe(taken, lambda s: rotate90(s, self.keypoint_rot_permutation), sample)
+        draw = uniforms(seed, 1)[0]
+        return apply_with_probability(
+            draw, self.probability, lambda s: rotate90(s, self.keypoint_rot_permutation), sample
+        )
 
 
 def repeat_image(sample: Sample, axis: int) -> Sample:
@@ -140,5 +148,11 @@ class RandomSelfConcatImage:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         draws = uniforms(seed, 2)
-        sample = maybe(draws[0] < self.concat_vertical_probability, lambda s: repeat_image(s, 0), sample)
-        return maybe(draws[1] < self.concat_horizontal_probability, lambda s: repeat_image(s, 1), sample)
+        probabilities = {
+            VERTICAL: self.concat_vertical_probability,
+            HORIZONTAL: self.concat_horizontal_probability,
+        }
+        for axis, probability in probabilities.items():
+            repeat = functools.partial(repeat_image, axis=axis)
+            sample = apply_with_probability(draws[axis], probability, repeat, sample)
+        return sample

@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.augment.steps import maybe, scaled, uniforms, whole
+from detection_core.augment.augmentation import random_int, scaled, skip_with_probability, uniforms
 from detection_core.structures import Sample
 
 
@@ -21,7 +21,7 @@ class RandomBlackPatches:
     Attributes:
         max_black_patches: most squares.
         probability: of each of them.
-        size_to_image_ratio: side as a share of the image's shorter side.
+        size_to_image_ratio: side as a fraction of the image's shorter side.
     """
 
     max_black_patches: int = 10
@@ -42,7 +42,7 @@ def blacken(sample: Sample, corners: tf.Tensor, taken: tf.Tensor, size_to_image_
         sample: what to change.
         corners: float32 [N, 2], first row and column, normalised.
         taken: bool [N].
-        size_to_image_ratio: side as a share of the image's shorter side.
+        size_to_image_ratio: side as a fraction of the image's shorter side.
     """
     size = tf.shape(sample.image)[:2]
     side = tf.cast(tf.cast(tf.reduce_min(size), tf.float32) * size_to_image_ratio, tf.int32)
@@ -59,12 +59,15 @@ def blacken(sample: Sample, corners: tf.Tensor, taken: tf.Tensor, size_to_image_
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPatchGaussian:
-    """Add Gaussian noise in one square, or not (Lopes et al. 2019).
+    """Add Gaussian noise in one square, or not.
+
+    Lopes et al., "Improving Robustness Without Sacrificing Accuracy with Patch Gaussian Augmentation", 2019,
+    https://arxiv.org/abs/1906.02611.
 
     Attributes:
         min_patch_size: smallest side, pixels.
         max_patch_size: largest side, pixels.
-        min_gaussian_stddev: least noise, as a share of the full range.
+        min_gaussian_stddev: least noise, as a fraction of the full range.
         max_gaussian_stddev: most noise.
         random_coef: probability of no change.
     """
@@ -83,15 +86,15 @@ class RandomPatchGaussian:
         def change(sample: Sample) -> Sample:
             noise_seed = tf.random.fold_in(seed, 1)
             noise = stddev * tf.random.stateless_normal(tf.shape(sample.image), noise_seed)
-            centre = whole(draws[2:4], 0, size - 1)
-            side = whole(draws[1], self.min_patch_size, self.max_patch_size)
+            centre = random_int(draws[2:4], 0, size - 1)
+            side = random_int(draws[1], self.min_patch_size, self.max_patch_size)
             return add_in_patch(sample, noise, centre, side)
 
-        return maybe(draws[0] > self.random_coef, change, _float(sample))
+        return skip_with_probability(draws[0], self.random_coef, change, _float(sample))
 
 
 def add_in_patch(sample: Sample, noise: tf.Tensor, centre: tf.Tensor, side: tf.Tensor) -> Sample:
-    """Add noise, as a share of the full range, in one square.
+    """Add noise, as a fraction of the full range, in one square.
 
     Args:
         sample: what to change.
@@ -137,11 +140,11 @@ class RandomJpegQuality:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         draws = uniforms(seed, 2)
-        quality = whole(draws[1], self.min_jpeg_quality, self.max_jpeg_quality)
+        quality = random_int(draws[1], self.min_jpeg_quality, self.max_jpeg_quality)
 
         def change(sample: Sample) -> Sample:
             pixels = tf.saturate_cast(tf.round(sample.image), tf.uint8)
             decoded = tf.io.decode_jpeg(tf.raw_ops.EncodeJpegVariableQuality(images=pixels, quality=quality))
             return sample._replace(image=tf.ensure_shape(tf.cast(decoded, tf.float32), sample.image.shape))
 
-        return maybe(draws[0] > self.random_coef, change, _float(sample))
+        return skip_with_probability(draws[0], self.random_coef, change, _float(sample))

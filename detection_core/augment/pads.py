@@ -6,8 +6,8 @@ import dataclasses
 
 import tensorflow as tf
 
+from detection_core.augment.augmentation import random_int, scaled, uniforms
 from detection_core.augment.crops import RandomCropImage, truth_in_window
-from detection_core.augment.steps import scaled, uniforms, whole
 from detection_core.structures import Sample
 
 Colour = tuple[float, float, float] | tuple[()]
@@ -59,8 +59,8 @@ def pad_at_random(
     draws, image_size = uniforms(seed, 4), tf.shape(sample.image)[:2]
     largest = tf.maximum(largest, image_size)
     smallest = tf.clip_by_value(smallest, image_size, largest)
-    size = whole(draws[:2], smallest, largest)
-    return pad(sample, size, whole(draws[2:], 0, size - image_size), colour)
+    size = random_int(draws[:2], smallest, largest)
+    return pad(sample, size, random_int(draws[2:], 0, size - image_size), colour)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ class RandomPadToAspectRatio:
     """Pad below and to the right, with black, to an aspect ratio.
 
     Attributes:
-        aspect_ratio: wanted width / height.
+        aspect_ratio: width / height of the result.
         min_padded_size_ratio: smallest canvas, as shares of the image's rows and columns.
         max_padded_size_ratio: largest canvas, likewise.
     """

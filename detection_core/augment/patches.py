@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.augment.steps import uniforms, whole
+from detection_core.augment.augmentation import random_int, uniforms
 from detection_core.augment.warps import REPLACEMENT
 from detection_core.structures import Sample
 
@@ -59,31 +59,31 @@ def fill_square(
 
 def cut_out(image: tf.Tensor, reach: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Fill a square of 2 * reach pixels anywhere in uint8 [h, w, 3] (DeVries and Taylor 2017, Cutout)."""
-    centre = whole(uniforms(seed, 2), 0, tf.shape(image)[:2] - 1)
+    centre = random_int(uniforms(seed, 2), 0, tf.shape(image)[:2] - 1)
     return fill_square(image, centre, tf.repeat(tf.cast(reach, tf.int32), 2))
 
 
-def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, share: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
+def cut_out_of_box(image: tf.Tensor, box: tf.Tensor, fraction: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
     """Fill a rectangle with its centre in a box.
 
     Args:
         image: uint8 [h, w, 3].
         box: float32 [4], normalised.
-        share: sides of the rectangle as a share of the box's.
+        fraction: sides of the rectangle as a fraction of the box's.
         draws: float32 [2] of [0, 1), row and column of the centre in the box.
     """
     region = region_of(box, tf.shape(image)[:2])
-    reach = tf.cast(share * (tf.cast(region.end - region.begin, tf.float32) / 2.0), tf.int32)
-    return fill_square(image, whole(draws, region.begin, region.end - 1), reach)
+    reach = tf.cast(fraction * (tf.cast(region.end - region.begin, tf.float32) / 2.0), tf.int32)
+    return fill_square(image, random_int(draws, region.begin, region.end - 1), reach)
 
 
-def cut_out_of_any_box(sample: Sample, share: tf.Tensor, seed: tf.Tensor) -> Sample:
+def cut_out_of_any_box(sample: Sample, fraction: tf.Tensor, seed: tf.Tensor) -> Sample:
     """Fill a rectangle with its centre in one of the boxes, if there is any; see `cut_out_of_box`."""
     draws, count = uniforms(seed, 3), tf.shape(sample.truth.boxes)[0]
 
     def change() -> tf.Tensor:
-        box = tf.gather(sample.truth.boxes, whole(draws[0], 0, count - 1))
-        return cut_out_of_box(sample.image, box, share, draws[1:])
+        box = tf.gather(sample.truth.boxes, random_int(draws[0], 0, count - 1))
+        return cut_out_of_box(sample.image, box, fraction, draws[1:])
 
     return sample._replace(image=tf.cond(count > 0, change, lambda: sample.image))
 

@@ -1,4 +1,7 @@
-"""Learned augmentation policies (Zoph et al. 2019, Learning Data Augmentation Strategies for Detection).
+"""Learned augmentation policies.
+
+Zoph et al., "Learning Data Augmentation Strategies for Object Detection", 2019,
+https://arxiv.org/abs/1906.11172.
 
 A policy is a list of sub-policies, of which each image gets one: a few operations, each with its probability
 and a level of 0..10.
@@ -13,12 +16,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from detection_core.augment import patches, tones, warps
+from detection_core.augment.augmentation import random_int, uniforms
 from detection_core.augment.policy_tables import POLICIES, SubPolicy
-from detection_core.augment.steps import uniforms, whole
 from detection_core.structures import Sample
 
-# Boxes are many, so each is changed with a smaller chance than a whole image would be.
-_BOX_CHANCE = 1.0 / 3.0
+# An image has many boxes, so each is changed with a smaller probability than a whole image would be.
+_BOX_PROBABILITY = 1.0 / 3.0
 
 _Tone = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 _Warp = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -30,7 +33,7 @@ class Operation(NamedTuple):
     Attributes:
         apply: of sample (image uint8), amount, probability and seed.
         amount: what a level of 0..10 means.
-        either_sign: whether the amount is turned round by chance.
+        either_sign: whether the amount is negated with probability 1/2.
         by_box: whether `apply` itself decides by the probability, for each box.
     """
 
@@ -50,7 +53,7 @@ def _tone(change: _Tone, amount: Callable[[float], float]) -> Operation:
 def _tone_in_boxes(change: _Tone, amount: Callable[[float], float]) -> Operation:
     def apply(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
         box_change = patches.BoxChange(lambda part, _: change(part, amount), lambda part: part)
-        return patches.change_boxes(sample, box_change, probability * _BOX_CHANCE, seed)
+        return patches.change_boxes(sample, box_change, probability * _BOX_PROBABILITY, seed)
 
     return Operation(apply, amount, by_box=True)
 
@@ -62,7 +65,7 @@ def _warp(make: _Warp, largest: float, *, middle: bool = False) -> Operation:
         boxes = warps.warp_boxes(sample.truth.boxes, warp, size, middle=middle)
         return warps.warp_sample(sample, warp, boxes)
 
-    return Operation(apply, _share_of(largest), either_sign=True)
+    return Operation(apply, _fraction_of(largest), either_sign=True)
 
 
 def _warp_in_boxes(make: _Warp, largest: float) -> Operation:
@@ -73,9 +76,9 @@ def _warp_in_boxes(make: _Warp, largest: float) -> Operation:
         change = patches.BoxChange(
             lambda part, _: warped(part, warps.REPLACEMENT), lambda part: warped(part, 0)
         )
-        return patches.change_boxes(sample, change, probability * _BOX_CHANCE, seed)
+        return patches.change_boxes(sample, change, probability * _BOX_PROBABILITY, seed)
 
-    return Operation(apply, _share_of(largest), either_sign=True, by_box=True)
+    return Operation(apply, _fraction_of(largest), either_sign=True, by_box=True)
 
 
 def _cut_out(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
@@ -84,18 +87,18 @@ def _cut_out(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf
 
 def _cut_out_in_boxes(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
     change = patches.BoxChange(lambda part, s: patches.cut_out(part, amount, s), lambda part: part)
-    return patches.change_boxes(sample, change, probability * _BOX_CHANCE, seed)
+    return patches.change_boxes(sample, change, probability * _BOX_PROBABILITY, seed)
 
 
 def _cut_out_of_a_box(sample: Sample, amount: tf.Tensor, probability: tf.Tensor, seed: tf.Tensor) -> Sample:
     return patches.cut_out_of_any_box(sample, amount, seed)
 
 
-def _share_of(largest: float) -> Callable[[float], float]:
+def _fraction_of(largest: float) -> Callable[[float], float]:
     return lambda level: level / 10.0 * largest
 
 
-def _whole_share_of(largest: int) -> Callable[[float], float]:
+def _int_fraction_of(largest: int) -> Callable[[float], float]:
     return lambda level: int(level / 10.0 * largest)
 
 
@@ -126,15 +129,15 @@ def _shear_y(size: tf.Tensor, amount: tf.Tensor) -> tf.Tensor:
 OPERATIONS: dict[str, Operation] = {
     "AutoContrast": _tone(lambda image, _: tones.autocontrast(image), _none),
     "Equalize": _tone(lambda image, _: tones.equalize(image), _none),
-    "Posterize": _tone(tones.posterize, _whole_share_of(4)),
-    "Solarize": _tone(tones.solarize, _whole_share_of(256)),
-    "SolarizeAdd": _tone(tones.solarize_add, _whole_share_of(110)),
-    "Color": _tone(tones.adjust_colour, _factor),
-    "Contrast": _tone(tones.adjust_contrast, _factor),
-    "Brightness": _tone(tones.adjust_brightness, _factor),
-    "Sharpness": _tone(tones.adjust_sharpness, _factor),
-    "Cutout": Operation(_cut_out, _whole_share_of(100)),
-    "BBox_Cutout": Operation(_cut_out_of_a_box, _share_of(0.75)),
+    "Posterize": _tone(tones.posterize, _int_fraction_of(4)),
+    "Solarize": _tone(tones.solarize, _int_fraction_of(256)),
+    "SolarizeAdd": _tone(tones.solarize_add, _int_fraction_of(110)),
+    "Color": _tone(tones.enhance_colour, _factor),
+    "Contrast": _tone(tones.enhance_contrast, _factor),
+    "Brightness": _tone(tones.enhance_brightness, _factor),
+    "Sharpness": _tone(tones.enhance_sharpness, _factor),
+    "Cutout": Operation(_cut_out, _int_fraction_of(100)),
+    "BBox_Cutout": Operation(_cut_out_of_a_box, _fraction_of(0.75)),
     "Rotate_BBox": _warp(warps.rotation, 30.0, middle=True),
     "TranslateX_BBox": _warp(_shift_x, 250.0),
     "TranslateY_BBox": _warp(_shift_y, 250.0),
@@ -146,9 +149,9 @@ OPERATIONS: dict[str, Operation] = {
     "ShearX_Only_BBoxes": _warp_in_boxes(_shear_x, 0.3),
     "ShearY_Only_BBoxes": _warp_in_boxes(_shear_y, 0.3),
     "Flip_Only_BBoxes": _warp_in_boxes(lambda size, _: warps.mirror(size), 0.0)._replace(either_sign=False),
-    "Solarize_Only_BBoxes": _tone_in_boxes(tones.solarize, _whole_share_of(256)),
+    "Solarize_Only_BBoxes": _tone_in_boxes(tones.solarize, _int_fraction_of(256)),
     "Equalize_Only_BBoxes": _tone_in_boxes(lambda image, _: tones.equalize(image), _none),
-    "Cutout_Only_BBoxes": Operation(_cut_out_in_boxes, _whole_share_of(50), by_box=True),
+    "Cutout_Only_BBoxes": Operation(_cut_out_in_boxes, _int_fraction_of(50), by_box=True),
 }
 # What moves pixels inside boxes: masks follow, but nothing tells where a keypoint goes that lies in several.
 MOVED_IN_BOXES = frozenset(name for name in OPERATIONS if name.endswith("_Only_BBoxes")) - {
@@ -163,7 +166,7 @@ def moves_in_boxes(policy_name: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutoAugmentImage:
-    """Apply one sub-policy of a learned policy; the image is rounded to whole values.
+    """Apply one sub-policy of a learned policy; the image is rounded to integers.
 
     Attributes:
         policy_name: key of `POLICIES`.
@@ -183,7 +186,7 @@ class AutoAugmentImage:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         policy = POLICIES[self.policy_name]
-        chosen = whole(uniforms(seed, 1)[0], 0, len(policy) - 1)
+        chosen = random_int(uniforms(seed, 1)[0], 0, len(policy) - 1)
         image = tf.cast(tf.clip_by_value(tf.round(tf.cast(sample.image, tf.float32)), 0.0, 255.0), tf.uint8)
         sample = sample._replace(image=image)
         for place in range(max(map(len, policy))):
@@ -202,18 +205,18 @@ def _apply_one(
     rows = [sub_policy[place] if place < len(sub_policy) else nothing for sub_policy in policy]
     names = sorted({name for name, _, _ in rows} - {""})
     amounts = [OPERATIONS[name].amount(level) if name else 0.0 for name, _, level in rows]
-    chances = [1.0 if name and OPERATIONS[name].by_box else chance for name, chance, _ in rows]
+    probabilities = [1.0 if name and OPERATIONS[name].by_box else p for name, p, _ in rows]
     signed = [bool(name) and OPERATIONS[name].either_sign for name, _, _ in rows]
     draws = uniforms(seed, 2)
     sign = tf.where(tf.gather(signed, chosen) & (draws[1] < 0.5), -1.0, 1.0)
     amount = tf.gather(tf.constant(amounts, tf.float32), chosen) * sign
     probability = tf.gather(tf.constant([row[1] for row in rows], tf.float32), chosen)
-    step_seed = tf.random.fold_in(seed, 1)
+    operation_seed = tf.random.fold_in(seed, 1)
 
     def branch(name: str) -> Callable[[], Sample]:
-        return lambda: OPERATIONS[name].apply(sample, amount, probability, step_seed)
+        return lambda: OPERATIONS[name].apply(sample, amount, probability, operation_seed)
 
     branches = [lambda: sample, *map(branch, names)]
     numbers = tf.constant([names.index(name) + 1 if name else 0 for name, _, _ in rows])
-    taken = draws[0] < tf.gather(tf.constant(chances, tf.float32), chosen)
+    taken = draws[0] < tf.gather(tf.constant(probabilities, tf.float32), chosen)
     return tf.switch_case(tf.where(taken, tf.gather(numbers, chosen), 0), branches)

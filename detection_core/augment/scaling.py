@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.augment.steps import maybe, scaled, uniforms, whole
+from detection_core.augment.augmentation import random_int, scaled, skip_with_probability, uniforms
 from detection_core.ops.resampling import Method, resize_masks, resize_pixels
 from detection_core.structures import Sample
 
@@ -104,7 +104,7 @@ class RandomResizeMethod:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         size = tf.constant([self.target_height, self.target_width])
-        choice = whole(uniforms(seed, 1)[0], 0, len(_METHODS) - 1)
+        choice = random_int(uniforms(seed, 1)[0], 0, len(_METHODS) - 1)
         return tf.switch_case(choice, [lambda m=m: resize(sample, size, m) for m in _METHODS])
 
 
@@ -137,13 +137,15 @@ class RandomDownscaleToTargetPixels:
     def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
         """Change the sample."""
         draws = uniforms(seed, 2)
-        target = whole(draws[1], self.min_target_pixels, self.max_target_pixels)
+        target = random_int(draws[1], self.min_target_pixels, self.max_target_pixels)
         sample = sample._replace(image=tf.cast(sample.image, tf.float32))
-        return maybe(draws[0] > self.random_coef, lambda s: downscale_to_pixels(s, target), sample)
+        return skip_with_probability(
+            draws[0], self.random_coef, lambda s: downscale_to_pixels(s, target), sample
+        )
 
 
 def downscale_to_pixels(sample: Sample, target: tf.Tensor) -> Sample:
     """Scale down to about `target` pixels; an image that has no more stays as it is."""
     pixels = tf.reduce_prod(tf.shape(sample.image)[:2])
     scale = tf.sqrt(tf.cast(target, tf.float32) / tf.cast(pixels, tf.float32))
-    return maybe(pixels > target, lambda s: resize(s, _scaled_size(s, scale)), sample)
+    return tf.cond(pixels > target, lambda: resize(sample, _scaled_size(sample, scale)), lambda: sample)

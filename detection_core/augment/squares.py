@@ -6,20 +6,22 @@ import dataclasses
 
 import tensorflow as tf
 
+from detection_core.augment.augmentation import random_int, scaled, uniforms
 from detection_core.augment.crops import Window, crop_image, crop_masks, crop_truth
 from detection_core.augment.pads import pad_image, pad_masks
-from detection_core.augment.steps import scaled, uniforms, whole
 from detection_core.ops.resampling import resize_pixels
 from detection_core.structures import Sample
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomSquareCropByScale:
-    """Cut out a square around a random centre, black where it leaves the image (Zhou et al. 2019, CenterNet).
+    """Cut out a square around a random centre, black where it leaves the image, as CenterNet was trained.
+
+    Zhou et al., "Objects as Points", 2019, https://arxiv.org/abs/1904.07850.
 
     Attributes:
         max_border: how far the centre stays from the edges, pixels; less in images too small for it.
-        scale_min: smallest side of the square, as a share of the image's longer side.
+        scale_min: smallest side of the square, as a fraction of the image's longer side.
         scale_max: largest side.
         num_scales: sides to choose from, spread evenly.
     """
@@ -33,9 +35,9 @@ class RandomSquareCropByScale:
         """Change the sample."""
         draws, size = uniforms(seed, 3), tf.shape(sample.image)[:2]
         scales = tf.linspace(self.scale_min, self.scale_max, self.num_scales)
-        scale = tf.gather(scales, whole(draws[0], 0, self.num_scales - 1))
+        scale = tf.gather(scales, random_int(draws[0], 0, self.num_scales - 1))
         border = tf.map_fn(self._border, size)
-        return square_crop(sample, scale, whole(draws[1:], border, size - border - 1))
+        return square_crop(sample, scale, random_int(draws[1:], border, size - border - 1))
 
     def _border(self, length: tf.Tensor) -> tf.Tensor:
         """Return the largest max_border / 2^n that leaves room for the centre."""
@@ -48,7 +50,7 @@ def square_crop(sample: Sample, scale: tf.Tensor, centre: tf.Tensor) -> Sample:
 
     Args:
         sample: what to cut.
-        scale: float32 [], side as a share of the image's longer side.
+        scale: float32 [], side as a fraction of the image's longer side.
         centre: int32 [2], row and column of the square's centre.
     """
     size = tf.shape(sample.image)[:2]
@@ -62,11 +64,14 @@ def square_crop(sample: Sample, scale: tf.Tensor, centre: tf.Tensor) -> Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomScaleCropAndPadToSquare:
-    """Scale the image against a square, then cut or pad it to fill that (Tan et al. 2020, EfficientDet).
+    """Scale the image against a square, then cut or pad it to fill that: scale jittering.
+
+    Tan et al., "EfficientDet: Scalable and Efficient Object Detection", 2020,
+    https://arxiv.org/abs/1911.09070.
 
     Attributes:
         output_size: side of the square, pixels.
-        scale_min: smallest length of the image's longer side, as a share of the square's.
+        scale_min: smallest length of the image's longer side, as a fraction of the square's.
         scale_max: largest length.
     """
 
@@ -81,7 +86,7 @@ class RandomScaleCropAndPadToSquare:
         side = scaled(draws[0], self.scale_min, self.scale_max) * self.output_size
         resized = _resize(sample, tf.cast(size * (side / tf.reduce_max(size)), tf.int32))
         size = tf.shape(resized.image)[:2]
-        begin = whole(draws[1:], 0, tf.maximum(size - self.output_size, 0))
+        begin = random_int(draws[1:], 0, tf.maximum(size - self.output_size, 0))
         window = Window(begin, tf.minimum(size, self.output_size))
         return _square(resized, window, tf.zeros([2], tf.int32), tf.constant(self.output_size))
 

@@ -1,7 +1,10 @@
 """Changes of every pixel's tone that learned policies are made of; uint8 [h, w, 3] in and out.
 
-They are those of Cubuk et al. 2018 (AutoAugment), which imitate Pillow's, with the roundings that published
-policies were learned with.
+They imitate Pillow's `ImageOps` and `ImageEnhance`, with the roundings that published policies were learned
+with. Those of `augment.colour` work on float32 and mean something else by a factor.
+
+Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", 2019,
+https://arxiv.org/abs/1805.09501.
 """
 
 from __future__ import annotations
@@ -36,24 +39,24 @@ def posterize(image: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.left_shift(tf.bitwise.right_shift(image, dropped), dropped)
 
 
-def adjust_colour(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+def enhance_colour(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Move between the grey image (0) and the image (1), and beyond it."""
     grey = tf.image.grayscale_to_rgb(tf.image.rgb_to_grayscale(image))
     return blend(grey, image, factor)
 
 
-def adjust_contrast(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+def enhance_contrast(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Move between an even grey, the mean of the grey image, (0) and the image (1), and beyond it."""
     grey = tf.reduce_mean(tf.cast(tf.image.rgb_to_grayscale(image), tf.float32))
     return blend(tf.fill(tf.shape(image), _bytes(grey)), image, factor)
 
 
-def adjust_brightness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+def enhance_brightness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Move between black (0) and the image (1), and beyond it."""
     return blend(tf.zeros_like(image), image, factor)
 
 
-def adjust_sharpness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+def enhance_sharpness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Move between a smoothed image (0) and the image (1), and beyond it; the outermost pixels stay."""
     # Whole numbers until the division, so that every processor rounds a multiple of 13 to the same byte.
     kernel = tf.constant([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]])

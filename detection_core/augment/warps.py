@@ -96,18 +96,18 @@ def warp_boxes(boxes: tf.Tensor, warp: tf.Tensor, size: tf.Tensor, *, middle: bo
         float32 [G, 4], in the image; one that left it keeps a narrow strip at the border.
     """
     scale, origin = tf.cast(size, tf.float32), 0.5 if middle else 0.0
-    sides = _whole((boxes - origin) * tf.tile(scale, [2]))
+    sides = _truncated((boxes - origin) * tf.tile(scale, [2]))
     ymin, xmin, ymax, xmax = tf.unstack(sides, axis=-1)
     corners = tf.stack([tf.stack([x, y], -1) for y in (ymin, ymax) for x in (xmin, xmax)], axis=1)
     offset = tf.zeros([2]) if middle else warp[:, 2]
-    moved = _whole(tf.linalg.matvec(tf.linalg.inv(warp[:, :2]), corners - offset))
+    moved = _truncated(tf.linalg.matvec(tf.linalg.inv(warp[:, :2]), corners - offset))
     moved = tf.reverse(moved, [-1]) / scale + origin
     found = tf.concat([tf.reduce_min(moved, axis=1), tf.reduce_max(moved, axis=1)], axis=-1)
     return with_area(tf.clip_by_value(found, 0.0, 1.0))
 
 
-def _whole(values: tf.Tensor) -> tf.Tensor:
-    """Drop fractions."""
+def _truncated(values: tf.Tensor) -> tf.Tensor:
+    """Round towards zero."""
     return tf.cast(tf.cast(values, tf.int32), tf.float32)
 
 

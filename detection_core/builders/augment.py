@@ -6,8 +6,18 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from detection_core.augment import colour, crops, geometry, noise, objects, pads, policies, scaling, squares
-from detection_core.augment.steps import Augmentation, Augmentations, OneOf
+from detection_core.augment import (
+    boxes_and_labels,
+    colour,
+    crops,
+    geometry,
+    noise,
+    pads,
+    policies,
+    scaling,
+    squares,
+)
+from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.messages.registered import build_registered
@@ -56,7 +66,9 @@ def _ssd_crop_fixed_aspect_ratio(message: pb.SSDRandomCropFixedAspectRatio) -> A
     chosen = tuple(_crop(operation, aspect_ratio_range=ratios) for operation in message.operations)
     defaults = (dataclasses.replace(crop, aspect_ratio_range=ratios) for crop in crops.ssd_crops())
     crop = crops.OneOfCrops(crops=chosen or tuple(defaults))
-    return Augmentations(steps=(crop, crops.RandomCropToAspectRatio(aspect_ratio=message.aspect_ratio)))
+    return Augmentations(
+        augmentations=(crop, crops.RandomCropToAspectRatio(aspect_ratio=message.aspect_ratio))
+    )
 
 
 def _ssd_crop_pad(message: pb.SSDRandomCropPad) -> Augmentation:
@@ -70,14 +82,14 @@ def _ssd_crop_pad(message: pb.SSDRandomCropPad) -> Augmentation:
     )
     # Unlike SSD's plain crop this one always asks for some of an object.
     defaults = (pads.RandomCropPadImage(crop=crop) for crop in crops.ssd_crops()[1:])
-    return OneOf(steps=chosen or tuple(defaults))
+    return OneOf(augmentations=chosen or tuple(defaults))
 
 
 def _ssd_crop_pad_fixed_aspect_ratio(message: pb.SSDRandomCropPadFixedAspectRatio) -> Augmentation:
     chosen = tuple(_crop(operation) for operation in message.operations)
     crop = crops.OneOfCrops(crops=chosen or crops.ssd_crops())
     pad = pads.RandomPadToAspectRatio(aspect_ratio=message.aspect_ratio, **_padded_sizes(message))
-    return Augmentations(steps=(crop, pad))
+    return Augmentations(augmentations=(crop, pad))
 
 
 def _padded_sizes(message: Any) -> dict[str, Any]:
@@ -131,7 +143,7 @@ def _downscale(message: pb.RandomDownscaleToTargetPixels) -> Augmentation:
 
 def _jitter(message: pb.RandomJitterBoxes) -> Augmentation:
     mode: Any = pb.RandomJitterBoxes.JitterMode.Name(message.jitter_mode)
-    return objects.RandomJitterBoxes(ratio=message.ratio, jitter_mode=mode)
+    return boxes_and_labels.RandomJitterBoxes(ratio=message.ratio, jitter_mode=mode)
 
 
 def _resize(message: pb.ResizeImage) -> Augmentation:
@@ -161,7 +173,7 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "random_crop_to_aspect_ratio": _same_fields(crops.RandomCropToAspectRatio),
     "random_black_patches": _same_fields(noise.RandomBlackPatches),
     "random_resize_method": _same_fields(scaling.RandomResizeMethod),
-    "scale_boxes_to_pixel_coordinates": _same_fields(objects.ScaleBoxesToPixelCoordinates),
+    "scale_boxes_to_pixel_coordinates": _same_fields(boxes_and_labels.ScaleBoxesToPixelCoordinates),
     "resize_image": _resize,
     "subtract_channel_mean": _channel_mean,
     "ssd_random_crop": _ssd_crop,
@@ -173,8 +185,8 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "rgb_to_gray": _same_fields(colour.RGBtoGray),
     "random_absolute_pad_image": _absolute_pad,
     "random_self_concat_image": _same_fields(geometry.RandomSelfConcatImage),
-    "drop_label_probabilistically": _same_fields(objects.DropLabelProbabilistically),
-    "remap_labels": _same_fields(objects.RemapLabels),
+    "drop_label_probabilistically": _same_fields(boxes_and_labels.DropLabelProbabilistically),
+    "remap_labels": _same_fields(boxes_and_labels.RemapLabels),
     "random_jpeg_quality": _same_fields(noise.RandomJpegQuality),
     "random_downscale_to_target_pixels": _downscale,
     "random_patch_gaussian": _same_fields(noise.RandomPatchGaussian),
@@ -182,7 +194,7 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "random_scale_crop_and_pad_to_square": _same_fields(squares.RandomScaleCropAndPadToSquare),
     "adjust_gamma": _same_fields(colour.AdjustGamma),
     "autoaugment_image": _same_fields(policies.AutoAugmentImage),
-    "convert_class_logits_to_softmax": _same_fields(objects.ConvertClassLogitsToSoftmax),
+    "convert_class_logits_to_softmax": _same_fields(boxes_and_labels.ConvertClassLogitsToSoftmax),
     "registered": lambda message: build_registered("augmentation", message),
 }
 
@@ -212,5 +224,7 @@ def build_augmentations(
         ConfigError: see `build_augmentation`.
     """
     return Augmentations(
-        steps=tuple(build_augmentation(message, f"{where}[{i}]") for i, message in enumerate(messages))
+        augmentations=tuple(
+            build_augmentation(message, f"{where}[{i}]") for i, message in enumerate(messages)
+        )
     )

@@ -15,6 +15,9 @@ from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 
+PipelineConfig = TrainEvalPipelineConfig
+"""The message of a pipeline.config, for those who hand it on and look into none of its fields."""
+
 _ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
 
 

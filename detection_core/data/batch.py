@@ -1,4 +1,4 @@
-"""From a sample to the batch that a model takes."""
+"""Samples to batches that a model takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
     """Resize a sample and pad its objects: one element of a batch, without the leading B.
 
     Args:
-        sample: decoded, maybe augmented.
+        sample: decoded, perhaps augmented.
         resizer: gives the network's input size.
         max_boxes: G; objects beyond it are left out.
         original_size: int32 [2], rows and columns of the image as decoded.
@@ -37,8 +37,8 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
     image.set_shape(resizer.static_shape)
     if masks.shape[1:] != [0, 0]:
         masks.set_shape([None, *resizer.static_shape[:2]])
-    share = tf.cast(true_size, tf.float32) / tf.cast(tf.shape(image)[:2], tf.float32)
-    boxes, keypoints = sample.truth.boxes * tf.tile(share, [2]), sample.truth.keypoints * share
+    fraction = tf.cast(true_size, tf.float32) / tf.cast(tf.shape(image)[:2], tf.float32)
+    boxes, keypoints = sample.truth.boxes * tf.tile(fraction, [2]), sample.truth.keypoints * fraction
     truth = pad_objects(sample.truth._replace(boxes=boxes, masks=masks, keypoints=keypoints), max_boxes)
     return Batch(Images(image, true_size, original_size, sample.source_id), truth)
 

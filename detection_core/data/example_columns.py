@@ -1,4 +1,4 @@
-"""What the columns of a tf.Example have to agree on, and what a record that is wrong calls itself."""
+"""Consistency of the columns of a tf.Example, and the name by which a bad record is reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def column_fault(record: bytes) -> str:
     try:
         feature = Example.FromString(record).features.feature
     except DecodeError:
-        return "it is no tf.Example at all"
+        return "it is no tf.Example"
     counts = {
         key: len(getattr(value, value.WhichOneof("kind")).value) if value.WhichOneof("kind") else 0
         for key, value in feature.items()

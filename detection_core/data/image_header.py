@@ -22,7 +22,7 @@ IMAGE_FAULTS = {
     "corrupt_image": "the structure of the image file is damaged",
     "unsupported_image": "the image is of a rare kind that training cannot decode",
     "decompression_bomb": "the image has more pixels than memory should be given for",
-    "undecodable_image": "the image file is whole, but a decoder cannot read its pixels",
+    "undecodable_image": "the image file is complete, but a decoder cannot read its pixels",
     "decoders_differ": "Pillow and TensorFlow read different pixels from the image file",
 }
 
@@ -58,7 +58,7 @@ def read_header(data: bytes) -> ImageHeader:
         data: the whole file.
 
     Raises:
-        ImageFault: for a file that is no image, not whole, damaged, or larger than `MAX_PIXELS`.
+        ImageFault: for a file that is no image, truncated, damaged, or larger than `MAX_PIXELS`.
     """
     if not data:
         raise ImageFault("empty_image", "expected an image, found an empty file")

@@ -1,4 +1,4 @@
-"""What of an image's labels the model is trained on."""
+"""Classification targets of an image's objects: one class, scores, or merged boxes."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def merge_equal_boxes(truth: GroundTruth, classes: int) -> GroundTruth:
     equal = tf.reduce_all(boxes[:, tf.newaxis] == boxes, axis=-1)
     first = tf.reduce_min(tf.where(equal, tf.range(count), count), axis=1)
     scores = tf.one_hot(truth.classes, classes) * truth.confidences[:, tf.newaxis]
-    # The surest word counts where several objects of one box have the same class.
-    for_it, against = (
+    # Where several objects of one box have the same class the highest confidence counts.
+    for_class, against_class = (
         tf.maximum(tf.math.unsorted_segment_max(sign * scores, first, count), 0.0) for sign in (1.0, -1.0)
     )
     merged = truth._replace(
-        class_scores=tf.ensure_shape(for_it - against, [None, classes]),
+        class_scores=tf.ensure_shape(for_class - against_class, [None, classes]),
         confidences=tf.ones_like(truth.confidences),
     )
     return keep_objects(merged, first == tf.range(count))

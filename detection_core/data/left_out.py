@@ -1,4 +1,4 @@
-"""Training records that do not decode: found after a failure, named, and read no more."""
+"""Training records that do not decode: found and named after a failure, and skipped from then on."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def find_undecodable(paths: Sequence[str], decode: Callable[[tf.Tensor], object]
         try:
             decode(tf.constant(record))
         except (tf.errors.OpError, UnicodeDecodeError) as error:
-            said = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
-            return column_fault(record) or said
+            message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
+            return column_fault(record) or message
         return ""
 
     found = []

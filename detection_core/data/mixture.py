@@ -34,8 +34,8 @@ def mixture(
 
     Args:
         sequences: each takes a position and gives its elements from there on.
-        weights: chance of each sequence, above 0; they need not add up to 1.
-        seed: any whole number.
+        weights: of the sequences, above 0; probabilities up to scale.
+        seed: any integer.
         start: position in the mixture to begin at.
     """
     positions = taken_before(weights, seed=seed, start=start)

@@ -22,7 +22,7 @@ _BLOCK_ROWS = 256
 
 
 def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
-    """Decode an image file with Pillow, whole and strictly.
+    """Decode all of an image file with Pillow, strictly.
 
     Args:
         stream: the file.

@@ -38,7 +38,8 @@ class Reader:
     Attributes:
         paths: TFRecord files.
         groups: the same files, in groups that `weights` speaks of; empty: one group.
-        weights: chance of each group to give the next training example; empty: all files are read in full.
+        weights: of the groups, the probability up to scale that each gives the next training example; empty:
+            all files are read in full.
         table: class text to class id, see `class_text_table`; None: only ids in the records count.
         decoding: what to read of a record.
         sequence: how records are read for training.
@@ -65,9 +66,9 @@ class Reader:
     @tf.autograph.experimental.do_not_convert
     def _decode_and_count(self, record: tf.Tensor) -> tuple[DecodedExample, tf.Tensor]:
         """Decode one record, and say how many objects cannot be used, int32 []."""
-        whole = decode_example(record, table=self.table, options=self.decoding)
-        usable = drop_unusable_objects(whole)
-        return usable, tf.size(whole.difficult) - tf.size(usable.difficult)
+        decoded = decode_example(record, table=self.table, options=self.decoding)
+        usable = drop_unusable_objects(decoded)
+        return usable, tf.size(decoded.difficult) - tf.size(usable.difficult)
 
     def decode_sample(self, record: tf.Tensor) -> Sample:
         """Decode one record to what is trained on."""
@@ -133,8 +134,8 @@ class Reader:
     def truth(self) -> Iterator[tuple[np.ndarray, ImageTruth]]:
         """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.
 
-        The log says of how many objects nothing can be told; a label map that is not the records' own shows
-        so.
+        Logs a warning with the number of unusable objects: many of them mean a label map that is not the one
+        of these records.
 
         Raises:
             DataError: when a record is damaged or cannot be decoded, naming it.
@@ -168,7 +169,7 @@ class Reader:
             )
 
     def _decoded_size(self, record: bytes) -> int:
-        """Return the bytes of a record's image when decoded; the whole budget where that is not known."""
+        """Return the bytes of a record's image when decoded; the budget where that is not known."""
         try:
             size = read_header(encoded_image(record))
         except ImageFault as fault:

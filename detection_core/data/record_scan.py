@@ -1,7 +1,7 @@
 """The structure of a TFRecord file, walked without TensorFlow and before it.
 
-TensorFlow asks for as much memory as a record's length says, and dies when there is not so much; and it takes
-a file that is cut inside a record's header for one that ends before it.
+TensorFlow allocates as much memory as a record's length says, and crashes when there is not so much; and it
+takes a file that is truncated inside a record's header for one that ends before it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def count_local_records(path: str) -> int:
     """Count the records of a local file; of an uncompressed one only the lengths are read.
 
     Raises:
-        DataError: naming the first record that is not whole, or that is longer than any can be.
+        DataError: naming the first record that is truncated, or longer than any can be.
     """
     if not os.path.isfile(path):
         raise DataError("expected a TFRecord file, found none; make the examples again", where=path)
@@ -65,12 +65,12 @@ def _count_compressed(path: str) -> int:
     return count
 
 
-def _skip(file: IO[bytes] | Any, wanted: int, path: str, count: int) -> None:
-    while wanted:
-        piece = file.read(min(wanted, _PIECE))
+def _skip(file: IO[bytes] | Any, size: int, path: str, count: int) -> None:
+    while size:
+        piece = file.read(min(size, _PIECE))
         if not piece:
             raise bad_record(path, count, "the file ends inside it")
-        wanted -= len(piece)
+        size -= len(piece)
 
 
 def _length(header: bytes, path: str, count: int) -> int:
@@ -87,7 +87,7 @@ def _length(header: bytes, path: str, count: int) -> int:
 
 
 def bad_record(path: str, index: int, reason: str) -> DataError:
-    """Return what to tell of a record that cannot be read as such."""
+    """Return the error for a record that cannot be read as such."""
     renamed = "" if is_gzip(path) else " (a GZIP file's name must end in .gz)"
     return DataError(
         f"expected an intact TFRecord, found record {index} damaged: {reason}{renamed}; make the file again "

@@ -116,7 +116,7 @@ def count_records(path: str) -> int:
 
 
 def check_records(path: str) -> int:
-    """Read one file whole, comparing all checksums, and return how many records it has.
+    """Read a file to its end, comparing all checksums, and return how many records it has.
 
     Raises:
         DataError: naming the first record that is damaged.
@@ -135,7 +135,7 @@ def check_records(path: str) -> int:
         raise _not_readable(path, error) from error
 
 
-# A file that went away, a scheme that nothing reads, a store that does not let anybody in.
+# A file that went away, a scheme that nothing reads, a store that denies access.
 _NOT_READABLE = (
     tf.errors.NotFoundError,
     tf.errors.UnimplementedError,
@@ -163,13 +163,13 @@ def check_readable(path: str, decode: Callable[[tf.Tensor], object]) -> None:
         try:
             decode(record)
         except (tf.errors.OpError, UnicodeDecodeError) as error:
-            said = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
-            reason = column_fault(record.numpy()) or said
+            message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
+            reason = column_fault(record.numpy()) or message
             raise undecodable_record(path, index, record.numpy(), reason) from error
 
 
 def undecodable_record(path: str, index: int, record: bytes, reason: str) -> DataError:
-    """Return what to tell of a record that is whole, but no example that can be used.
+    """Return the error for an intact record that is no usable example.
 
     Args:
         path: of the file.

@@ -93,7 +93,7 @@ class KeepAspectRatioResizer:
     """Scale until the shorter side is `min_dimension`, or less where the longer would pass `max_dimension`.
 
     Attributes:
-        min_dimension: wanted length of the shorter side, pixels.
+        min_dimension: target length of the shorter side, pixels.
         max_dimension: bound of the longer side, pixels.
         resize_method: interpolation.
         pad_to_max_dimension: pad below and to the right to a square of `max_dimension`.

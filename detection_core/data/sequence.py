@@ -82,7 +82,7 @@ def shuffled_epochs(
     Args:
         epoch_elements: int64 [2] seed of an epoch -> its elements before shuffling.
         options: whether and how to shuffle, how many epochs.
-        seed: any whole number.
+        seed: any integer.
         first_epoch: where to begin.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Maps scores to scores that mean probabilities."""
+"""Calibration: maps from scores to probabilities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PiecewiseLinear:
-    """Straight lines between given points; outside them, the value of the nearest end.
+    """Linear interpolation between given points; outside them, the value of the nearest end.
 
     Attributes:
         x: scores of the points, rising.
@@ -32,8 +32,8 @@ class PiecewiseLinear:
         x, y = tf.constant(self.x, scores.dtype), tf.constant(self.y, scores.dtype)
         if len(self.x) == 1:
             return tf.fill(tf.shape(scores), y[0])
-        place = tf.searchsorted(x, tf.reshape(scores, [-1]), side="right")
-        right = tf.reshape(tf.clip_by_value(place, 1, len(self.x) - 1), tf.shape(scores))
+        position = tf.searchsorted(x, tf.reshape(scores, [-1]), side="right")
+        right = tf.reshape(tf.clip_by_value(position, 1, len(self.x) - 1), tf.shape(scores))
         x_left, y_left = tf.gather(x, right - 1), tf.gather(y, right - 1)
         slope = tf.math.divide_no_nan(tf.gather(y, right) - y_left, tf.gather(x, right) - x_left)
         between = y_left + (scores - x_left) * slope
@@ -42,10 +42,10 @@ class PiecewiseLinear:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PerClass:
-    """A map of its own for some classes; the others keep their scores.
+    """A separate map for some classes; the others keep their scores.
 
     Attributes:
-        functions: place in the last axis of the scores -> map.
+        functions: index in the last axis of the scores -> map.
     """
 
     functions: Mapping[int, PiecewiseLinear]
@@ -68,10 +68,10 @@ class PerClass:
 class Temperature:
     """Divides logits by one number, before they become scores.
 
-    Guo et al., On Calibration of Modern Neural Networks, 2017.
+    Guo et al., "On Calibration of Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599.
 
     Attributes:
-        scaler: the temperature, above 0; above 1 makes a model less sure of itself.
+        scaler: the temperature, above 0; above 1 makes a model less confident.
     """
 
     scaler: float

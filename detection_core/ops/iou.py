@@ -1,4 +1,4 @@
-"""How much two boxes share: every pair of two lists, or row by row of one list with another.
+"""Overlap of boxes: every pair of two lists, or row by row of one list with another.
 
 Pairwise functions take rows float32 [..., G, 4] and columns float32 [..., A, 4] whose leading dimensions
 broadcast, and give float32 [..., G, A]. Matched functions take two float32 [..., 4] and give [...].
@@ -13,7 +13,7 @@ from detection_core.ops import boxes as box_ops
 
 
 def intersection(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-    """Area that each row box shares with each column box.
+    """Area of the intersection of each row box with each column box.
 
     Args:
         rows: float32 [..., G, 4].
@@ -28,6 +28,9 @@ def intersection(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
 def iou(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
     """Intersection over union of each pair; 0 where they do not overlap.
 
+    Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", 2010, section 4.2,
+    https://doi.org/10.1007/s11263-009-0275-4.
+
     Args:
         rows: float32 [..., G, 4].
         columns: float32 [..., A, 4].
@@ -39,7 +42,9 @@ def iou(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
 
 
 def ioa(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-    """Intersection over the area of the column box.
+    """Intersection over the area of the column box, as COCO matches detections with crowd regions.
+
+    Lin et al., "Microsoft COCO: Common Objects in Context", 2014, https://arxiv.org/abs/1405.0312.
 
     Args:
         rows: float32 [..., G, 4].
@@ -67,7 +72,7 @@ def squared_distance(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
 
 
 def matched_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Area shared by boxes taken in pairs.
+    """Area of the intersection of boxes taken in pairs.
 
     Args:
         first: float32 [..., 4].
@@ -94,14 +99,14 @@ def matched_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     Returns:
         float32 [...].
     """
-    shared = matched_intersection(first, second)
-    return tf.math.divide_no_nan(shared, box_ops.area(first) + box_ops.area(second) - shared)
+    overlap_area = matched_intersection(first, second)
+    return tf.math.divide_no_nan(overlap_area, box_ops.area(first) + box_ops.area(second) - overlap_area)
 
 
 def matched_giou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Generalised IoU of boxes taken in pairs: IoU less the empty share of the enclosing box.
+    """Generalised IoU of boxes taken in pairs: IoU minus the empty fraction of the enclosing box.
 
-    Rezatofighi et al., Generalized Intersection over Union, 2019.
+    Rezatofighi et al., "Generalized Intersection over Union", 2019, https://arxiv.org/abs/1902.09630.
 
     Args:
         first: float32 [..., 4].
@@ -110,10 +115,10 @@ def matched_giou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     Returns:
         float32 [...], in [-1, 1] for boxes that are not inverted.
     """
-    shared = matched_intersection(first, second)
-    union = box_ops.area(first) + box_ops.area(second) - shared
+    overlap_area = matched_intersection(first, second)
+    union = box_ops.area(first) + box_ops.area(second) - overlap_area
     low = tf.minimum(first[..., :2], second[..., :2])
     high = tf.maximum(first[..., 2:], second[..., 2:])
     enclosing = tf.reduce_prod(high - low, axis=-1)
-    overlap = tf.math.divide_no_nan(shared, union)
+    overlap = tf.math.divide_no_nan(overlap_area, union)
     return overlap - tf.math.divide_no_nan(enclosing - union, enclosing)

@@ -7,6 +7,9 @@ are clipped to the window after that, those without area left are dropped, and t
 Equal scores have an order: inside a class the lower anchor is taken first, and of two classes the lower one
 is listed first. It is the order of the Object Detection API, which suppresses class by class, and the same
 in eager and in exported form.
+
+Greedy suppression class by class is that of Girshick et al., "Rich feature hierarchies for accurate object
+detection and semantic segmentation", 2014, https://arxiv.org/abs/1311.2524.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class NmsOptions:
         max_total_detections: boxes of all classes in one image, D.
         class_agnostic: whether each anchor stands for its best class only and suppresses across classes.
         soft_nms_sigma: above 0, boxes that overlap lose score, exp(-IoU^2 / (2 sigma)), instead of being
-            dropped at once (Bodla et al., Soft-NMS, 2017); 0 is hard suppression.
+            dropped at once (Bodla et al., "Soft-NMS", 2017, https://arxiv.org/abs/1704.04503); 0 is hard
+            suppression.
         change_coordinate_frame: whether boxes are returned relative to the window.
     """
 
@@ -49,7 +53,7 @@ class NmsOptions:
 
 
 class NmsResult(NamedTuple):
-    """What is left, sorted by falling score, then class, then anchor, and zero-padded to D.
+    """Detections, sorted by falling score, then class, then anchor, and zero-padded to D.
 
     Attributes:
         boxes: float32 [B, D, 4], clipped to the window, and relative to it if the options say so.
@@ -85,7 +89,7 @@ class _Candidates(NamedTuple):
 def multiclass_nms(
     boxes: tf.Tensor, scores: tf.Tensor, options: NmsOptions, window: tf.Tensor | None = None
 ) -> NmsResult:
-    """Suppress double detections in every image of a batch.
+    """Suppress duplicate detections in every image of a batch.
 
     Args:
         boxes: float32 [B, A, 4], or [B, A, C, 4] where each class has a box of its own.

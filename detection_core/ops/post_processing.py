@@ -1,4 +1,4 @@
-"""What turns raw class logits into scores, and how detections are chosen from them."""
+"""Options of post-processing: class logits to scores, and scores to detections."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PostProcessing:
 
     Attributes:
         score_converter: class logits to scores.
-        nms: how to drop double detections.
+        nms: how to drop duplicate detections.
     """
 
     score_converter: ScoreConverter

@@ -1,4 +1,4 @@
-"""How alike each ground-truth box and each anchor are: the measures that matchers compare."""
+"""Similarity of each ground-truth box to each anchor: the measures that matchers compare."""
 
 from __future__ import annotations
 

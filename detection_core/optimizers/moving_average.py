@@ -9,11 +9,13 @@ import tensorflow as tf
 
 
 class MovingAverage(tf.Module):
-    """A slowly moving copy of weights, usually a little better than the last ones.
+    """A slowly moving copy of weights, which usually generalises a little better than the last ones.
 
     The copies start at zero; at update t, counting from 1, they keep min(decay, (1 + t) / (10 + t)) of their
-    value, so that the zeros are forgotten within a few tens of updates (Polyak and Juditsky, "Acceleration of
-    stochastic approximation by averaging", 1992, in the exponential form).
+    value, so that the zeros are forgotten within a few tens of updates.
+
+    Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992,
+    https://doi.org/10.1137/0330046, in the exponential form.
     """
 
     def __init__(self, variables: Sequence[tf.Variable], decay: float) -> None:

@@ -174,7 +174,9 @@ class CosineDecayOptions:
 class CosineDecay(Schedule):
     """Cosine decay with warm-up.
 
-    Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017, without the restarts.
+    Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2017,
+    https://arxiv.org/abs/1608.03983, without the restarts; the warm-up is the gradual one of Goyal et al.,
+    "Accurate, Large Minibatch SGD", 2017, https://arxiv.org/abs/1706.02677.
     """
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:

@@ -172,9 +172,9 @@ def compose_scene(
         _clutter(rng, canvas, background)
     pixels = np.asarray(canvas).astype(np.float32)
     allowed = 0.15 if rng.random() < 0.25 else 0.0
-    wanted = 0 if rng.random() < EMPTY_SCENES else int(rng.integers(1, 8))
+    count = 0 if rng.random() < EMPTY_SCENES else int(rng.integers(1, 8))
     digits: list[Digit] = []
-    for _ in range(wanted):
+    for _ in range(count):
         index = int(rng.integers(len(labels)))
         size = int(np.clip(short * np.exp(rng.uniform(np.log(0.18), np.log(0.46))), 28, 100))
         opacity = _opacity(rng, scans[index], size)

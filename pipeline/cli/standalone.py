@@ -104,6 +104,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
 def evaluate(arguments: argparse.Namespace) -> Result:
     """Measure a detector."""
     from component_specs import EvaluatorJob
+    from components.runtime.bind import decode_parameters
     from detection_core.artifacts.evaluation import METRICS
 
     with output_folder(arguments.output) as output:
@@ -112,8 +113,8 @@ def evaluate(arguments: argparse.Namespace) -> Result:
             model=arguments.model,
             baseline=arguments.baseline,
             split=arguments.split,
-            thresholds=arguments.thresholds,
             trust=arguments.trust,
+            **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
             **_folders(output, "evaluation", "blessing"),
         )
         _run("evaluator", job, output)
@@ -144,6 +145,7 @@ def quantize(arguments: argparse.Namespace) -> Result:
 def export(arguments: argparse.Namespace) -> Result:
     """Write TensorFlow Lite files and measure them."""
     from component_specs import TFLiteExporterJob
+    from components.runtime.bind import decode_parameters
     from detection_core.artifacts.parity import PARITY
 
     with output_folder(arguments.output) as output:
@@ -151,9 +153,9 @@ def export(arguments: argparse.Namespace) -> Result:
             examples=arguments.examples,
             model=arguments.model,
             quantized_model=arguments.quantized_model,
-            formats=arguments.formats,
             split=arguments.split,
             max_map_drop=arguments.max_map_drop,
+            **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats}),
             **_folders(output, "tflite", "parity", "blessing"),
         )
         _run("tflite_exporter", job, output)

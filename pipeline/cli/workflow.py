@@ -92,8 +92,9 @@ def validate(arguments: argparse.Namespace) -> Result:
         return _validate_config(arguments)
 
     from pipeline.config_checks import check_steps
-    from pipeline.dag import build_dag, training_config
+    from pipeline.dag import build_dag
     from pipeline.settings.settings_file import load_settings
+    from pipeline.step_configs import training_config
 
     settings = load_settings(path, arguments.overrides, override_files=arguments.override_files)
     dag = build_dag(settings)

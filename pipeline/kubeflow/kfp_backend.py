@@ -133,7 +133,8 @@ def pipeline_name(name: str) -> str:
 
 def _signature_parameter(parameter: RunParameter, steps: Mapping[str, Step]) -> inspect.Parameter:
     step, field = next((steps[s], f) for s, f in parameter.targets if s in steps)
-    default = step.parameters.get(field, job_fields(JOBS[step.component]).defaults.get(field))
+    declared = job_fields(JOBS[step.component]).parameters[field]
+    default = declared.encode(step.parameters.get(field, declared.default))
     return inspect.Parameter(
         parameter.name, inspect.Parameter.KEYWORD_ONLY, annotation=parameter_type(parameter), default=default
     )
@@ -156,8 +157,11 @@ def _add_tasks(
     for step in steps:
         # RunChecker's values are parameters of other steps. BaselineResolver and Pusher may therefore be
         # cached: their keys change when another version is deployed, or the publication is gone.
+        declared = job_fields(JOBS[step.component]).parameters
         values: dict[str, Any] = {
-            name: tasks[CHECKER].outputs[value.name] if isinstance(value, FromCheck) else value
+            name: tasks[CHECKER].outputs[value.name]
+            if isinstance(value, FromCheck)
+            else declared[name].encode(value)
             for name, value in step.parameters.items()
         }
         for name, source in step.inputs.items():

@@ -9,17 +9,19 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from component_specs.kfp_outputs import encode_results
 from detection_core.storage import files
 from pipeline.checks import check_step, refuse_placeholders, run_checks
 from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
-from pipeline.dag import Dag, build_dag, training_config
+from pipeline.dag import Dag, build_dag
 from pipeline.extras import require
 from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.local.workspace import Workspace
 from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.settings.settings_file import format_settings
 from pipeline.settings.workflow_settings import PipelineSettings
+from pipeline.step_configs import training_config
 
 _logger = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class _Run:
         _logger.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
         try:
             checks = self._checks()
-            self._keep(checks=dict(checks))
+            self._keep(checks=encode_results(CHECKER, checks))
             from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
 
             tfx_pipeline = build_tfx_pipeline(
@@ -121,7 +123,7 @@ class _Run:
         self._finish("succeeded")
         return self.record
 
-    def _checks(self) -> Mapping[str, str]:
+    def _checks(self) -> Mapping[str, Any]:
         (checker,) = set_parameters([check_step(self._settings)], self._options.parameters)
         return run_checks(
             self._settings,

@@ -14,7 +14,7 @@ from tfx.orchestration import pipeline as tfx_pipeline
 from tfx.orchestration.local import local_dag_runner, runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
-from components.runtime.tfx import component_class
+from components.runtime.tfx import COMPONENTS
 from pipeline.dag import Dag, FromCheck
 from pipeline.local.run_record import StepRecord
 
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 Observer = Callable[[StepRecord], None]
 
 
-def build_tfx_pipeline(dag: Dag, checks: Mapping[str, str], root: str, metadata_path: str) -> Any:
+def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_path: str) -> Any:
     """Render the DAG as a TFX pipeline.
 
     Args:
@@ -40,7 +40,7 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, str], root: str, metadata_
         }
         for name, source in step.inputs.items():
             values[name] = components[source.step].outputs[source.output]
-        components[step.id] = component_class(step.component)(step.id, **values)
+        components[step.id] = COMPONENTS[step.component](step.id, **values)
     return tfx_pipeline.Pipeline(
         pipeline_name=dag.name,
         pipeline_root=root,

@@ -96,9 +96,9 @@ class Workspace:
         """
         records = [r for r in self.records() if r.run_id == run_id or not run_id]
         if not records:
-            wanted = f"the run {run_id}" if run_id else "a run"
+            expected = f"the run {run_id}" if run_id else "a run"
             raise ConfigError(
-                f"expected {wanted}, found none; `detflow runs` lists what is there", where=self.root
+                f"expected {expected}, found none; `detflow runs` lists what is there", where=self.root
             )
         return records[-1]
 

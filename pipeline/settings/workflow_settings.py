@@ -104,10 +104,10 @@ class DataSettings(Settings):
     @pydantic.field_validator("splits")
     @classmethod
     def _check_splits(cls, splits: dict[str, Split]) -> dict[str, Split]:
-        from components.example_gen.splits import parse_splits
+        from components.example_gen.splits import check_splits
 
         try:
-            parse_splits(splits)
+            check_splits(splits)
         except ConfigError as error:
             raise contradictions([("", error.message)]) from error
         return splits

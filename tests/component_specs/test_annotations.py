@@ -5,8 +5,8 @@ from typing import Annotated
 
 import pytest
 
-from component_specs import JOBS, TrainerJob
-from component_specs.annotations import EXAMPLES, Input, Output, job_fields
+from component_specs import JOBS, ExampleGenJob, TrainerJob
+from component_specs.annotations import EXAMPLES, Input, Output, encode_parameters, job_fields
 
 
 def test_roles_of_the_trainer():
@@ -14,8 +14,12 @@ def test_roles_of_the_trainer():
     assert set(fields.inputs) == {"examples", "pipeline_config", "warm_start"}
     assert fields.inputs["warm_start"].optional and not fields.inputs["examples"].optional
     assert set(fields.outputs) == {"model", "model_run"}
-    assert fields.parameters["overrides"] is str
-    assert "work_dir" not in fields.defaults and fields.defaults["code_version"] == ""
+    assert (
+        fields.parameters["overrides"].carried_as is str
+        and fields.parameters["train_steps"].carried_as is int
+    )
+    assert fields.parameters["work_dir"].required and fields.parameters["code_version"].default == ""
+    assert fields.parameters["overrides"].default == {} and not fields.parameters["overrides"].required
 
 
 @pytest.mark.parametrize("component", JOBS)
@@ -31,7 +35,27 @@ def test_every_job_is_frozen_and_documents_each_field(component):
 def test_every_job_that_makes_something_has_a_code_version(component):
     fields = job_fields(JOBS[component])
     assert fields.outputs
-    assert fields.defaults["code_version"] == ""
+    assert fields.parameters["code_version"].default == ""
+
+
+@pytest.mark.parametrize("component", JOBS)
+def test_every_default_travels_and_every_example_can_be_read(component):
+    for parameter in job_fields(JOBS[component]).parameters.values():
+        if not parameter.required:
+            carried = parameter.encode(parameter.default)
+            assert type(carried) is parameter.carried_as and parameter.decode(carried) == parameter.default
+        if example := getattr(parameter.codec, "example", ""):
+            assert parameter.encode(parameter.decode(example))
+
+
+def test_the_parameters_of_a_job_travel_by_name():
+    job = ExampleGenJob(
+        examples="out", data_path="data", splits={"train": 0.8, "eval": 0.2}, beam_args=("--x",)
+    )
+    carried = encode_parameters(job)
+    assert carried["splits"] == '{"eval": 0.2, "train": 0.8}' and carried["beam_args"] == '["--x"]'
+    assert carried["spans"] == "" and carried["shard_examples"] == 1000
+    assert "examples" not in carried
 
 
 def test_a_parameter_that_no_backend_can_carry_is_refused():

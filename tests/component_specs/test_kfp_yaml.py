@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import yaml
 
@@ -48,8 +50,9 @@ def test_a_component_has_what_its_job_and_its_outputs_say(component):
         n: i.optional for n, i in fields.inputs.items()
     }
     parameters = taken["parameters"]
-    assert {n for n, p in parameters.items() if "defaultValue" in p} == set(fields.defaults)
-    assert set(parameters) == set(fields.parameters)
+    assert {n: p.get("defaultValue", dataclasses.MISSING) for n, p in parameters.items()} == {
+        n: p.default if p.required else p.encode(p.default) for n, p in fields.parameters.items()
+    }
     assert set(made.get("artifacts", {})) == {*fields.outputs, *given.views}
     assert set(made.get("parameters", {})) == set(given.results)
     assert all(p.get("description") for p in parameters.values())

@@ -13,10 +13,7 @@ from tests.end_to_end.conftest import ROOT, SMALL, Workflow
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 CONFIG = ROOT / "examples" / "digits" / "pipeline.config"
-SPLITS = (
-    '{"train": {"annotations": "train.json", "images": "images/train"}, '
-    '"eval": {"annotations": "eval.json", "images": "images/eval"}}'
-)
+SPLITS = {split: {"annotations": f"{split}.json", "images": f"images/{split}"} for split in ("train", "eval")}
 
 
 @pytest.fixture(scope="module")

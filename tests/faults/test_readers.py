@@ -266,8 +266,8 @@ def _records():
 
 
 def _ingest(root, data_format):
+    from component_specs.example_gen import Spans
     from components.example_gen.ingestion import read_dataset
-    from components.example_gen.spans import Spans
 
     splits = '{"train": {"annotations": "a.json", "images": "images"}}'
     read_dataset(root, data_format, splits, None, Spans())

@@ -90,7 +90,7 @@ class Steps:
         self._base = base
         self._reference = base / "reference"
 
-    def prepare(self) -> dict[str, str]:
+    def prepare(self) -> dict[str, Any]:
         """Return the values of the checks of a run; call it in a process of its own."""
         from pipeline.checks import run_checks
 

@@ -137,7 +137,8 @@ def test_a_step_that_a_pod_runs_by_itself_gets_what_its_contract_asks_for():
         artifacts = {**fields.inputs, **fields.outputs}
         assert set(given) <= {*artifacts, *fields.parameters}, name
         required = {n for n, i in fields.inputs.items() if not i.optional} | set(fields.outputs)
-        assert required | (set(fields.parameters) - set(fields.defaults)) <= set(given), name
+        required |= {n for n, p in fields.parameters.items() if p.required}
+        assert required <= set(given), name
         mounts = {m["mountPath"]: m["name"] for m in container["volumeMounts"]}
         assert set(mounts.values()) <= {volume["name"] for volume in spec["volumes"]}, name
         for field in artifacts.keys() & given.keys():

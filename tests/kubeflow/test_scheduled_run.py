@@ -8,6 +8,7 @@ import json
 import pytest
 import yaml
 
+from component_specs.kfp_outputs import encode_results
 from pipeline.checks import run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.components.example_gen.datasets import Coco
@@ -39,7 +40,7 @@ def _spec(*tasks):
 
 
 def _checks(**given):
-    return run_checks(load_settings(str(SETTINGS), check_files=False), splits=SPLITS, **given)
+    return run_checks(load_settings(str(SETTINGS), check_files=False), splits=json.loads(SPLITS), **given)
 
 
 def test_every_step_gets_the_values_of_the_slot_and_so_it_is_on_one_machine(cluster, parameters, tmp_path):
@@ -55,8 +56,9 @@ def test_every_step_gets_the_values_of_the_slot_and_so_it_is_on_one_machine(clus
     here = _checks(**parameters, scheduled_time=cluster.scheduled_time, run_id=cluster.run_id)
     same = [name for name in found if name.startswith("resolved_")]
     assert len(same) == 4
+    carried = encode_results("run_checker", here)
     for name in (*same, "data_fingerprint", "data_spans"):
-        assert here[name] == found[name]
+        assert carried[name] == found[name]
 
 
 def test_another_slot_is_the_same_run_unless_the_run_asks_for_its_time(parameters, tmp_path):

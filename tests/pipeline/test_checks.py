@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from component_specs import RunCheckerJob
+from component_specs.example_gen import Spans
 from components.publishing.destination import PushDestination, Version
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
@@ -93,11 +94,10 @@ def test_spans_are_resolved_when_the_run_begins(settings_path, tmp_path):
         "data.span_ready_file=_SUCCESS",
     ]
     checks = run_checks(load_settings(settings_path, overrides))
-    window = {"train": ["2026-11-07", "2026-11-14"], "evaluate": ["2026-11-14"]}
-    assert json.loads(checks["data_spans"]) == window
+    assert checks["data_spans"] == Spans(train=("2026-11-07", "2026-11-14"), evaluate=("2026-11-14",))
     (tmp_path / "weekly" / "2026-11-21" / "_SUCCESS").touch()
     later = run_checks(load_settings(settings_path, overrides))
-    assert json.loads(later["data_spans"])["evaluate"] == ["2026-11-21"]
+    assert later["data_spans"].evaluate == ("2026-11-21",)
     assert later["data_fingerprint"] != checks["data_fingerprint"]
     # Asking for the earlier week by name makes the earlier run again.
     earlier = run_checks(load_settings(settings_path, [*overrides, "data.span=2026-11-14"]))

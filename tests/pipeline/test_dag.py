@@ -8,8 +8,9 @@ from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
 from components.runtime.pipeline_config import read_pipeline_config
 from pipeline.checks import CHECKS
-from pipeline.dag import FromCheck, FromStep, build_dag, training_config
+from pipeline.dag import FromCheck, FromStep, build_dag
 from pipeline.settings.settings_file import load_settings
+from pipeline.step_configs import training_config
 
 
 def _steps(settings):
@@ -45,16 +46,6 @@ def test_producers_come_before_their_consumers_and_checks_exist(digits_settings)
         assert {source.step for source in step.inputs.values()} <= seen
         assert {v.name for v in step.parameters.values() if isinstance(v, FromCheck)} <= set(CHECKS)
         seen.add(step.id)
-
-
-def test_each_training_step_has_its_own_config(digits_settings):
-    settings = load_settings(digits_settings, ["train_config.batch_size=4", "train_config.num_steps=7"])
-    trained = training_config(settings, quantize=False)
-    quantized = training_config(settings, quantize=True)
-    assert trained.train_config.batch_size == quantized.train_config.batch_size == 4
-    assert trained.train_config.num_steps == 7
-    assert quantized.train_config.num_steps == settings.quantize.overrides["train_config.num_steps"]
-    assert quantized.HasField("graph_rewriter")
 
 
 _DELAY = "graph_rewriter.quantization.delay"
@@ -95,27 +86,6 @@ def test_a_text_of_a_config_stands_in_one_step_alone(digits_settings):
         if isinstance(value, str) and "feature_extractor" in value
     ]
     assert holding == [("config_gen", "text")]
-
-
-def test_override_files_and_additions_reach_the_training(digits_settings, tmp_path):
-    files = [tmp_path / "a.config", tmp_path / "b.config"]
-    files[0].write_text("train_config { batch_size: 2 num_steps: 3 }")
-    files[1].write_text(
-        'train_config { batch_size: 4 } eval_config { metrics_set: "coco_detection_metrics" }'
-    )
-    added = "eval_config.metrics_set[+]"
-    overrides = [f"{added}=pascal_voc_detection_metrics", f"train.overrides.{added}=oid_V2_detection_metrics"]
-    plain = load_settings(digits_settings)
-    settings = load_settings(digits_settings, overrides, override_files=[str(f) for f in files])
-    before = training_config(plain, quantize=False)
-    trained = training_config(settings, quantize=False)
-    assert (trained.train_config.batch_size, trained.train_config.num_steps) == (4, 3)
-    assert list(trained.eval_config.metrics_set) == [
-        *before.eval_config.metrics_set,
-        "coco_detection_metrics",
-        "pascal_voc_detection_metrics",
-        "oid_V2_detection_metrics",
-    ]
 
 
 def test_the_quantized_branch_may_come_from_an_override(digits_settings):

@@ -11,7 +11,7 @@ from pipeline.settings.settings_file import load_settings
 
 def test_every_target_is_a_field_and_texts_go_to_run_checker_alone():
     for parameter in RUN_PARAMETERS:
-        kinds = {job_fields(JOBS[step]).parameters[field] for step, field in parameter.targets}
+        kinds = {job_fields(JOBS[step]).parameters[field].carried_as for step, field in parameter.targets}
         assert len(kinds) == 1
         if kinds == {str}:
             assert [step for step, _ in parameter.targets] == [CHECKER] and parameter.name in FILLED

@@ -48,7 +48,7 @@ def local_path(artifact: Artifact, root: str = "/") -> str:
 
 
 def plain_metadata(artifact: Artifact) -> dict[str, Any]:
-    """Return an input artifact's metadata as they were before the metadata store, as far as can be told."""
+    """Return an input artifact's metadata as they were before the metadata store."""
     metadata = artifact.get("metadata") or {}
     return {name: _plain(value) for name, value in metadata.items() if name not in _ADDED_BY_KFP}
 
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_properties(artifact: Artifact) -> dict[str, Any]:
-    """Return an input artifact's properties: exact where one of our steps made it, else what can be told."""
+    """Return an input artifact's properties: exact where our steps made it, else from its metadata."""
     metadata = plain_metadata(artifact)
     try:
         return dict(json.loads(metadata[PROPERTIES]))

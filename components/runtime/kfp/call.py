@@ -16,7 +16,7 @@ from component_specs import JOBS
 from component_specs.annotations import Input, job_fields
 from component_specs.interface import find_mismatch
 from component_specs.kfp_outputs import KFP_OUTPUTS
-from components.runtime.bind import present
+from components.runtime.bind import decode_parameters, present
 from components.runtime.kfp.artifacts import (
     IS_ABSENT,
     TYPE,
@@ -66,6 +66,7 @@ def bind_call(component: str, argv: Sequence[str]) -> KfpCall:
         argv: arguments without the program's name.
 
     Raises:
+        ConfigError: for a parameter that cannot be read.
         ContractError: when the component YAML does not fit this image, or inputs are missing or wrong.
         SystemExit: from argparse, for an unknown argument.
     """
@@ -98,8 +99,8 @@ def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCa
         executor_input.get("inputs", {}),
         executor_input["outputs"],
     )
-    values = _parameters(fields.parameters, inputs.get("parameterValues", {}))
-    missing = [name for name in fields.parameters if name not in values and name not in fields.defaults]
+    values = decode_parameters(job_type, inputs.get("parameterValues", {}))
+    missing = [name for name, p in fields.parameters.items() if name not in values and p.required]
     given = {name: entry["artifacts"][0] for name, entry in outputs.get("artifacts", {}).items()}
     missing += [name for name in fields.outputs if name not in given]
     if missing:
@@ -122,22 +123,6 @@ def _bind(component: str, executor_input: Mapping[str, Any], root: str) -> KfpCa
         result_files={n: results[n]["outputFile"] for n in KFP_OUTPUTS[component].results if n in results},
         output_file=outputs["outputFile"],
     )
-
-
-def _parameters(kinds: Mapping[str, type], given: Mapping[str, Any]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        value = given.get(name)
-        if value is None:
-            continue
-        if kind is int and isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if type(value) is not kind:
-            raise ContractError(f"expected a value of the type {kind.__name__}, found {value!r}", where=name)
-        values[name] = value
-    return values
 
 
 def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
+from component_specs.codecs import Scalar
 from component_specs.kfp_outputs import KFP_OUTPUTS
 from components.runtime.bind import ABSENT
 from components.runtime.kfp.artifacts import IS_ABSENT, make_metadata
@@ -35,8 +36,9 @@ def write_output(call: KfpCall, report: Mapping[str, Any] | None) -> None:
         name: {"artifacts": [{**_identity(artifact), "metadata": metadata[name]}]}
         for name, artifact in call.artifacts.items()
     }
+    codecs = KFP_OUTPUTS[call.component].results
     for name, path in call.result_files.items():
-        files.write_text(path, _result_text(report[name]))
+        files.write_text(path, _result_text(codecs[name].encode(report[name])))
     files.write_text(call.output_file, json.dumps({"artifacts": artifacts}, allow_nan=False))
 
 
@@ -44,8 +46,8 @@ def _identity(artifact: Mapping[str, Any]) -> dict[str, Any]:
     return {key: artifact[key] for key in ("name", "uri") if key in artifact}
 
 
-def _result_text(value: Any) -> str:
-    """Return a value as KFP reads output parameters: texts as they are, everything else as JSON."""
+def _result_text(value: Scalar) -> str:
+    """Return an output parameter as KFP reads it: texts as they are, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, allow_nan=False)
 
 
@@ -70,6 +72,6 @@ def _draw_views(call: KfpCall, report: Mapping[str, Any]) -> dict[str, Mapping[s
             files.write_text(call.paths[name], view.content)
             metadata[name] = view.metadata
         except Exception:
-            # A picture of the work must not cost the work itself.
+            # Never fail the step because its visualisation failed.
             _logger.exception("view | %s could not be drawn", name)
     return metadata

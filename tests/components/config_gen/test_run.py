@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from component_specs import ConfigGenJob
-from component_specs.packed_text import pack
+from component_specs.annotations import encode_parameters
 from components.config_gen.run import run
+from components.runtime.bind import bind_arguments
 from components.runtime.pipeline_config import read_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.text.text_proto import format_message
@@ -18,18 +19,20 @@ def test_the_config_comes_out_laid_out_and_equal(tmp_path):
     assert "\n" not in text.strip()
     assert run(ConfigGenJob(text=text, pipeline_config=str(tmp_path / "out"))) == {"model": "ssd"}
     assert (tmp_path / "out" / "pipeline.config").read_text() == format_message(config)
-    assert read_pipeline_config(str(tmp_path / "out"), "{}") == config
+    assert read_pipeline_config(str(tmp_path / "out"), {}) == config
 
 
 def test_a_long_config_is_packed_on_its_way(tmp_path):
     config = parse_pipeline_config(config_text())
     config.train_input_reader.tf_record_input_reader.input_path.extend(f"shard-{i}" for i in range(2000))
-    text = pack(format_message(config, one_line=True))
+    out = str(tmp_path / "out")
+    job = ConfigGenJob(text=format_message(config, one_line=True), pipeline_config=out)
+    text = encode_parameters(job)["text"]
     assert text.startswith("bz2:")
-    run(ConfigGenJob(text=text, pipeline_config=str(tmp_path / "out")))
-    assert read_pipeline_config(str(tmp_path / "out"), "{}") == config
+    run(bind_arguments(ConfigGenJob, ["--text", text, "--pipeline_config", out]))
+    assert read_pipeline_config(str(tmp_path / "out"), {}) == config
     with pytest.raises(ConfigError, match=r"text: expected a pipeline\.config, found not a packed text"):
-        run(ConfigGenJob(text=text[:-8], pipeline_config=str(tmp_path / "cut")))
+        bind_arguments(ConfigGenJob, ["--text", text[:-8], "--pipeline_config", str(tmp_path / "cut")])
 
 
 def test_a_text_that_is_no_config_is_one_message(tmp_path):

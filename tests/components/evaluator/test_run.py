@@ -90,7 +90,7 @@ def read(tmp_path, *parts):
 
 def test_a_good_detector_is_blessed(folders, tmp_path):
     thresholds = {MAP_50: {"lower_bound": 0.9}, MAP: {"min_change": 0.0}}
-    properties = run(job(folders, tmp_path, thresholds=json.dumps(thresholds)))
+    properties = run(job(folders, tmp_path, thresholds=thresholds))
     assert properties == {"blessed": True, "images": 8, "split": "test"}
     assert (tmp_path / "blessing" / "BLESSED").read_bytes() == b""
     assert not (tmp_path / "blessing" / "NOT_BLESSED").exists()
@@ -109,7 +109,7 @@ def test_a_good_detector_is_blessed(folders, tmp_path):
 
 
 def test_a_detector_behind_its_baseline_is_not_blessed(folders, tmp_path):
-    thresholds = json.dumps({MAP: {"min_change": 0.0}})
+    thresholds = {MAP: {"min_change": 0.0}}
     run(job(folders, tmp_path, model=folders["worse"], baseline=folders["good"], thresholds=thresholds))
     assert (tmp_path / "blessing" / "NOT_BLESSED").exists()
     metrics = read(tmp_path, "evaluation", "metrics.json")
@@ -121,7 +121,7 @@ def test_a_detector_behind_its_baseline_is_not_blessed(folders, tmp_path):
 
 
 def test_a_baseline_of_other_classes_is_no_measure(folders, tmp_path):
-    thresholds = json.dumps({MAP: {"min_change": 0.5}})
+    thresholds = {MAP: {"min_change": 0.5}}
     report = run(job(folders, tmp_path, baseline=folders["other"], thresholds=thresholds))
     assert report["blessed"]
     assert read(tmp_path, "evaluation", "metrics.json")["baseline"] is None
@@ -140,18 +140,9 @@ def test_again_over_an_older_evaluation(folders, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("thresholds", "message"),
-    [
-        ("[]", "expected a JSON object"),
-        ("{", "expected a JSON object"),
-        ("[" * 100_000, "thresholds: expected a JSON object"),
-        ('{"mAP": {"lower_bound": 1}}', "unknown metric 'mAP'; did you mean"),
-    ],
-)
-def test_mistakes_in_thresholds_are_told_before_anything_runs(folders, tmp_path, thresholds, message):
-    with pytest.raises(ConfigError, match=message):
-        run(job(folders, tmp_path, thresholds=thresholds))
+def test_an_unknown_metric_stops_the_step_before_anything_runs(folders, tmp_path):
+    with pytest.raises(ConfigError, match="unknown metric 'mAP'; did you mean"):
+        run(job(folders, tmp_path, thresholds={"mAP": {"lower_bound": 1}}))
     assert not (tmp_path / "evaluation").exists()
 
 

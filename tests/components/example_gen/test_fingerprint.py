@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from component_specs.example_gen import Spans
 from components.example_gen.fingerprint import fingerprint
-from components.example_gen.spans import Spans
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.components.example_gen.datasets import Coco, write_voc
@@ -37,7 +37,7 @@ def data(tmp_path):
 )
 def test_a_changed_file_changes_it(data, change):
     before = fingerprint(str(data), "coco", RATIO)
-    assert before == fingerprint(str(data), "coco", '{"train": 1.0}')
+    assert before == fingerprint(str(data), "coco", dict(RATIO))
     change(data)
     assert fingerprint(str(data), "coco", RATIO) != before
 

@@ -2,9 +2,9 @@ import gc
 
 import pytest
 
+from component_specs.example_gen import Spans
 from components.example_gen.ingestion import gather, read_dataset
 from components.example_gen.records import Rejection
-from components.example_gen.spans import Spans
 from components.example_gen.tally import Tally
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import DataError

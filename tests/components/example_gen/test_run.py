@@ -7,6 +7,7 @@ import os
 import pytest
 
 from component_specs import ExampleGenJob
+from component_specs.example_gen import Spans
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.run import run
 from detection_core.builders.input_reader import build_input_reader
@@ -22,9 +23,11 @@ from tests.components.example_gen import test_records as faults
 from tests.components.example_gen.datasets import Coco, picture, voc_xml, write_voc
 from tests.object_store import dead_server, s3_server
 
-GIVEN = '{"train": "train.json", "eval": "eval.json"}'
-PROCESSES = '["--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"]'
-THREADS = PROCESSES.replace("multi_processing", "multi_threading")
+GIVEN = {"train": "train.json", "eval": "eval.json"}
+THREADS, PROCESSES = (
+    ("--runner=FnApiRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2")
+    for mode in ("multi_threading", "multi_processing")
+)
 
 
 @pytest.fixture
@@ -87,7 +90,7 @@ def test_what_goes_in_comes_out_under_the_object_detection_api_s_keys(tmp_path, 
 
 def test_pascal_fields_come_out_too(tmp_path):
     path = write_voc(tmp_path / "data", a=voc_xml("a", boxes=[(1, 2, 20, 15), (3, 3, 9, 9)]))
-    folder, _ = _run(tmp_path, path, data_format="voc", splits='{"train": "ImageSets/Main/train.txt"}')
+    folder, _ = _run(tmp_path, path, data_format="voc", splits={"train": "ImageSets/Main/train.txt"})
     (example,) = (e for e in _examples(folder, "train") if e["image/source_id"] == [b"a"])
     assert example["image/object/difficult"] == [0, 0] and example["image/object/truncated"] == [1, 1]
     assert example["image/object/view"] == [b"Left", b"Left"]
@@ -130,7 +133,7 @@ def test_every_bad_record_is_listed_and_the_others_come_out(tmp_path, monkeypatc
         add(coco)
         added = coco.images[-1]["id"] if len(coco.images) > before else coco.annotations[-1]["id"]
         expected.append((str(added) if reason != "malformed_record" else "1000", reason))
-    fields = {"splits": '{"train": 1}', "quarantine_limit": 0.9, "decode_images": "all"}
+    fields = {"splits": {"train": 1}, "quarantine_limit": 0.9, "decode_images": "all"}
     folder, card = _run(tmp_path, coco.write(), **fields)
     lines = [json.loads(line) for line in (folder / "quarantine.jsonl").read_text().splitlines()]
     assert sorted((line["record"], line["reason"]) for line in lines) == sorted(expected)
@@ -159,9 +162,7 @@ def test_a_given_label_map_decides_the_ids(tmp_path, data):
     assert load_label_map(str(folder / "label_map.pbtxt")).num_classes == 8
 
 
-@pytest.mark.parametrize(
-    "fields", [{"quarantine_limit": 1.5}, {"shard_examples": 0}, {"beam_args": "x"}, {"data_format": "x"}]
-)
+@pytest.mark.parametrize("fields", [{"quarantine_limit": 1.5}, {"shard_examples": 0}, {"data_format": "x"}])
 def test_a_parameter_that_cannot_be_used_is_refused_by_name(tmp_path, data, fields):
     with pytest.raises(ConfigError) as caught:
         _run(tmp_path, data, **fields)
@@ -172,7 +173,7 @@ def test_a_parameter_that_cannot_be_used_is_refused_by_name(tmp_path, data, fiel
 def test_the_card_names_the_spans_and_a_plain_data_set_has_none(tmp_path, data):
     for span in (1, 2):
         Coco(tmp_path / "weekly" / str(span), images=9).write()
-    fields = {"splits": '{"train": 0.6, "eval": 0.4}', "spans": '{"train": ["1", "2"], "evaluate": ["2"]}'}
+    fields = {"splits": {"train": 0.6, "eval": 0.4}, "spans": Spans(train=("1", "2"), evaluate=("2",))}
     _, card = _run(tmp_path, str(tmp_path / "weekly" / "{SPAN}"), **fields)
     assert card["spans"] == {"eval": ["2"], "train": ["1", "2"]}
     _, newest = _run(tmp_path, str(tmp_path / "weekly" / "{SPAN}"), splits=fields["splits"])
@@ -279,7 +280,7 @@ def test_images_that_do_not_decode_are_found_in_the_sample_and_all_of_them_where
     for number in (7, 23, 41):
         (tmp_path / "data" / "images" / f"{number}.jpg").write_bytes(faults.NO_PIXELS)
     (tmp_path / "data" / "images" / "50.jpg").write_bytes(faults.WRONG_TABLE)
-    fields = {"splits": '{"train": "annotations.json"}', "quarantine_limit": 1.0}
+    fields = {"splits": {"train": "annotations.json"}, "quarantine_limit": 1.0}
     data = coco.write()
     reasons = {"undecodable_image": 3, "decoders_differ": 1}
     for mode, decoded, decoders in (("sample", 16, ["Pillow"]), ("all", 60, ["Pillow", "TensorFlow"])):

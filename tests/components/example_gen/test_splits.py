@@ -4,25 +4,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.example_gen.splits import deal, is_by_ratio, order_key, parse_splits
+from components.example_gen.splits import check_splits, deal, is_by_ratio, order_key
 from detection_core.errors import ConfigError
 
 RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}
 
 
 def test_splits_are_ratios_or_locations_in_any_order():
-    assert list(parse_splits('{"train": 0.8, "eval": 0.2}').items()) == [("eval", 0.2), ("train", 0.8)]
-    assert is_by_ratio(parse_splits({"train": 1}))
-    assert not is_by_ratio(parse_splits('{"train": "ImageSets/Main/train.txt"}'))
+    assert list(check_splits({"train": 0.8, "eval": 0.2}).items()) == [("eval", 0.2), ("train", 0.8)]
+    assert is_by_ratio(check_splits({"train": 1}))
+    assert not is_by_ratio(check_splits({"train": "ImageSets/Main/train.txt"}))
 
 
 @pytest.mark.parametrize(
     ("splits", "message"),
     [
-        ("{", "JSON object"),
-        ("[" * 100_000, "JSON object"),
-        ("[]", "train"),
-        ("{}", "train"),
+        ({}, "train"),
         ({"../x": 1.0}, "letters"),
         ({"": 1.0}, "letters"),
         ({"train": 0.5, "eval": 0.4}, "add up to 1"),
@@ -34,7 +31,7 @@ def test_splits_are_ratios_or_locations_in_any_order():
 )
 def test_what_cannot_be_splits_is_refused(splits, message):
     with pytest.raises(ConfigError, match=message):
-        parse_splits(splits)
+        check_splits(splits)
 
 
 def test_the_shares_are_about_what_was_asked():

@@ -1,7 +1,4 @@
-import pytest
-
-from components.example_gen.transforms import IN_PROCESS, choose_arguments, parse_arguments
-from detection_core.errors import ConfigError
+from components.example_gen.transforms import IN_PROCESS, choose_arguments
 
 
 def test_processes_are_started_only_where_that_pays():
@@ -15,11 +12,3 @@ def test_processes_are_started_only_where_that_pays():
 def test_no_choice_hands_the_pipeline_to_a_runner_that_must_be_downloaded():
     for images in (1, 10_000_000):
         assert "--runner=FnApiRunner" in choose_arguments(images, 8)
-
-
-def test_arguments_are_a_json_list_of_texts():
-    assert parse_arguments("") == parse_arguments("[]") == []
-    assert parse_arguments('["--runner=FlinkRunner"]') == ["--runner=FlinkRunner"]
-    for text in ("--runner=FlinkRunner", "{}", "[1]", '"x"', "[" * 100_000):
-        with pytest.raises(ConfigError, match="JSON list"):
-            parse_arguments(text)

@@ -1,6 +1,5 @@
 """ExampleGen through Beam's portable interface, its Python in a worker pool: how it runs on Flink."""
 
-import json
 import os
 import socket
 import subprocess
@@ -51,9 +50,9 @@ def test_a_worker_pool_writes_the_same_bytes(tmp_path, pool):
             ExampleGenJob(
                 examples=str(folder),
                 data_path=str(tmp_path / "data"),
-                splits='{"train": "train.json"}',
+                splits={"train": "train.json"},
                 shard_examples=4,
-                beam_args=json.dumps(beam_args),
+                beam_args=tuple(beam_args),
             )
         )
         return {p.name: p.read_bytes() for p in folder.rglob("*.tfrecord")}

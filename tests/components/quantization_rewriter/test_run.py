@@ -27,14 +27,14 @@ def artifacts(tmp_path_factory):
     return root
 
 
-def job(artifacts, config: str, overrides: str = "{}") -> QuantizationRewriterJob:
+def job(artifacts, config: str, overrides: dict[str, str] | None = None) -> QuantizationRewriterJob:
     (artifacts / "config").mkdir(exist_ok=True)
     (artifacts / "config" / "pipeline.config").write_text(config)
     return QuantizationRewriterJob(
         examples=str(artifacts / "examples"),
         model=str(artifacts / "model"),
         pipeline_config=str(artifacts / "config"),
-        overrides=overrides,
+        overrides=overrides or {},
         work_dir=str(artifacts / "work"),
         **{name: str(artifacts / name) for name in OUTPUTS},
     )
@@ -47,7 +47,7 @@ def test_without_a_graph_rewriter_block_the_error_says_what_to_add(artifacts):
 
 
 def test_every_output_is_filled(artifacts):
-    properties = run(job(artifacts, config_text(2), '{"graph_rewriter": "{ quantization { delay: 0 } }"}'))
+    properties = run(job(artifacts, config_text(2), {"graph_rewriter": "{ quantization { delay: 0 } }"}))
     assert properties["steps"] == 2 and properties["coverage"] == 1.0 and properties["not_quantized"] == 0
     assert read_info(str(artifacts / "quantized_model")).kind == "quantized"
     assert (artifacts / "quantized_run" / "pipeline.config").exists()

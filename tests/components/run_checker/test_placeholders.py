@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from components.run_checker.placeholders import (
-    RunFacts,
+    RunValues,
     asks_for_value,
     check_placeholders,
     fill_placeholders,
@@ -13,7 +13,7 @@ from components.run_checker.placeholders import (
 )
 from detection_core.errors import ConfigError
 
-FACTS = RunFacts(
+VALUES = RunValues(
     scheduled_time="2026-11-21T03:00:00Z",
     current_time=datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
     run_id="11ef-22",
@@ -22,34 +22,34 @@ FACTS = RunFacts(
 
 def test_times_and_the_run_are_filled_in_utc():
     text = "/d/[[ScheduledTime]]/[[CurrentTime]]/[[ScheduledTime.2006-01-02]]/[[RunUUID]]"
-    assert fill_placeholders(text, FACTS, "p") == "/d/20261121030000/20261121040000/2026-11-21/11ef-22"
-    assert fill_placeholders("/d/{SPAN} [[1, 2]]", FACTS, "p") == "/d/{SPAN} [[1, 2]]"
+    assert fill_placeholders(text, VALUES, "p") == "/d/20261121030000/20261121040000/2026-11-21/11ef-22"
+    assert fill_placeholders("/d/{SPAN} [[1, 2]]", VALUES, "p") == "/d/{SPAN} [[1, 2]]"
 
 
 def test_a_run_that_nobody_scheduled_has_the_current_time():
-    facts = RunFacts(scheduled_time="", current_time=FACTS.current_time, run_id="")
-    assert fill_placeholders("[[ScheduledTime.15:04]]", facts, "p") == "04:00"
+    values = RunValues(scheduled_time="", current_time=VALUES.current_time, run_id="")
+    assert fill_placeholders("[[ScheduledTime.15:04]]", values, "p") == "04:00"
 
 
 @pytest.mark.parametrize(
     "moment", ["2026-11-21T04:00:00+01:00", "2026-11-21T03:00:00.25Z", "2026-11-21T03:00:00"]
 )
 def test_the_scheduled_time_in_every_form(moment):
-    facts = RunFacts(scheduled_time=moment, current_time=FACTS.current_time, run_id="r")
-    assert fill_placeholders("[[ScheduledTime]]", facts, "p") == "20261121030000"
+    values = RunValues(scheduled_time=moment, current_time=VALUES.current_time, run_id="r")
+    assert fill_placeholders("[[ScheduledTime]]", values, "p") == "20261121030000"
 
 
 def test_what_a_server_left_as_it_is_stops_a_run_that_needs_it_and_no_other():
     time, run = "{{$.pipeline_job_schedule_time_utc}}", "{{$.pipeline_job_uuid}}"
-    facts = RunFacts(scheduled_time=time, current_time=FACTS.current_time, run_id=run)
-    assert fill_placeholders("/d/[[CurrentTime.2006]]", facts, "p") == "/d/2026"
+    values = RunValues(scheduled_time=time, current_time=VALUES.current_time, run_id=run)
+    assert fill_placeholders("/d/[[CurrentTime.2006]]", values, "p") == "/d/2026"
     for placeholder in ("[[ScheduledTime]]", "[[RunUUID]]"):
         with pytest.raises(ConfigError, match=r"data_path: expected a server that fills .* 2\.17 or newer"):
-            fill_placeholders(placeholder, facts, "data_path")
+            fill_placeholders(placeholder, values, "data_path")
     with pytest.raises(ConfigError, match="expected the scheduled time as RFC 3339"):
         fill_placeholders(
             "[[ScheduledTime]]",
-            RunFacts(scheduled_time="soon", current_time=FACTS.current_time, run_id=""),
+            RunValues(scheduled_time="soon", current_time=VALUES.current_time, run_id=""),
             "p",
         )
 
@@ -60,7 +60,7 @@ def test_what_a_server_left_as_it_is_stops_a_run_that_needs_it_and_no_other():
         ("[[ScheduleTime]]", r"a: no placeholder \[\[ScheduleTime\]\]; did you mean \[\[ScheduledTime\]\]\?"),
         ("[[Zzz]]", "there are ScheduledTime, CurrentTime, RunUUID"),
         ("[[RunUUID.2006]]", r"no placeholder \[\[RunUUID.2006\]\]"),
-        ("x [[Index]]", r"\[\[Index\]\] cannot be filled, as the number of a run is told to no step"),
+        ("x [[Index]]", r"\[\[Index\]\] cannot be filled, as no step is given the number of its run"),
     ],
 )
 def test_what_cannot_be_filled_is_refused(value, message):

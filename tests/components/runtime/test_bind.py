@@ -6,7 +6,7 @@ import pytest
 
 from component_specs import BaselineResolverJob, EvaluatorJob, ExampleGenJob
 from components.runtime.bind import ABSENT, bind_arguments, bind_artifacts
-from detection_core.errors import ContractError
+from detection_core.errors import ConfigError, ContractError
 
 
 def _artifact(path):
@@ -28,6 +28,25 @@ def _evaluator_arguments(folders, *extra):
 def test_arguments_are_typed_and_defaults_hold(folders):
     job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--pictures", "3"))
     assert job.pictures == 3 and job.split == "eval" and job.baseline == ""
+
+
+def test_what_travels_as_text_arrives_as_a_value(folders):
+    given = ["--examples", str(folders), "--data_path", "d"]
+    job = bind_arguments(ExampleGenJob, [*given, "--splits", '{"train": 1.0}', "--beam_args", '["--x"]'])
+    assert job.splits == {"train": 1.0} and job.beam_args == ("--x",)
+    assert bind_arguments(ExampleGenJob, given).splits == {"train": 0.8, "eval": 0.1, "test": 0.1}
+    thresholds = {"thresholds": '{"mAP": {"lower_bound": 0.5}}'}
+    model = {"examples": _artifact(folders / "examples"), "model": _artifact(folders / "model")}
+    bound = bind_artifacts(
+        EvaluatorJob, model, {"evaluation": _artifact("e"), "blessing": _artifact("b")}, thresholds
+    )
+    assert bound.thresholds == {"mAP": {"lower_bound": 0.5}}
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000, '{"mAP": 0.3}'])
+def test_a_text_that_cannot_be_read_is_refused_by_the_parameter_s_name(folders, text):
+    with pytest.raises(ConfigError, match=r"thresholds: expected a JSON object such as .*lower_bound"):
+        bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--thresholds", text))
 
 
 def test_a_float_parameter(folders):
@@ -75,4 +94,4 @@ def test_tfx_dictionaries(folders):
         {"split": "test", "pictures": 2, "something_of_tfx": 1, "thresholds": None},
     )
     assert (job.split, job.pictures, job.evaluation, job.blessing) == ("test", 2, "e", "b")
-    assert job.thresholds == "{}"
+    assert job.thresholds == {}

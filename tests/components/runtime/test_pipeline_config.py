@@ -13,17 +13,12 @@ def folder(tmp_path):
 
 
 def test_changes_are_applied_in_their_order(folder):
-    text = '{"train_config": {"num_steps": 4}, "train_config.batch_size": 8, "train_config.num_steps": null}'
-    config = read_pipeline_config(folder, text)
+    field = "train_config.num_steps"
+    changes = {"train_config": {"num_steps": 4}, "train_config.batch_size": 8, field: None}
+    config = read_pipeline_config(folder, changes)
     assert config.train_config.batch_size == 8 and not config.train_config.HasField("num_steps")
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", "3", "[" * 100_000])
-def test_overrides_that_are_no_map_are_refused(folder, text):
-    with pytest.raises(ConfigError, match="overrides: expected a JSON object"):
-        read_pipeline_config(folder, text)
 
 
 def test_a_folder_without_a_config_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"pipeline\.config"):
-        read_pipeline_config(str(tmp_path), "{}")
+        read_pipeline_config(str(tmp_path), {})

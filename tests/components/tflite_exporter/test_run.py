@@ -32,7 +32,7 @@ def job(artifacts, name: str, **changes) -> TFLiteExporterJob:
 @pytest.fixture(scope="module")
 def done(artifacts):
     return {
-        drop: run(job(artifacts, f"d{drop}", formats="float32", max_map_drop=drop)) for drop in (2.0, -2.0)
+        drop: run(job(artifacts, f"d{drop}", formats=("float32",), max_map_drop=drop)) for drop in (2.0, -2.0)
     }
 
 
@@ -53,7 +53,7 @@ def test_a_file_beyond_it_is_not_and_the_step_still_ends_well(artifacts, done):
 
 def test_what_cannot_be_exported_is_refused(artifacts):
     with pytest.raises(ConfigError, match="formats"):
-        run(job(artifacts, "bad", formats="float32,int7"))
+        run(job(artifacts, "bad", formats=("float32", "int7")))
     with pytest.raises(ContractError):
         run(job(artifacts, "bad", model=str(artifacts / "examples")))
     assert not (artifacts / "bad").exists()

@@ -81,7 +81,7 @@ def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path: Path) -
     changed = training_config(dataclasses.replace(job, train_steps=7, learning_rate=0.5)).train_config
     assert changed.num_steps == 7
     assert "0.5" in str(changed.optimizer) and "0.5" not in str(as_it_is.optimizer)
-    own = dataclasses.replace(job, overrides='{"train_config.num_steps": 9, "batch_size": 3}')
+    own = dataclasses.replace(job, overrides={"train_config.num_steps": 9, "batch_size": 3})
     assert training_config(own).train_config.num_steps == 9
     assert training_config(own).train_config.batch_size == 3
     # What a run is given counts more than what its settings say.

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
-from detection_core.augment.steps import Augmentation
+from detection_core.augment.augmentation import Augmentation
 from detection_core.builders.augment import build_augmentation
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2

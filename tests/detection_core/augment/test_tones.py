@@ -15,10 +15,10 @@ TONES = {
     "posterize": lambda image, given: tones.posterize(image, tf.constant(float(given["bits"]))),
     "solarize_add": lambda image, given: tones.solarize_add(image, tf.constant(float(given["addition"]))),
     "solarize": lambda image, given: tones.solarize(image, tf.constant(float(given["threshold"]))),
-    "color": lambda image, given: tones.adjust_colour(image, tf.constant(given["factor"])),
-    "contrast": lambda image, given: tones.adjust_contrast(image, tf.constant(given["factor"])),
-    "brightness": lambda image, given: tones.adjust_brightness(image, tf.constant(given["factor"])),
-    "sharpness": lambda image, given: tones.adjust_sharpness(image, tf.constant(given["factor"])),
+    "color": lambda image, given: tones.enhance_colour(image, tf.constant(given["factor"])),
+    "contrast": lambda image, given: tones.enhance_contrast(image, tf.constant(given["factor"])),
+    "brightness": lambda image, given: tones.enhance_brightness(image, tf.constant(given["factor"])),
+    "sharpness": lambda image, given: tones.enhance_sharpness(image, tf.constant(given["factor"])),
 }
 NAMES = [(name, tone) for name in CASES for tone in list(TONES) if name.startswith(tone)]
 
@@ -46,7 +46,7 @@ def _whole_averages() -> np.ndarray:
 def test_a_whole_average_is_not_cut_to_the_byte_below() -> None:
     for value in range(256):
         image = tf.fill([3, 3, 3], tf.constant(value, tf.uint8))
-        np.testing.assert_array_equal(tones.adjust_sharpness(image, tf.constant(0.0)), image)
+        np.testing.assert_array_equal(tones.enhance_sharpness(image, tf.constant(0.0)), image)
 
 
 @pytest.mark.parametrize("tone", [tones.autocontrast, tones.equalize])
@@ -56,7 +56,7 @@ def test_an_even_image_stays(tone) -> None:
 
 
 @pytest.mark.parametrize(
-    "tone", [tones.adjust_colour, tones.adjust_contrast, tones.adjust_brightness, tones.adjust_sharpness]
+    "tone", [tones.enhance_colour, tones.enhance_contrast, tones.enhance_brightness, tones.enhance_sharpness]
 )
 def test_factor_one_changes_nothing(tone) -> None:
     np.testing.assert_array_equal(tone(tf.constant(IMAGE), tf.constant(1.0)), IMAGE)

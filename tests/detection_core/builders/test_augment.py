@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.augment import policy_tables
+from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
 from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
 from detection_core.augment.policies import moves_in_boxes
-from detection_core.augment.steps import Augmentation, Augmentations, OneOf
 from detection_core.builders.augment import (
     PREPROCESSING_STEPS,
     build_augmentation,
@@ -189,9 +189,11 @@ def _options(step: Any) -> dict[str, Any]:
     if isinstance(step, OneOfCrops):
         return _in_lists(step.crops)
     if isinstance(step, OneOf):
-        return _in_lists(step.steps)
+        return _in_lists(step.augmentations)
     if isinstance(step, Augmentations):
-        return {name: value for part in reversed(step.steps) for name, value in _options(part).items()}
+        return {
+            name: value for part in reversed(step.augmentations) for name, value in _options(part).items()
+        }
     return options
 
 

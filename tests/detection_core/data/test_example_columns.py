@@ -11,7 +11,7 @@ def test_a_sound_record_has_no_fault() -> None:
 
 
 def test_what_is_no_example_says_so() -> None:
-    for use, found in ((column_fault, "it is no tf.Example at all"), (image_name, "without a name")):
+    for use, found in ((column_fault, "it is no tf.Example"), (image_name, "without a name")):
         assert use(b"\xff" * 20) == found
     assert encoded_image(b"\xff" * 20) == b""
 

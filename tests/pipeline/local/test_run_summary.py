@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from components.example_gen.spans import Spans
+from component_specs.example_gen import SPANS, Spans
 from detection_core.storage import files
 from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.local.run_summary import summarise
@@ -71,7 +71,7 @@ def test_a_run_that_stopped_early(tmp_path):
 def test_the_spans_of_a_run_are_told_where_it_had_any(tmp_path):
     record = _record(tmp_path, {"trainer": []})
     assert "spans:" not in summarise(record).text and summarise(record).data["spans"] == {}
-    spans = Spans(train=("1", "2"), evaluate=("2",)).to_text()
+    spans = SPANS.encode(Spans(train=("1", "2"), evaluate=("2",)))
     told = summarise(dataclasses.replace(record, checks={"data_spans": spans}))
     assert "spans: 1, 2 to train on, 2 for the other splits" in told.text
 

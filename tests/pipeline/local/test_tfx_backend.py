@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from component_specs import JOBS
+from component_specs.annotations import job_fields
+from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
 from pipeline.dag import FromCheck, build_dag
 from pipeline.settings.settings_file import load_settings
@@ -10,14 +13,14 @@ pytestmark = pytest.mark.tfx
 
 _CHECKS = {
     "data_fingerprint": "d",
-    "data_spans": "",
+    "data_spans": Spans(),
     **dict.fromkeys(CODE_VERSIONS.values(), "c"),
     "starting_weights": "w",
     "run_key": "r",
     "baseline_version": "",
     "push_token": "t",
     "resolved_data_path": "/d",
-    "resolved_thresholds": "{}",
+    "resolved_thresholds": {},
     "resolved_push_destination": "/p",
     "resolved_work_dir": "/w",
 }
@@ -31,13 +34,13 @@ def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(digits_settings, tm
     rendered = {component.id: component for component in pipeline.components}
     assert set(rendered) == {step.id for step in dag.steps}
     for step in dag.steps:
-        spec = rendered[step.id].spec
+        spec, fields = rendered[step.id].spec, job_fields(JOBS[step.component]).parameters
         for name, source in step.inputs.items():
             channel = spec.inputs[name]
             assert (channel.producer_component_id, channel.output_key) == (source.step, source.output)
         for name, value in step.parameters.items():
             expected = _CHECKS[value.name] if isinstance(value, FromCheck) else value
-            assert spec.exec_properties[name] == expected
+            assert fields[name].decode(spec.exec_properties[name]) == expected
 
 
 def test_rendering_twice_is_possible(digits_settings, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from component_specs.interface import format_interface, interface
 from components.runtime.kfp.call import bind_call, is_kfp_call, prepare
-from detection_core.errors import ContractError
+from detection_core.errors import ConfigError, ContractError
 
 
 def _artifact(uri, **metadata):
@@ -47,7 +47,7 @@ def test_a_call_of_kfp_is_told_from_fields():
 def test_a_job_is_filled(executor_input, tmp_path):
     call = _bind(executor_input, tmp_path)
     assert call.job.pictures == 3 and type(call.job.pictures) is int
-    assert call.job.split == "test" and call.job.thresholds == "{}"
+    assert call.job.split == "test" and call.job.thresholds == {}
     assert call.job.baseline == str(tmp_path / "minio" / "b" / "baseline")
     assert call.job.evaluation == call.paths["evaluation"] == str(tmp_path / "minio/b/out/evaluation")
     # `curves` is not in the caller's YAML, `executor-logs` is KFP's own.
@@ -76,7 +76,7 @@ def test_what_is_missing_or_wrong_is_named(executor_input, tmp_path):
     with pytest.raises(ContractError, match="the input model"):
         _bind(executor_input, tmp_path)
     inputs["parameterValues"]["pictures"] = 2.5
-    with pytest.raises(ContractError, match=r"pictures: expected a value of the type int, found 2\.5"):
+    with pytest.raises(ConfigError, match=r"pictures: expected a value of the type int, found 2\.5"):
         _bind(executor_input, tmp_path)
     inputs["parameterValues"]["pictures"] = None
     del outputs["artifacts"]["blessing"]

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
 import pytest
 
 from component_specs import JOBS
+from component_specs.annotations import job_fields
+from component_specs.example_gen import Spans
 from components.runtime.bind import ABSENT
 from components.runtime.kfp.call import KfpCall
 from components.runtime.kfp.output import write_output
@@ -57,22 +60,23 @@ def test_an_absent_artifact_says_so(tmp_path):
     assert _written(tmp_path)["baseline"]["metadata"]["absent"] == 1
 
 
-@pytest.mark.parametrize(("value", "text"), [(True, "true"), ("1", "1"), ("", ""), (3, "3")])
-def test_output_parameters_are_read_by_kfp(tmp_path, value, text):
-    call = _call(
-        tmp_path,
-        "tflite_exporter",
-        [],
-        ["blessed"],
-        examples="e",
-        model="m",
-        tflite="t",
-        parity="p",
-        blessing="b",
-    )
-    call = KfpCall(**{**call.__dict__, "paths": {"tflite": "t", "parity": "p", "blessing": "b"}})
-    write_output(call, {"blessed": value})
-    assert (tmp_path / "results" / "blessed").read_text() == text
+@pytest.mark.parametrize(
+    ("component", "name", "value", "text"),
+    [
+        ("tflite_exporter", "blessed", True, "true"),
+        ("run_checker", "baseline_version", "1", "1"),
+        ("run_checker", "baseline_version", "", ""),
+        ("run_checker", "data_spans", Spans(), ""),
+        ("run_checker", "data_spans", Spans(train=("1",)), '{"train": ["1"], "evaluate": []}'),
+        ("run_checker", "resolved_thresholds", {"b": {}, "a": {}}, '{"a": {}, "b": {}}'),
+    ],
+)
+def test_output_parameters_are_read_by_kfp(tmp_path, component, name, value, text):
+    outputs = {output: output for output in job_fields(JOBS[component]).outputs}
+    fields = {f.name: f.name for f in dataclasses.fields(JOBS[component]) if f.default is dataclasses.MISSING}
+    call = _call(tmp_path, component, [], [name], **{**fields, **outputs})
+    write_output(KfpCall(**{**call.__dict__, "paths": outputs}), {name: value})
+    assert (tmp_path / "results" / name).read_text() == text
 
 
 def test_a_view_that_cannot_be_drawn_costs_nothing_else(tmp_path, caplog):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.augment.objects import DropLabelProbabilistically, RandomJitterBoxes
+from detection_core.augment.boxes_and_labels import DropLabelProbabilistically, RandomJitterBoxes
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
 
 

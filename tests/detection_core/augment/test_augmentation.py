@@ -3,16 +3,23 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from detection_core.augment.augmentation import (
+    Augmentations,
+    OneOf,
+    apply_with_probability,
+    random_int,
+    scaled,
+    skip_with_probability,
+)
 from detection_core.augment.colour import RandomAdjustBrightness
 from detection_core.augment.geometry import RandomHorizontalFlip, RandomVerticalFlip
-from detection_core.augment.steps import Augmentations, OneOf, scaled, whole
 from tests.detection_core.augment.golden_samples import CASES, SEED, golden_sample
 
 
-def test_equal_steps_draw_different_numbers() -> None:
+def test_equal_augmentations_draw_different_numbers() -> None:
     sample = golden_sample(CASES["horizontal_flip"])
     step = RandomAdjustBrightness(max_delta=0.3)
-    once, twice = Augmentations(steps=(step,)), Augmentations(steps=(step, step))
+    once, twice = Augmentations(augmentations=(step,)), Augmentations(augmentations=(step, step))
     first = np.asarray(once(sample, SEED).image, np.float64)
     second = np.asarray(twice(sample, SEED).image, np.float64)
     inside = (first > 0) & (first < 255) & (second > 0) & (second < 255)
@@ -21,26 +28,38 @@ def test_equal_steps_draw_different_numbers() -> None:
     assert abs(moved_once - moved_twice) > 1e-2
 
 
-def test_no_steps_change_nothing() -> None:
+def test_no_augmentations_change_nothing() -> None:
     sample = golden_sample(CASES["horizontal_flip"])
     tf.nest.map_structure(np.testing.assert_array_equal, Augmentations()(sample, SEED), sample)
 
 
-def test_each_of_several_steps_is_chosen() -> None:
+def test_each_of_several_is_chosen() -> None:
     sample = golden_sample(CASES["horizontal_flip_taken"])
     step = tf.function(
-        OneOf(steps=(RandomHorizontalFlip(probability=1.0), RandomVerticalFlip(probability=1.0)))
+        OneOf(augmentations=(RandomHorizontalFlip(probability=1.0), RandomVerticalFlip(probability=1.0)))
     )
     images = {np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image).tobytes() for i in range(12)}
     assert images == {np.asarray(sample.image)[:, ::-1].tobytes(), np.asarray(sample.image)[::-1].tobytes()}
 
 
-def test_whole_numbers_reach_both_ends_evenly() -> None:
+def test_integers_reach_both_ends_evenly() -> None:
     draws = tf.linspace(0.0, 1.0, 400)[:-1]
-    numbers, counts = np.unique(whole(draws, -1, 2), return_counts=True)
+    numbers, counts = np.unique(random_int(draws, -1, 2), return_counts=True)
     assert numbers.tolist() == [-1, 0, 1, 2] and counts.min() >= 99
-    assert whole(tf.constant(0.99999997), 3, 3) == 3
+    assert random_int(tf.constant(0.99999997), 3, 3) == 3
 
 
 def test_scaled_draws_fill_the_range() -> None:
     np.testing.assert_allclose(scaled(tf.constant([0.0, 0.5, 1.0]), -2.0, 4.0), [-2.0, 1.0, 4.0])
+
+
+def test_a_change_is_applied_or_skipped_with_its_probability() -> None:
+    sample = golden_sample(CASES["horizontal_flip"])
+
+    def changed(choose, draw: float, probability: float) -> bool:
+        result = choose(tf.constant(draw), probability, lambda s: s._replace(image=s.image * 0), sample)
+        return not np.any(result.image)
+
+    assert [changed(apply_with_probability, draw, 0.25) for draw in (0.0, 0.24, 0.25, 0.9)] == [1, 1, 0, 0]
+    assert [changed(skip_with_probability, draw, 0.25) for draw in (0.0, 0.25, 0.26, 0.9)] == [0, 0, 1, 1]
+    assert not changed(apply_with_probability, 0.0, 0.0) and changed(apply_with_probability, 0.999, 1.0)

@@ -37,7 +37,7 @@ class RandomJitterBoxes:
     """Move the sides of boxes a little; they stay in the image and never turn inside out.
 
     Attributes:
-        ratio: largest move, as a share of the box's height or width.
+        ratio: largest move, as a fraction of the box's height or width.
         jitter_mode: DEFAULT: each side either way; EXPAND, SHRINK: each out or in; ..._SYMMETRIC: opposite
             sides alike; ..._SYMMETRIC_XY: all sides alike.
     """

@@ -1,0 +1,61 @@
+"""The pipeline.config of each training step: what the steps share, and what each changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.config.graph_rewriter import (
+    FIELD,
+    format_graph_rewriter,
+    format_without_graph_rewriter,
+    has_graph_rewriter,
+)
+from detection_core.config.load import PipelineConfig, load_checked_config, load_config
+from pipeline.settings.workflow_settings import PipelineSettings
+
+
+def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineConfig:
+    """Return the checked pipeline.config of a training step, overrides applied.
+
+    Args:
+        settings: of the workflow.
+        quantize: for QuantizationRewriter.
+
+    Raises:
+        ConfigError: for a pipeline.config or override that cannot be used.
+    """
+    model, section = settings.model, settings.quantize if quantize else settings.train
+    overrides = [*model.overrides.items(), *section.overrides.items()]
+    return load_checked_config(model.config, overrides, override_files=model.override_files)
+
+
+def fine_tune_checkpoint(settings: PipelineSettings) -> str:
+    """Return the checkpoint that Trainer's pipeline.config names, or "".
+
+    Raises:
+        ConfigError: as `training_config`.
+    """
+    return training_config(settings, quantize=False).train_config.fine_tune_checkpoint
+
+
+def shared_config_text(settings: PipelineSettings) -> str:
+    """Return what the training steps have in common, to which each applies overrides of its own.
+
+    It leaves the `graph_rewriter` block out, so that a change there does not train the float model anew.
+    """
+    return format_without_graph_rewriter(_unchecked_config(settings))
+
+
+def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:
+    """Return the changes to the shared config by which a training step has its `training_config`."""
+    if not quantize:
+        return {path: v for path, v in settings.train.overrides.items() if not path.startswith(FIELD)}
+    config, overrides = _unchecked_config(settings), settings.quantize.overrides
+    if not has_graph_rewriter(config) or FIELD in overrides:
+        return overrides
+    return {FIELD: format_graph_rewriter(config), **overrides}
+
+
+def _unchecked_config(settings: PipelineSettings) -> PipelineConfig:
+    model = settings.model
+    return load_config(model.config, model.overrides, override_files=model.override_files)
