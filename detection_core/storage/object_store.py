@@ -122,7 +122,10 @@ class ObjectStore(StoreConnection):
             DataError: when the store does not answer.
         """
         with self._answering(path):
-            return bytes(self.file_system.cat_file(self._name(path), **self._read_options))
+            return self._cat(self._name(path), **self._read_options)
+
+    def _cat(self, name: str, **options: Any) -> bytes:
+        return bytes(self.file_system.cat_file(name, **options))
 
     def download(self, path: str, out: IO[bytes]) -> None:
         """Write an object to a local file, a large one in parts at once; parts that fail are tried again.
@@ -137,7 +140,7 @@ class ObjectStore(StoreConnection):
         def fetch(start: int) -> None:
             end = min(start + PART_BYTES, before.size)
             with self._answering(path):
-                data = self.file_system.cat_file(self._name(path), start=start, end=end)
+                data = self._cat(self._name(path), start=start, end=end)
             if len(data) != end - start:
                 raise _changed(path)
             os.pwrite(out.fileno(), data, start)

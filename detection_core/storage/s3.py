@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -20,6 +21,7 @@ _TAKEN = ("412", "PreconditionFailed", "ConditionalRequestConflict")
 # Limits of S3 ("Multipart upload limits" and DeleteObjects, Amazon S3 User Guide).
 _MOST_PARTS = 10_000
 _REMOVED_AT_ONCE = 1000
+_READ_ATTEMPTS = 3
 
 
 def _endpoint() -> str:
@@ -49,14 +51,14 @@ class S3Store(ObjectStore):
         return _endpoint(), os.environ.get("AWS_ACCESS_KEY_ID", "")
 
     def _connect(self) -> Any:
-        # botocore repeats requests; s3fs repeats once more what broke off while an answer was read.
         retries = {"max_attempts": 4, "mode": "standard"}
         file_system = self._import().S3FileSystem(
             config_kwargs={"retries": retries, "connect_timeout": 10, "read_timeout": 60},
             use_listings_cache=False,
             skip_instance_cache=True,
         )
-        file_system.retries = 2
+        # botocore repeats requests. s3fs would repeat these repetitions, which takes too long.
+        file_system.retries = 1
         try:
             file_system.connect()
         except ValueError as e:
@@ -96,6 +98,17 @@ class S3Store(ObjectStore):
         condition = {"IfMatch": version} if version else {"IfNoneMatch": "*"}
         answer = self.file_system.call_s3("put_object", Bucket=bucket, Key=key, Body=data, **condition)
         return str(answer["ETag"])
+
+    def _cat(self, name: str, **options: Any) -> bytes:
+        """Read an object; repeat what broke off behind the headers, which botocore does not."""
+        from aiohttp import ClientPayloadError
+        from botocore.exceptions import IncompleteReadError, ResponseStreamingError
+
+        broken_off = (ClientPayloadError, IncompleteReadError, ResponseStreamingError)
+        for _ in range(_READ_ATTEMPTS - 1):
+            with contextlib.suppress(*broken_off):
+                return super()._cat(name, **options)
+        return super()._cat(name, **options)
 
     def _upload(self, local_path: str, name: str) -> None:
         part = max(PART_BYTES, -(-os.path.getsize(local_path) // _MOST_PARTS))

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import http.server
+import socket
+import struct
+import threading
 import time
 
 import pytest
@@ -180,3 +184,90 @@ def test_a_secret_that_cannot_be_sent_is_refused_before_and_not_told(monkeypatch
     with pytest.raises(ConfigError, match=message) as caught:
         files.read_text("s3://bucket/a")
     assert "SENTINEL" not in str(caught.value)
+
+
+class Faulty:
+    """A server that answers each GET with the next of some faults, the last one for ever."""
+
+    def __init__(self):
+        self.faults, self.requests = [], []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                outer.requests.append(self.path)
+                fault = outer.faults.pop(0) if len(outer.faults) > 1 else outer.faults[0]
+                if fault == "reset":
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
+                    self.close_connection = True
+                elif fault in ("whole", "cut"):
+                    self._send(200, b"0123456789", 10 if fault == "whole" else 20)
+                else:
+                    self._send(int(fault), _ERRORS[fault], len(_ERRORS[fault]))
+
+            def _send(self, status, body, length):
+                self.send_response(status)
+                self.send_header("Content-Length", str(length))
+                self.send_header("ETag", '"1"')
+                self.end_headers()
+                self.wfile.write(body)
+                self.close_connection = length != len(body)
+
+            def log_message(self, *_):
+                pass
+
+            def handle_error(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+# "Error responses", Amazon S3 API Reference.
+_ERRORS = {
+    "403": b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+    "500": b"<Error><Code>InternalError</Code><Message>Please try again.</Message></Error>",
+    "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
+}
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    server = Faulty()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test-test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server.server_port}")
+    yield server
+    server.server.shutdown()
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "reset", "cut"])
+def test_what_fails_once_is_asked_for_again(faulty, fault):
+    faulty.faults = [fault, "whole"]
+    assert files.read_bytes("s3://bucket/a") == b"0123456789"
+    assert len(faulty.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "requests", "message"),
+    [
+        ("403", 1, r"found AccessDenied \(Access Denied\); check the bucket's name"),
+        ("500", 5, r"found InternalError \(Please try again.\)"),
+        ("503", 5, r"found SlowDown"),
+        ("reset", 10, r"expected an answer from the object store \(http://127"),
+        ("cut", 3, r"expected an answer from the object store \(http://127"),
+    ],
+)
+def test_what_fails_for_ever_is_one_error_after_a_few_requests(faulty, fault, requests, message):
+    faulty.faults = [fault]
+    with pytest.raises(DataError, match=message) as caught:
+        files.read_bytes("s3://bucket/a")
+    assert caught.value.where == "s3://bucket/a"
+    # aiohttp itself asks once more where a connection that was used before is reset.
+    assert len(faulty.requests) == requests or (fault == "reset" and 5 <= len(faulty.requests) <= 10)
