@@ -20,6 +20,7 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.interface import format_interface
 from component_specs.kfp_outputs import KFP_OUTPUTS
+from component_specs.registration import entry_module
 
 FOLDER = Path(__file__).parent / "yaml"
 IMAGE = "detflow:latest"
@@ -49,7 +50,7 @@ def kfp_component(component: str, image: str = IMAGE, name: str = "", *, describ
     def container(*_: Any) -> Any:
         return dsl.ContainerSpec(
             image=image,
-            command=["python", "-m", f"components.{component}"],
+            command=["python", "-m", entry_module(component)],
             args=["--executor_input", "{{$}}", "--interface", format_interface(component)],
         )
 

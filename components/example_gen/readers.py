@@ -25,10 +25,29 @@ class AnnotationReader:
     read: Callable[[str, Any], Annotations]
 
 
-READERS = {
+READERS: dict[str, AnnotationReader] = {
     "coco": AnnotationReader(locate=coco.locate, read=coco.read),
     "voc": AnnotationReader(locate=voc.locate, read=voc.read),
 }
+"""Format, as `data.format` names it, to reader; `register_reader` adds to it."""
+
+
+def register_reader(data_format: str, reader: AnnotationReader) -> None:
+    """Let settings name an annotation format from outside the package as `data.format`.
+
+    Raises:
+        ValueError: when the name is taken.
+    """
+    if data_format in READERS:
+        raise ValueError(
+            f"expected a new name for a format, found {data_format!r}, which is taken; rename it"
+        )
+    READERS[data_format] = reader
+
+
+def unregister_reader(data_format: str) -> None:
+    """Forget a format from outside, as tests do."""
+    READERS.pop(data_format, None)
 
 
 def find_reader(data_format: str) -> AnnotationReader:

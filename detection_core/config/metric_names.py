@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from detection_core.artifacts.coco_names import CATEGORY_PREFIX, COCO_METRICS, GROUP_PREFIX
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError
 from detection_core.protos.eval_pb2 import EvalConfig
 
+COCO_SET = "coco_detection_metrics"
 _OF_CLASSES = (CATEGORY_PREFIX, GROUP_PREFIX)
 
 SET_PREFIXES = {
@@ -19,6 +22,55 @@ SET_PREFIXES = {
     "oid_challenge_detection_metrics": "OpenImagesDetectionChallenge",
 }
 """Set of metrics of an `eval_config` to how its metrics' names begin."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RegisteredMetricSet:
+    """A set of metrics from outside the package.
+
+    Attributes:
+        prefix: what its metrics' names begin with, before an underscore.
+        compute: (images, a sequence of `evaluation.results.EvaluatedImage`; class in [0, C) to name) -> name
+            to value, NaN where there is nothing to measure. Without images it tells the names.
+    """
+
+    prefix: str
+    compute: Callable[[Any, Mapping[int, str]], Mapping[str, float]]
+
+
+REGISTERED_SETS: dict[str, RegisteredMetricSet] = {}
+"""Name in `eval_config.metrics_set` to set; `register_metric_set` adds to it."""
+
+
+def register_metric_set(
+    name: str, *, prefix: str, compute: Callable[[Any, Mapping[int, str]], Mapping[str, float]]
+) -> None:
+    """Let configs name a set of metrics from outside the package, and thresholds its metrics.
+
+    Registering needs no TensorFlow: `compute` may import it when it is called.
+
+    Args:
+        name: what `eval_config.metrics_set` calls it.
+        prefix: as in `RegisteredMetricSet`.
+        compute: as in `RegisteredMetricSet`.
+
+    Raises:
+        ValueError: when the name or the prefix is taken.
+    """
+    prefixes = {*SET_PREFIXES.values(), *(known.prefix for known in REGISTERED_SETS.values())}
+    reserved = {begin.partition("_")[0] for begin in _OF_CLASSES}
+    if name in SET_PREFIXES or name in REGISTERED_SETS or name == COCO_SET:
+        raise ValueError(
+            f"expected a new name for a set of metrics, found {name!r}, which is taken; rename it"
+        )
+    if prefix in prefixes | reserved:
+        raise ValueError(f"expected a new prefix for metrics, found {prefix!r}, which is taken; change it")
+    REGISTERED_SETS[name] = RegisteredMetricSet(prefix=prefix, compute=compute)
+
+
+def unregister_metric_set(name: str) -> None:
+    """Forget a set of metrics from outside, as tests do."""
+    REGISTERED_SETS.pop(name, None)
 
 
 def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) -> None:
@@ -36,13 +88,15 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
     """
     prefixes = [SET_PREFIXES[name] for name in message.metrics_set if name in SET_PREFIXES]
     parts = ("Precision/mAP@", "PerformanceByCategory/AP@")
-    begins = (*_OF_CLASSES, *(f"{prefix}_{part}" for prefix in prefixes for part in parts))
+    own = (f"{REGISTERED_SETS[name].prefix}_" for name in message.metrics_set if name in REGISTERED_SETS)
+    begins = (*_OF_CLASSES, *(f"{prefix}_{part}" for prefix in prefixes for part in parts), *own)
     for name in names:
         if name in COCO_METRICS or name.startswith(begins):
             continue
         near = near_names(name[:100], COCO_METRICS)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_METRICS[0]!r}"
-        missing = [s for s, prefix in SET_PREFIXES.items() if name.startswith(f"{prefix}_")]
+        known = SET_PREFIXES | {other: found.prefix for other, found in REGISTERED_SETS.items()}
+        missing = [s for s, prefix in known.items() if name.startswith(f"{prefix}_")]
         if missing:
             hint = f"add {missing[0]} to eval_config.metrics_set"
         raise ConfigError(f"expected a metric of the evaluation, found {name[:100]!r}; {hint}", where=where)

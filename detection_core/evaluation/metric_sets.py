@@ -6,12 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from detection_core.artifacts.coco_names import COCO_METRICS, category_metric, group_metric
+from detection_core.config.metric_names import COCO_SET, REGISTERED_SETS
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_metrics import CocoResult
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
-
-COCO_SET = "coco_detection_metrics"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,7 +18,7 @@ class MetricOptions:
     """What is reported beyond COCO's twelve numbers, which always are.
 
     Attributes:
-        sets: names as in eval.proto's `metrics_set`: `COCO_SET` or one of `VOC_SETS`.
+        sets: names as in eval.proto's `metrics_set`: `COCO_SET`, one of `VOC_SETS`, or a registered one.
         per_category: each class's own COCO mAP too.
         all_per_category: all twelve COCO numbers of each class.
         groups: name to classes whose mean COCO mAP is reported.
@@ -35,7 +34,7 @@ class MetricOptions:
     recall_bounds: tuple[float, float] = WHOLE_CURVE
 
     def __post_init__(self) -> None:
-        known = (COCO_SET, *VOC_SETS)
+        known = (COCO_SET, *VOC_SETS, *REGISTERED_SETS)
         for name in self.sets:
             if name not in known:
                 message = f"expected one of {', '.join(known)}, found {name!r}; remove it"
@@ -74,7 +73,7 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
     known = [*COCO_METRICS, *map(category_metric, class_names.values()), *map(group_metric, options.groups)]
     for voc in _voc(options):
         known += evaluate_voc([], class_names, voc)
-    return known
+    return known + list(_registered([], class_names, options))
 
 
 def compute_metrics(
@@ -100,8 +99,29 @@ def compute_metrics(
     found |= {name: by_class[name] for name in wanted if name in by_class}
     for voc in _voc(options):
         found |= evaluate_voc(images, class_names, voc)
-    return found
+    return found | _registered(images, class_names, options)
 
 
 def _voc(options: MetricOptions) -> list[VocOptions]:
     return [VOC_SETS[name](options) for name in options.sets if name in VOC_SETS]
+
+
+def _registered(
+    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], options: MetricOptions
+) -> dict[str, float]:
+    """Return the metrics of the registered sets.
+
+    Raises:
+        ValueError: when one does not begin with its set's prefix, by which thresholds are checked.
+    """
+    found: dict[str, float] = {}
+    for name in options.sets:
+        if name not in REGISTERED_SETS:
+            continue
+        prefix = f"{REGISTERED_SETS[name].prefix}_"
+        metrics = REGISTERED_SETS[name].compute(images, class_names)
+        for metric in metrics:
+            if not metric.startswith(prefix):
+                raise ValueError(f"expected metrics of {name} to begin with {prefix!r}, found {metric!r}")
+        found |= {metric: float(value) for metric, value in metrics.items()}
+    return found

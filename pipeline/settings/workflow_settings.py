@@ -51,11 +51,21 @@ _NAME = matching(
 )
 
 
+def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandler) -> object:
+    """Let a format pass that was registered from outside the package."""
+    from components.example_gen.readers import READERS
+
+    return value if isinstance(value, str) and value in READERS else check(value)
+
+
+Format = Annotated[Literal["coco", "voc"], pydantic.WrapValidator(_registered_format)]
+
+
 class DataSettings(Settings):
     """What ExampleGen reads."""
 
     path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
-    format: Literal["coco", "voc"] = setting("coco", "COCO JSON or Pascal VOC.")
+    format: Format = setting("coco", "COCO JSON or Pascal VOC.")
     splits: dict[Text, Split] = setting(
         lambda: {"train": 0.8, "eval": 0.1, "test": 0.1},
         "Split to ratio (by a stable hash of the image), or to where its annotations are; see"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from detection_core.config.legacy.tensorflow_1 import RENAMED_METRICS, renamed_metrics
+from detection_core.config.metric_names import REGISTERED_SETS
 from detection_core.config.problems import Problem
 from detection_core.config.rules import FRACTION, POSITIVE, Rules, up_to
 from detection_core.config.suggestions import near_names
@@ -37,7 +38,7 @@ NOT_MEASURED: Mapping[str, str] = {
 def _evaluation(message: EvalConfig, path: str) -> Iterator[Problem]:
     """Find sets of metrics that cannot be measured, and groups of classes and colours that say nothing."""
     for i, name in enumerate(message.metrics_set):
-        if name not in MEASURED:
+        if name not in MEASURED and name not in REGISTERED_SETS:
             place = f"{path}.metrics_set[{i}]"
             yield Problem(path=place, message=f"expected a set of metrics, found {name!r}; {_remedy(name)}")
     for group, members in message.super_categories.items():
@@ -53,7 +54,7 @@ def _remedy(name: str) -> str:
         return NOT_MEASURED[name]
     if name in RENAMED_METRICS:
         return renamed_metrics(name)
-    near = near_names(name, MEASURED)
+    near = near_names(name, (*MEASURED, *REGISTERED_SETS))
     return f"did you mean {near[0]}?" if near else "use coco_detection_metrics"
 
 

@@ -1,7 +1,8 @@
 import pytest
 
-from components.example_gen.readers import READERS, find_reader
+from components.example_gen.readers import READERS, find_reader, register_reader, unregister_reader
 from detection_core.errors import ConfigError
+from pipeline.settings.workflow_settings import DataSettings
 from tests.components.example_gen.datasets import Coco, write_voc
 
 
@@ -18,3 +19,20 @@ def test_a_reader_reads_what_it_locates(tmp_path, data_format):
 def test_an_unknown_format_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"coco.*voc.*found 'yolo9'"):
         find_reader("yolo9")
+
+
+def test_a_format_from_outside_is_one_that_settings_may_name():
+    with pytest.raises(ValueError, match="coco"):
+        DataSettings(path="data", format="toy")
+    register_reader("toy", READERS["coco"])
+    try:
+        assert DataSettings(path="data", format="toy").format == "toy"
+        assert find_reader("toy") is READERS["coco"]
+        with pytest.raises(ValueError, match="'toy', which is taken"):
+            register_reader("toy", READERS["voc"])
+        with pytest.raises(ValueError, match="coco"):
+            DataSettings(path="data", format="yolo9")
+    finally:
+        unregister_reader("toy")
+    with pytest.raises(ConfigError, match="found 'toy'"):
+        find_reader("toy")

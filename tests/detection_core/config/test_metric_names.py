@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS
-from detection_core.config.metric_names import SET_PREFIXES, check_metric_names
+from detection_core.config.metric_names import (
+    SET_PREFIXES,
+    check_metric_names,
+    register_metric_set,
+    unregister_metric_set,
+)
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
@@ -31,3 +36,27 @@ def test_any_other_is_refused_with_the_nearest(name, hint):
     with pytest.raises(ConfigError, match=r"^w: expected a metric") as caught:
         check_metric_names([name], EvalConfig(), "w")
     assert hint in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
+    def compute(images, class_names):
+        return {"Toy_Found": 1.0}
+
+    register_metric_set("toy_metrics", prefix="Toy", compute=compute)
+    try:
+        message = EvalConfig(metrics_set=["toy_metrics"])
+        check_metric_names(["Toy_Found"], message, "thresholds")
+        with pytest.raises(ConfigError, match="add toy_metrics to"):
+            check_metric_names(["Toy_Found"], EvalConfig(), "thresholds")
+        for name, prefix in (("toy_metrics", "Other"), ("other", "Toy"), ("other", "PascalBoxes")):
+            with pytest.raises(ValueError, match="which is taken"):
+                register_metric_set(name, prefix=prefix, compute=compute)
+        for name in ("coco_detection_metrics", "pascal_voc_detection_metrics"):
+            with pytest.raises(ValueError, match="which is taken"):
+                register_metric_set(name, prefix="Other", compute=compute)
+        with pytest.raises(ValueError, match="'DetectionBoxes', which is taken"):
+            register_metric_set("other", prefix="DetectionBoxes", compute=compute)
+    finally:
+        unregister_metric_set("toy_metrics")
+    with pytest.raises(ConfigError, match="expected a metric of the evaluation"):
+        check_metric_names(["Toy_Found"], EvalConfig(metrics_set=["toy_metrics"]), "thresholds")
