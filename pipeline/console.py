@@ -32,16 +32,17 @@ class _Terminal(logging.StreamHandler[TextIO]):
             super().handleError(record)
 
 
-def write_line(text: str, stream: TextIO | None = None) -> None:
+def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = False) -> None:
     """Write a result: no secret, nothing that a terminal obeys; a reader who has seen enough may go.
 
     Args:
         text: without the last line break.
         stream: standard output without it.
+        is_clean: whether nothing has to be taken out of the text any more, as it is styled.
     """
     stream = stream or sys.stdout
     try:
-        print(clean(text), file=stream, flush=True)
+        print(text if is_clean else clean(text), file=stream, flush=True)
     except BrokenPipeError:
         _drop(stream)
 

@@ -1,11 +1,119 @@
-"""Tables as text."""
+"""Results of verbs that hold tables: plain columns for files and scripts, styled ones on a terminal."""
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import shutil
+import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from detection_core.redaction import clean
+from pipeline.console import write_line
+
+if TYPE_CHECKING:
+    import rich.table
+
+_GAP = "  "
+# Words that a terminal shows in colour, where they are a whole cell.
+_STYLES = {
+    **dict.fromkeys(("succeeded", "passed", "ok", "on"), "green"),
+    **dict.fromkeys(("failed", "refused", "problem"), "red"),
+    **dict.fromkeys(("cancelled", "stopped", "paused", "note"), "yellow"),
+    **dict.fromkeys(("cached", "skipped", "not run", "pending", "-"), "dim"),
+    **dict.fromkeys(("running", "cancelling"), "cyan"),
+}
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as left-aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of texts.
+
+    Attributes:
+        rows: of equal length.
+        header: whether the first row names the columns.
+        min_widths: least characters of the first columns, so that they stand alike from call to call.
+    """
+
+    rows: Sequence[Sequence[str]]
+    header: bool = True
+    min_widths: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        """Return left-aligned columns, a line a row."""
+        rows = [[_one_line(cell) for cell in row] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        widths = [
+            max(width, *self.min_widths[i : i + 1]) if i < len(self.min_widths) else width
+            for i, width in enumerate(widths)
+        ]
+        lines = (
+            _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """Lines and tables, one below the other.
+
+    Attributes:
+        parts: texts of one or more lines, and tables.
+    """
+
+    parts: tuple[str | Table, ...]
+
+    def __str__(self) -> str:
+        """Return the page without any style."""
+        return "\n".join(map(str, self.parts))
+
+
+def write_page(page: str | Table | Page, stream: TextIO | None = None) -> None:
+    """Write a result: styled and as wide as the terminal, or plain where no terminal reads it.
+
+    Args:
+        page: its texts may come from anywhere: nothing in them is obeyed by a terminal.
+        stream: standard output without it.
+    """
+    stream = stream or sys.stdout
+    if isinstance(page, str) or not stream.isatty():
+        write_line(str(page), stream)
+    else:
+        write_line(_styled(page), stream, is_clean=True)
+
+
+def _styled(page: Table | Page) -> str:
+    from rich.console import Console
+    from rich.text import Text
+
+    sink = io.StringIO()
+    width = shutil.get_terminal_size().columns
+    console = Console(file=sink, force_terminal=True, width=width, highlight=False)
+    for part in page.parts if isinstance(page, Page) else (page,):
+        if isinstance(part, Table):
+            console.print(_rich_table(part))
+        else:
+            # A terminal wraps lines by itself, and so that an address can still be clicked on.
+            console.print(Text(clean(part)), soft_wrap=True)
+    return sink.getvalue().rstrip("\n")
+
+
+def _rich_table(table: Table) -> rich.table.Table:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rows = [[Text(clean(_one_line(cell)), style=_STYLES.get(cell, "")) for cell in row] for row in table.rows]
+    made = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), show_header=table.header)
+    head, body = (rows[0], rows[1:]) if table.header else ([Text()] * len(rows[0]), rows)
+    for i, name in enumerate(head):
+        least = table.min_widths[i] if i < len(table.min_widths) else None
+        made.add_column(name, header_style="bold", overflow="fold", min_width=least)
+    for row in body:
+        made.add_row(*row)
+    return made
+
+
+def _one_line(text: str) -> str:
+    """Return a cell without line breaks, which would break the columns."""
+    return text.replace("\r", "\\r").replace("\n", "\\n")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from detection_core.errors import ConfigError
+from pipeline.tables import Page, Table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,7 @@ class Result:
         exit_code: 0; 1 for a check that did not pass; 3 for a run on a server that failed.
     """
 
-    text: str
+    text: str | Table | Page
     data: Any
     exit_code: int = 0
 

@@ -11,7 +11,7 @@ from pipeline.cli import workflow
 from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument
 from pipeline.cli.group import Group
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
-from pipeline.tables import table
+from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
@@ -124,7 +124,7 @@ def list_runs(arguments: argparse.Namespace) -> Result:
     states = listed(open_connection(arguments), arguments.limit)
     rows = [("run", "name", "started", "state", "schedule")]
     rows += [(s.run_id, s.name, s.started, s.state, s.schedule_id or "-") for s in states]
-    return Result(text=table(rows) if states else "no runs yet", data=[_data(s) for s in states])
+    return Result(text=Table(rows) if states else "no runs yet", data=[_data(s) for s in states])
 
 
 def show_run(arguments: argparse.Namespace) -> Result:
@@ -169,7 +169,7 @@ def show_log(arguments: argparse.Namespace) -> Result:
 
 
 def _describe(state: RunState) -> Result:
-    lines = [f"{state.run_id}  {state.name}  {state.state}", state.link]
+    lines: list[str | Table] = [f"{state.run_id}  {state.name}  {state.state}", state.link]
     if state.failure():
         lines.append(state.failure())
     if state.steps:
@@ -179,8 +179,8 @@ def _describe(state: RunState) -> Result:
             rows.append(
                 (name, s.state, "-" if s.seconds is None else f"{s.seconds:.0f}", str(s.attempts or "-"))
             )
-        lines += ["", table(rows if any(s.attempts > 1 for s in state.steps) else [r[:3] for r in rows])]
-    return Result(text="\n".join(lines), data=_data(state))
+        lines += ["", Table(rows if any(s.attempts > 1 for s in state.steps) else [r[:3] for r in rows])]
+    return Result(text=Page(tuple(lines)), data=_data(state))
 
 
 def _data(state: RunState, version: Version | None = None) -> dict[str, Any]:

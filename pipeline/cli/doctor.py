@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR
 from pipeline.cli.base import Result, Verb, argument
 from pipeline.cli.server import SERVER, SETTINGS_OF_SERVER, open_connection, server_options
+from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from pipeline.doctor.cluster import Cluster
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
     from pipeline.settings.workflow_settings import PipelineSettings
 
-_WIDTH = 10
+_WIDTHS = 8, 10  # of state and name of a check
 
 
 def doctor(arguments: argparse.Namespace) -> Result:
@@ -98,17 +99,18 @@ def describe(found: list[Finding]) -> Result:
     """Return findings as text and data; a problem is exit code 2."""
     from pipeline.doctor.finding import State
 
-    lines = []
+    rows: list[tuple[str, str, str]] = []
     for finding in found:
-        lines.append(f"{finding.state:{_WIDTH}}{finding.check:{_WIDTH + 2}}{finding.found}")
+        rows.append((str(finding.state), finding.check, finding.found))
         if finding.remedy:
-            lines.append(f"{'':{2 * _WIDTH + 2}}-> {finding.remedy}")
+            rows.append(("", "", f"-> {finding.remedy}"))
     counts = {state: sum(f.state is state for f in found) for state in State}
     shown = {State.PROBLEM: "problems", State.UNKNOWN: "could not be seen", State.NOTE: "notes"}
-    lines += ["", ", ".join(f"{name}: {counts[state]}" for state, name in shown.items())]
+    totals = ", ".join(f"{name}: {counts[state]}" for state, name in shown.items())
+    tables = (Table(rows, header=False, min_widths=_WIDTHS),) if rows else ()
     healthy = not counts[State.PROBLEM]
     return Result(
-        text="\n".join(lines),
+        text=Page((*tables, f"\n{totals}")),
         data={"healthy": healthy, "findings": [dataclasses.asdict(finding) for finding in found]},
         exit_code=EXIT_DONE if healthy else EXIT_USER_ERROR,
     )

@@ -10,7 +10,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.errors import EXIT_USER_ERROR, DetectionError, as_user_error
@@ -19,6 +19,7 @@ from pipeline.cli import verbs
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 from pipeline.console import end_output, start_logging, write_line
+from pipeline.tables import write_page
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if as_json:
         write_line(json.dumps(result.data, indent=1))
     elif result.text:
-        write_line(result.text)
+        write_page(result.text)
     return int(result.exit_code)
 
 
@@ -74,14 +75,31 @@ class _Parser(argparse.ArgumentParser):
     group: Group | None = None
     verb: Verb | None = None
 
-    def add_verb_arguments(self) -> None:
-        """Add the arguments of the verb, once."""
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.below: list[_Parser] = []
+
+    def add_verb_arguments(self, completions: Mapping[str, Any] | None = None) -> None:
+        """Add the arguments of the verb, once.
+
+        Args:
+            completions: metavar or name of an argument to what shtab shall complete it by.
+        """
         verb, self.verb = self.verb, None
         if verb is None:
             return
         for argument in verb.all_arguments():
-            self.add_argument(*argument.flags, **argument.options)
+            action: Any = self.add_argument(*argument.flags, **argument.options)
+            named = str(action.metavar or action.dest)
+            if completions and named in completions:
+                action.complete = completions[named]
         self.add_argument("--json", action="store_true", help="print the result as JSON, for scripts")
+
+    def add_all_arguments(self, completions: Mapping[str, Any]) -> None:
+        """Add the arguments of this parser's verb and of all verbs below it."""
+        self.add_verb_arguments(completions)
+        for parser in self.below:
+            parser.add_all_arguments(completions)
 
     def format_help(self) -> str:
         self.add_verb_arguments()
@@ -104,7 +122,7 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> _Parser:
     """Return the parser of all verbs."""
     parser = _Parser(
         prog="detflow",
@@ -115,13 +133,13 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in verbs.VERBS:
         if isinstance(verb, Group):
-            _add_group(subparsers, verb)
+            _add_group(parser, subparsers, verb)
         else:
-            _add_verb(subparsers, verb)
+            _add_verb(parser, subparsers, verb)
     return parser
 
 
-def _add_group(verbs: Any, group: Group) -> None:
+def _add_group(above: _Parser, verbs: Any, group: Group) -> None:
     parser = verbs.add_parser(
         group.name,
         help=group.summary,
@@ -129,14 +147,15 @@ def _add_group(verbs: Any, group: Group) -> None:
         epilog=f"`detflow {group.name} VERB --help` shows each verb with an example.",
     )
     parser.group = group
+    above.below.append(parser)
     inner = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in group.verbs:
-        _add_verb(inner, verb)
+        _add_verb(parser, inner, verb)
         if verb.name in group.alone:
-            _add_verb(verbs, verb, listed=False)
+            _add_verb(above, verbs, verb, listed=False)
 
 
-def _add_verb(verbs: Any, verb: Verb, *, listed: bool = True) -> None:
+def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) -> None:
     sub = verbs.add_parser(
         verb.name,
         **({"help": verb.summary} if listed else {}),
@@ -145,4 +164,5 @@ def _add_verb(verbs: Any, verb: Verb, *, listed: bool = True) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     sub.verb = verb
+    above.below.append(sub)
     sub.set_defaults(command=verb.command)

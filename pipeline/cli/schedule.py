@@ -15,7 +15,7 @@ from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argume
 from pipeline.cli.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
 from pipeline.cli.group import Group
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
-from pipeline.tables import table
+from pipeline.tables import Table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
@@ -108,7 +108,7 @@ def list_schedules(arguments: argparse.Namespace) -> Result:
     found = schedules.list_schedules(open_connection(arguments))
     rows = [("name", "when", "state", "parameters", "id")]
     rows += [(s.name, s.when, _state(s), _parameters(s), s.schedule_id) for s in found]
-    return Result(text=table(rows) if found else "no schedules yet", data=[_data(s) for s in found])
+    return Result(text=Table(rows) if found else "no schedules yet", data=[_data(s) for s in found])
 
 
 def show(arguments: argparse.Namespace) -> Result:
@@ -126,7 +126,7 @@ def show(arguments: argparse.Namespace) -> Result:
         ("parameters", _parameters(schedule)),
         ("page", schedule.link),
     ]
-    return Result(text=table(rows), data=_data(schedule))
+    return Result(text=Table(rows, header=False), data=_data(schedule))
 
 
 def pause(arguments: argparse.Namespace) -> Result:

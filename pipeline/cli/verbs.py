@@ -2,7 +2,7 @@
 
 from importlib import metadata
 
-from pipeline.cli import cluster, compile, config, doctor, schedule, standalone, workflow
+from pipeline.cli import cluster, compile, completion, config, doctor, schedule, standalone, workflow
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 
@@ -14,6 +14,7 @@ VERBS: tuple[Verb | Group, ...] = (
     *standalone.VERBS,
     *config.VERBS,
     *doctor.VERBS,
+    *completion.VERBS,
 )
 
 

@@ -20,7 +20,7 @@ from pipeline.cli.base import (
 )
 from pipeline.cli.server import PARAM
 from pipeline.console import native_output_to, quick_tensorflow
-from pipeline.tables import table
+from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
     from pipeline.local.run_record import RunRecord
@@ -82,7 +82,7 @@ def _describe(record: RunRecord) -> Result:
     from pipeline.local.run_summary import summarise
 
     summary = summarise(record)
-    return Result(text=summary.text, data=summary.data)
+    return Result(text=summary.page, data=summary.data)
 
 
 def validate(arguments: argparse.Namespace) -> Result:
@@ -102,7 +102,7 @@ def validate(arguments: argparse.Namespace) -> Result:
     rows = [("step", "reads")]
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
     data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}
-    return Result(text=f"{path}: valid\n\n{table(rows)}", data=data)
+    return Result(text=Page((f"{path}: valid\n", Table(rows))), data=data)
 
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
@@ -131,7 +131,7 @@ def runs(arguments: argparse.Namespace) -> Result:
         counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
         rows.append((record.run_id, record.pipeline_name, record.started, record.status, counts))
     data = [json.loads(record.to_json()) for record in records]
-    return Result(text=table(rows) if records else "no runs yet", data=data)
+    return Result(text=Table(rows) if records else "no runs yet", data=data)
 
 
 def report(arguments: argparse.Namespace) -> Result:

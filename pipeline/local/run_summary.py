@@ -16,7 +16,7 @@ from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pushed import PUSHED
 from detection_core.errors import ContractError
 from pipeline.local.run_record import RunRecord
-from pipeline.tables import table
+from pipeline.tables import Page, Table
 
 _logger = logging.getLogger(__name__)
 
@@ -28,11 +28,11 @@ class RunSummary:
     """A run in short.
 
     Attributes:
-        text: for a terminal.
+        page: for a terminal.
         data: the same for `--json`.
     """
 
-    text: str
+    page: Page
     data: dict[str, Any]
 
 
@@ -64,7 +64,7 @@ def summarise(record: RunRecord) -> RunSummary:
         "pushed": encode(pushed) if pushed else None,
         "places": {name: path for name, path in places.items() if path},
     }
-    return RunSummary(text=_text(record, data), data=data)
+    return RunSummary(page=_page(record, data), data=data)
 
 
 def _find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
@@ -93,10 +93,10 @@ def _model_rows(
     return rows
 
 
-def _text(record: RunRecord, data: dict[str, Any]) -> str:
+def _page(record: RunRecord, data: dict[str, Any]) -> Page:
     steps = [("step", "state", "seconds")]
     steps += [(s.id, s.state, f"{s.seconds:.1f}") for s in record.steps]
-    parts = [f"{record.pipeline_name} {record.run_id}: {record.status}", table(steps)]
+    parts: list[str | Table] = [f"{record.pipeline_name} {record.run_id}: {record.status}", Table(steps)]
     if data["spans"]:
         train, evaluate = (", ".join(data["spans"][name]) for name in ("train", "evaluate"))
         parts.append(f"spans: {train} to train on, {evaluate} for the other splits")
@@ -106,14 +106,15 @@ def _text(record: RunRecord, data: dict[str, Any]) -> str:
             (m["model"], _number(m["map_50"]), _number(m["map"]), "passed" if m["blessed"] else "refused")
             for m in data["models"]
         ]
-        parts.append(table(rows))
+        parts.append(Table(rows))
     pushed = data["pushed"]
     if pushed:
         verdict = f"published as version {pushed['version']}" if pushed["pushed"] else "not published"
         parts.append(f"{verdict}: {'; '.join(pushed['reasons'])}")
     if data["places"]:
-        parts.append(table([(name, path) for name, path in data["places"].items()]))
-    return "\n\n".join(parts)
+        parts.append(Table(list(data["places"].items()), header=False))
+    first, *rest = parts
+    return Page((first, *(entry for part in rest for entry in ("", part))))
 
 
 def _number(value: float | None) -> str:

@@ -57,23 +57,23 @@ def test_a_full_run(tmp_path):
     }
     summary = summarise(_record(tmp_path, outputs))
     assert [m["map_50"] for m in summary.data["models"]] == [0.9, 0.9]
-    assert "not published: mAP fell by 0.1" in summary.text
-    assert "refused" in summary.text and "0.900" in summary.text
+    assert "not published: mAP fell by 0.1" in str(summary.page)
+    assert "refused" in str(summary.page) and "0.900" in str(summary.page)
     assert summary.data["places"]["report"].endswith("runs/r/report.html")
 
 
 def test_a_run_that_stopped_early(tmp_path):
     summary = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
     assert summary.data["models"] == [] and summary.data["pushed"] is None
-    assert "example_gen" in summary.text
+    assert "example_gen" in str(summary.page)
 
 
 def test_the_spans_of_a_run_are_told_where_it_had_any(tmp_path):
     record = _record(tmp_path, {"trainer": []})
-    assert "spans:" not in summarise(record).text and summarise(record).data["spans"] == {}
+    assert "spans:" not in str(summarise(record).page) and summarise(record).data["spans"] == {}
     spans = SPANS.encode(Spans(train=("1", "2"), evaluate=("2",)))
     told = summarise(dataclasses.replace(record, checks={"data_spans": spans}))
-    assert "spans: 1, 2 to train on, 2 for the other splits" in told.text
+    assert "spans: 1, 2 to train on, 2 for the other splits" in str(told.page)
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_a_damaged_output_is_left_out_by_name(tmp_path, text, caplog):
         files.write_text(str(tmp_path / step / name), text)
     outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
     summary = summarise(_record(tmp_path, outputs))
-    assert "evaluator" in summary.text and summary.data["models"] == []
+    assert "evaluator" in str(summary.page) and summary.data["models"] == []
     assert "is left out" in caplog.text
