@@ -38,7 +38,7 @@ VERBS = (
     Verb(
         name="completion",
         summary="Print a script by which a shell completes verbs, flags and file names.",
-        example='eval "$(detflow completion bash)"',
+        example="detflow completion bash",
         arguments=(argument("shell", choices=SHELLS, help="which shell"),),
         command=completion,
     ),
