@@ -18,10 +18,10 @@ import tensorflow as tf
 
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
-from detection_core.structures import AnchorTargets, GroundTruth
+from detection_core.structures import GroundTruth
 
 
 def make_assigner(classes: int) -> AnchorTargetAssigner:

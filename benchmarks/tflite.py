@@ -18,12 +18,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.exporters.latency import measure_latency
-from detection_core.exporters.post_process import post_process_options
-from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite import TFLiteOutputOptions, convert
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 
@@ -36,14 +36,16 @@ def make_files(size: int, classes: int, folder: str) -> dict[str, str]:
     resizer = "model.ssd.image_resizer.fixed_shape_resizer"
     overrides = {f"{resizer}.height": size, f"{resizer}.width": size, "model.ssd.num_classes": classes}
     config = apply_overrides(load_pipeline_config(str(CONFIG)), {k: str(v) for k, v in overrides.items()})
-    model = build_detection_model(config.model)
+    model = build_detector(config.model)
     rewritten = rewrite(model, QuantizationOptions(delay=0))
     rewritten.calibrate([np.random.default_rng(0).uniform(0, 255, (2, size, size, 3)).astype(np.float32)])
-    options = post_process_options(config, max_detections=100)
+    options = post_process_options(config, TFLiteOutputOptions(max_detections=100))
     paths = {}
     for name, source in (("float32", model), ("int8", rewritten.model)):
         paths[name] = os.path.join(folder, f"{name}.tflite")
-        Path(paths[name]).write_bytes(convert(source, options, integer=name == "int8"))
+        Path(paths[name]).write_bytes(
+            convert(tflite_function(source, options, integer=name == "int8"), integer=name == "int8")
+        )
     return paths
 
 

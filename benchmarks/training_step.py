@@ -24,10 +24,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 import tf_keras
 
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.ops.objects import new_truth
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
@@ -59,7 +59,7 @@ def make_batch(batch: int, size: int, classes: int) -> Batch:
     return Batch(Images(pixels, sizes, sizes, tf.fill([batch], "made")), truth)
 
 
-def build(arguments: argparse.Namespace) -> DetectionModel:
+def build(arguments: argparse.Namespace) -> Detector:
     """Build the detector at the size asked for."""
     changes = {
         "model.ssd.num_classes": arguments.classes,
@@ -68,10 +68,10 @@ def build(arguments: argparse.Namespace) -> DetectionModel:
         "model.ssd.feature_extractor.depth_multiplier": arguments.depth,
     }
     config = apply_overrides(load_pipeline_config(arguments.config), {k: str(v) for k, v in changes.items()})
-    return build_detection_model(config.model)
+    return build_detector(config.model)
 
 
-def ours(model: DetectionModel, batch: Batch) -> Callable[[], object]:
+def ours(model: Detector, batch: Batch) -> Callable[[], object]:
     """The step of the training loop."""
     rate = Constant(ConstantOptions(learning_rate=1e-3))
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
@@ -82,7 +82,7 @@ def ours(model: DetectionModel, batch: Batch) -> Callable[[], object]:
     return lambda: float(update(batches, tf.constant(1)).losses[TOTAL_LOSS])
 
 
-def image_by_image(model: DetectionModel, batch: Batch) -> Callable[[], object]:
+def image_by_image(model: Detector, batch: Batch) -> Callable[[], object]:
     """A training step as one writes it first: a tape, a loop over images, an optimizer."""
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=1e-3, momentum=0.9)
     variables = model.network.trainable_variables

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from detection_core.artifacts.evaluation import EvalReport
     from detection_core.artifacts.parity import ParityReport
-    from detection_core.detectors.base import DetectionModel
+    from detection_core.detectors.base import Detector
     from detection_core.errors import (
         ConfigError,
         ContractError,
@@ -63,7 +63,7 @@ _MODULES = {
     "QuantizedDetector": "api",
     "ExportedFiles": "api",
     "TrainEvalPipelineConfig": "protos.pipeline_pb2",
-    "DetectionModel": "detectors.base",
+    "Detector": "detectors.base",
     "EvaluateOptions": "tasks.evaluate_options",
     "TFLiteExportOptions": "tasks.export",
     "TrainReport": "tasks.train",
@@ -94,7 +94,7 @@ __all__ = [  # noqa: RUF022 -- in the order of the reference
     "QuantizedDetector",
     "ExportedFiles",
     "TrainEvalPipelineConfig",
-    "DetectionModel",
+    "Detector",
     "EvaluateOptions",
     "TFLiteExportOptions",
     "TrainReport",

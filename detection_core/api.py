@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from detection_core.artifacts.evaluation import EvalReport
     from detection_core.artifacts.parity import ParityReport
     from detection_core.config.paths.overrides import Overrides
-    from detection_core.detectors.base import DetectionModel
+    from detection_core.detectors.base import Detector
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.evaluate_options import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
@@ -104,7 +104,7 @@ def load_config(
     )
 
 
-def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> DetectionModel:
+def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> Detector:
     """Build a detector: from a config with first weights, from a detector folder with those that it has.
 
     Args:
@@ -115,14 +115,13 @@ def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> 
         ConfigError: when the config names something that does not exist here or contradicts itself.
         ModelError: when the folder's weights do not fit its config.
     """
-    from detection_core.detectors.ssd.build import build_detection_model
+    from detection_core.builders.detector import build_detector as build
     from detection_core.exporters.detector_folder import load_detector
     from detection_core.storage import files
-    from detection_core.tasks.quantize import REWRITERS
 
     if isinstance(config, str | os.PathLike) and files.is_dir(os.fspath(config)):
-        return load_detector(os.fspath(config), rewriters=REWRITERS).model
-    return build_detection_model(_config(config).model, seed=seed)
+        return load_detector(os.fspath(config)).model
+    return build(_config(config).model, seed=seed)
 
 
 def train(

@@ -1,6 +1,6 @@
 """The named types in which tensors travel through the core.
 
-Letters: B batch, G padded ground truth, A anchors, C classes without background, D detections, H W pixels.
+Letters: B batch, G padded ground truth, C classes without background, D detections, K keypoints, H W pixels.
 Boxes are float32 [ymin, xmin, ymax, xmax], normalised to the true image, unless a name says otherwise
 (`_px`). Classes are int32 in [0, C): the label map's id minus one. Data that crosses tf.data, tf.function,
 tf.distribute or a SavedModel is a NamedTuple of tensors without None fields: an unused field has a zero
@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+
+FIRST_CLASS = 1
+"""The label map's id of class 0."""
 
 
 class GroundTruth(NamedTuple):
@@ -86,38 +89,6 @@ class Batch(NamedTuple):
     truth: GroundTruth
 
 
-class AnchorPredictions(NamedTuple):
-    """Raw outputs of an anchor-based one-stage detector.
-
-    Attributes:
-        box_codes: float32 [B, A, code size], encoded relative to `anchors` by the model's box coder.
-        class_logits: float32 [B, A, C + 1], background first.
-        anchors: float32 [A, 4], normalised to the (padded) network input, not clipped.
-    """
-
-    box_codes: tf.Tensor
-    class_logits: tf.Tensor
-    anchors: tf.Tensor
-
-
-class AnchorTargets(NamedTuple):
-    """What the losses of an anchor-based detector compare with.
-
-    Attributes:
-        class_targets: float32 [B, A, C + 1], background first.
-        class_weights: float32 [B, A, 1] or [B, A, C + 1], broadcast against class_targets.
-        box_targets: float32 [B, A, code size], encoded; NaN where a keypoint is missing.
-        box_weights: float32 [B, A].
-        matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
-    """
-
-    class_targets: tf.Tensor
-    class_weights: tf.Tensor
-    box_targets: tf.Tensor
-    box_weights: tf.Tensor
-    matched: tf.Tensor
-
-
 class Detections(NamedTuple):
     """Post-processed detections, sorted by falling score and zero-padded to D.
 
@@ -126,12 +97,29 @@ class Detections(NamedTuple):
         scores: float32 [B, D].
         classes: int32 [B, D], in [0, C).
         count: int32 [B], how many of the D rows are detections.
+        masks: float32 [B, D, h, w], in the frame of the box, 0..1; h = w = 0 where there are none.
+        keypoints: float32 [B, D, K, 2], (y, x) normalised to the true image; K is 0 where there are none.
     """
 
     boxes: tf.Tensor
     scores: tf.Tensor
     classes: tf.Tensor
     count: tf.Tensor
+    masks: tf.Tensor
+    keypoints: tf.Tensor
+
+
+def box_detections(boxes: tf.Tensor, scores: tf.Tensor, classes: tf.Tensor, count: tf.Tensor) -> Detections:
+    """Make the detections of a detector of boxes alone; arguments as the fields of `Detections`."""
+    rows = tf.shape(scores)
+    return Detections(
+        boxes=boxes,
+        scores=scores,
+        classes=classes,
+        count=count,
+        masks=tf.zeros([rows[0], rows[1], 0, 0]),
+        keypoints=tf.zeros([rows[0], rows[1], 0, 2]),
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,13 @@ def build_image_resizer(message: pb.ImageResizer, where: str = "image_resizer") 
     return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS, where)
 
 
+def resizer_name(model: model_pb2.DetectionModel) -> str:
+    """Return the arm of a model's image resizer; "none" where it has none."""
+    arm = model.WhichOneof("model")
+    message = getattr(getattr(model, arm), "image_resizer", None) if arm else None
+    return str(message.WhichOneof("image_resizer_oneof") if message is not None else None).lower()
+
+
 def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
     """Build the resizer of whatever kind of model is configured.
 

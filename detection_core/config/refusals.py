@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from detection_core.config.messages.table import rules_of
 from detection_core.config.problems import Problem, child_path, walk_messages
 from detection_core.config.rules import Rules
+from detection_core.detectors.family import find_family
 
 _logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
         where: its field path.
     """
     for path, field, value, rules in _asked(config, where):
-        if field.name in rules.refused:
+        if field.name in rules.refused and not _is_family(config, path):
             expected = "none" if field.message_type or field.is_repeated else _text(field, None)
             message = f"expected {expected}, found {_text(field, value)}: {rules.refused[field.name]}"
             yield Problem(path=path, message=message)
@@ -36,6 +37,12 @@ def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
             yield Problem(
                 path=path, message=f"expected {' or '.join(others)}, found {found}: {reasons[found]}"
             )
+
+
+def _is_family(config: Message, path: str) -> bool:
+    """Tell whether a refused field is the arm of a model whose family somebody has registered."""
+    model = getattr(config, "model", None)
+    return path.rpartition(".")[0] == "model" and model is not None and find_family(model) is not None
 
 
 def find_without_effect(config: Message) -> list[Problem]:

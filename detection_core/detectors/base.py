@@ -1,122 +1,157 @@
-"""What a detector is to training, evaluation, quantization and export."""
+"""What training, evaluation, quantization and export may know of any detector.
+
+What a detector predicts before it detects, and how many networks it does it with, is its own business.
+"""
 
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple, Self
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from detection_core.structures import AnchorPredictions, Detections, GroundTruth, Images
+from detection_core.structures import FIRST_CLASS, Batch, Detections, Images
 
-LOCALIZATION_LOSS = "Loss/localization_loss"
-CLASSIFICATION_LOSS = "Loss/classification_loss"
 REGULARIZATION_LOSS = "Loss/regularization_loss"
 TOTAL_LOSS = "Loss/total_loss"
 
 
-class RawDetections(NamedTuple):
-    """Every anchor's detection before suppression.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputShape:
+    """Rows and columns that a detector's images may have after resizing and padding.
 
     Attributes:
-        boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
-        scores: float32 [B, A, C + 1], converted, background first; 0 for it where the network has none.
-        anchors: float32 [A, 4], normalised to the (padded) network input.
+        smallest: least rows and columns.
+        largest: most rows and columns; equal to `smallest` where all images have one size.
     """
 
-    boxes: tf.Tensor
-    scores: tf.Tensor
-    anchors: tf.Tensor
+    smallest: tuple[int, int]
+    largest: tuple[int, int]
+
+    @classmethod
+    def fixed(cls, size: tuple[int, int]) -> InputShape:
+        """Return the shape of a detector that takes images of one size."""
+        return cls(smallest=size, largest=size)
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """The one size that images have; None where there are only bounds."""
+        return self.smallest if self.smallest == self.largest else None
 
 
-class DetectionModel(tf.Module, abc.ABC):
-    """A detector: verbs around one network, and no memory between them.
+class Detector(tf.Module, abc.ABC):
+    """A detector: verbs around one or several networks, and no memory between them.
 
     Attributes:
-        network: flat functional model of stock layers, float32 [B, H, W, 3] preprocessed to
-            (box codes [B, A, 4], class logits [B, A, C + 1]).
         num_classes: C, without the background.
-        input_size: rows and columns of the network input.
-        num_keypoints: K, keypoints of each detection.
-        has_background: whether the network has a class slot for the background.
     """
 
-    network: tf_keras.Model
     num_classes: int
-    input_size: tuple[int, int]
-    has_background: bool = True
-    num_keypoints: int = 0
 
+    @property
     @abc.abstractmethod
-    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Normalise resized and padded pixels as the backbone expects.
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """Name to network: one for a one-stage detector, several for a two-stage detector.
 
-        Args:
-            pixels: float32 [B, H, W, 3], RGB, 0..255.
-
-        Returns:
-            float32 [B, H, W, 3].
+        A property, so that checkpoints hold each network under the attribute that the family keeps it in.
         """
 
+    @property
     @abc.abstractmethod
-    def predict(self, images: Images, training: bool) -> AnchorPredictions:
-        """Run the network.
+    def input_shape(self) -> InputShape:
+        """Rows and columns of the images that it takes."""
+
+    @abc.abstractmethod
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Compare what is predicted for images with their ground truth.
 
         Args:
-            images: a batch of `input_size`.
+            batch: images of `input_shape` and their ground truth, boxes normalised to the network input. A
+                two-stage detector samples its proposals with the truth.
             training: normalise with batch statistics and collect them, drop features.
-        """
-
-    @abc.abstractmethod
-    def losses(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
-        """Compare predictions with ground truth.
-
-        Args:
-            predictions: of `predict`.
-            truth: of the same images, batched; boxes normalised to the network input.
 
         Returns:
-            float32 scalars under this module's four names; the total is the sum of the other three.
+            float32 scalars: the parts, under the names that the family lists, in the order in which they are
+            added up; and their sum, `TOTAL_LOSS`. The penalty on weights is `REGULARIZATION_LOSS`.
         """
 
     @abc.abstractmethod
-    def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
-        """Decode the boxes and convert the logits of every anchor."""
-
-    @abc.abstractmethod
-    def detect_with_anchors(
-        self, predictions: AnchorPredictions, true_sizes: tf.Tensor
-    ) -> tuple[Detections, tf.Tensor]:
-        """Turn predictions into detections, and say which anchors they come from.
+    def detect(self, images: Images) -> Detections:
+        """Detect objects, in inference form.
 
         Args:
-            predictions: of `predict`.
-            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+            images: a batch of `input_shape`.
 
         Returns:
-            Detections normalised to the true image, and int32 [B, D], the anchor of each.
+            Detections normalised to the true images.
         """
 
-    def detect(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
-        """Turn predictions into detections; as `detect_with_anchors`, without the anchors."""
-        return self.detect_with_anchors(predictions, true_sizes)[0]
-
-    def detected_keypoints(
-        self, predictions: AnchorPredictions, anchor_indices: tf.Tensor, true_sizes: tf.Tensor
-    ) -> tf.Tensor:
-        """Decode the keypoints of detections.
+    def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
+        """Return what a SavedModel's signature gives; a family may add outputs of its own.
 
         Args:
-            predictions: of `predict`.
-            anchor_indices: int32 [B, D], of `detect_with_anchors`.
-            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+            images: a batch of `input_shape`.
 
         Returns:
-            float32 [B, D, K, 2], (y, x) normalised to the true image; K is 0 for a detector of boxes alone.
+            As `named_detections`.
         """
-        return tf.zeros(tf.concat([tf.shape(anchor_indices), [0, 2]], 0))
+        return named_detections(self.detect(images))
 
-    @abc.abstractmethod
-    def with_network(self, network: tf_keras.Model) -> Self:
-        """The same detector around a rewritten network with the same inputs and outputs."""
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """The variables of all networks, network after network, each once."""
+        return _unique(v for network in self.networks.values() for v in network.variables)
+
+    @property
+    def trainable_variables(self) -> list[tf.Variable]:
+        """The trainable variables of all networks, network after network, each once."""
+        return _unique(v for network in self.networks.values() for v in network.trainable_variables)
+
+
+def _unique(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
+    return list({id(variable): variable for variable in variables}.values())
+
+
+def count_parameters(variables: Iterable[Any]) -> int:
+    """Return how many numbers are in variables."""
+    return sum(int(variable.shape.num_elements()) for variable in variables)
+
+
+def with_total(losses: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Return the losses with their sum, added up in their order, as `TOTAL_LOSS`.
+
+    Args:
+        losses: name to float32 []; a total among them does not count.
+    """
+    parts = {name: value for name, value in losses.items() if name != TOTAL_LOSS}
+    first, *rest = parts.values()
+    return parts | {TOTAL_LOSS: sum(rest, start=first)}
+
+
+def named_detections(detections: Detections) -> dict[str, tf.Tensor]:
+    """Name detections as the Object Detection API's exported models do.
+
+    Args:
+        detections: of B images, D rows.
+
+    Returns:
+        All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
+        detection_classes [B, D] (from 1) and num_detections [B]; of a detector that finds them also
+        detection_masks [B, D, h, w] and detection_keypoints [B, D, K, 2] (y, x, normalised). Rows past
+        num_detections are 0, but for classes.
+    """
+    named = {
+        "detection_boxes": detections.boxes,
+        "detection_scores": detections.scores,
+        "detection_classes": detections.classes + FIRST_CLASS,
+        "num_detections": detections.count,
+    }
+    filled = tf.sequence_mask(detections.count, tf.shape(detections.scores)[1])[..., tf.newaxis, tf.newaxis]
+    if 0 not in detections.masks.shape[2:]:
+        named["detection_masks"] = tf.where(filled, detections.masks, 0.0)
+    if detections.keypoints.shape[2] != 0:
+        named["detection_keypoints"] = tf.where(filled, detections.keypoints, 0.0)
+    return {name: tf.cast(value, tf.float32) for name, value in named.items()}

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts import detector_layout as layout
 from detection_core.artifacts.detector_layout import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
+from detection_core.builders.detector import build_detector
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
-from detection_core.detectors.base import DetectionModel
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.base import Detector, count_parameters
+from detection_core.detectors.family import extractor_type, family_name, family_of, model_message
 from detection_core.errors import ContractError, ModelError
-from detection_core.exporters.saved_model import write_saved_model
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.exporters.signatures import write_saved_model
+from detection_core.quantization.rewriting import read_options
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 
-__all__ = ["LoadedDetector", "Rewriter", "load_detector", "serving_dir", "write_detector"]
+__all__ = ["LoadedDetector", "load_detector", "serving_dir", "write_detector"]
 
 _logger = logging.getLogger(__name__)
-
-Rewriter = Callable[[DetectionModel, str], DetectionModel]
-"""Turns a freshly built float model and the folder of a detector of another kind into a model of that kind,
-whose weights are then read from the folder."""
-
-NO_REWRITERS: Mapping[str, Rewriter] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,15 +43,15 @@ class LoadedDetector:
         info: what the folder says of itself.
     """
 
-    model: DetectionModel
-    config: TrainEvalPipelineConfig
+    model: Detector
+    config: PipelineConfig
     label_map: LabelMap
     info: DetectorInfo
 
 
 def write_detector(
-    model: DetectionModel,
-    config: TrainEvalPipelineConfig,
+    model: Detector,
+    config: PipelineConfig,
     label_map: LabelMap,
     directory: str,
     *,
@@ -101,38 +96,52 @@ def write_detector(
     _logger.info("export | %s detector written to %s", kind, directory)
 
 
-def load_detector(directory: str, *, rewriters: Mapping[str, Rewriter] = NO_REWRITERS) -> LoadedDetector:
-    """Read a detector folder back.
+def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> LoadedDetector:
+    """Read a detector folder back, a quantized one with the fake quantization that it was written with.
 
     Args:
         directory: a detector folder, its `Format-Serving` or a published version.
-        rewriters: kind other than `float` to what rebuilds such a model; quantization supplies its own.
+        kinds: those of `detector_layout.KINDS` that will do.
 
     Raises:
         ContractError: when it is no detector folder.
-        ModelError: when its weights do not fit its config, its kind has no rewriter here, or its SavedModel,
-            which is not run here, has been altered to do more than compute.
+        ModelError: when its weights do not fit its config, it is of another kind, or its SavedModel, which is
+            not run here, has been altered to do more than compute.
         ConfigError: when its config cannot be used.
     """
     info = layout.read_info(directory)
     check_graph(serving_dir(directory))
-    if info.kind != "float" and info.kind not in rewriters:
+    if info.kind not in kinds:
         raise ModelError(
-            f"expected a float detector, found kind {info.kind!r}; pass the float detector it was made from",
+            f"expected a {' or '.join(kinds)} detector, found kind {info.kind!r}; pass the"
+            f" {' or '.join(kinds)} detector it was made from",
             where=directory,
         )
     for name in (layout.PIPELINE_CONFIG, layout.LABEL_MAP):
         layout.read_extra(directory, name)  # names the missing file
     config = load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG))
-    model = build_detection_model(config.model)
-    if info.kind != "float":
-        model = rewriters[info.kind](model, directory)
+    model = _REBUILDERS[info.kind](build_detector(config.model), config, directory)
     _restore(model, directory)
     label_map = load_label_map(layout.extra_file(directory, layout.LABEL_MAP))
     return LoadedDetector(model=model, config=config, label_map=label_map, info=info)
 
 
-def _restore(model: DetectionModel, directory: str) -> None:
+def _quantized(model: Detector, config: PipelineConfig, directory: str) -> Detector:
+    """Put fake quantization into a freshly built detector, as the folder's record of it says."""
+    text = layout.read_extra(directory, layout.QUANTIZATION)
+    where = layout.extra_file(directory, layout.QUANTIZATION)
+    support = family_of(config.model).require_quantization()
+    return support.rewrite(model, read_options(text, where=where), None).model
+
+
+_REBUILDERS: Mapping[str, Callable[[Detector, PipelineConfig, str], Detector]] = {
+    "float": lambda model, config, directory: model,
+    "quantized": _quantized,
+}
+"""Kind of detector to what makes one, whose weights are then read, of a freshly built float detector."""
+
+
+def _restore(model: Detector, directory: str) -> None:
     """Read every variable of the model from the folder's checkpoint."""
     prefix = layout.extra_file(directory, layout.CHECKPOINT)
     if not files.exists(prefix + ".index"):
@@ -153,17 +162,14 @@ def _restore(model: DetectionModel, directory: str) -> None:
         ) from error
 
 
-def _describe(
-    model: DetectionModel, config: TrainEvalPipelineConfig, kind: str, extra: Mapping[str, Any]
-) -> DetectorInfo:
-    trainable = model.network.trainable_weights
-    height, width = model.network.input_shape[1:3]
+def _describe(model: Detector, config: PipelineConfig, kind: str, extra: Mapping[str, Any]) -> DetectorInfo:
+    body, _ = model_message(config.model)
     return DetectorInfo(
         kind=kind,
-        name=getattr(config.model, config.model.WhichOneof("model")).feature_extractor.type,
+        name=extractor_type(body) or family_name(config.model),
         format_version=layout.FORMAT_VERSION,
-        parameters=int(sum(np.prod(weight.shape) for weight in trainable)),
+        parameters=count_parameters(model.trainable_variables),
         num_classes=model.num_classes,
-        input_size=(height or 0, width or 0),
+        input_size=model.input_shape.size or (0, 0),
         extra=dict(extra),
     )

@@ -1,4 +1,4 @@
-"""What an exported detector takes and gives: defined once, for the SavedModel and for TensorFlow Lite.
+"""What an exported detector takes and gives, and the SavedModel that does so.
 
 Names, dtypes, shapes and the classes counted from 1 are those of the Object Detection API's `image_tensor`
 export, so that what reads such a model reads ours.
@@ -11,18 +11,27 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.data.resize import Resizer
-from detection_core.detectors.base import DetectionModel
-from detection_core.structures import AnchorPredictions, Images
+from detection_core.detectors.base import Detector
+from detection_core.structures import Images
 
 SAVED_MODEL_INPUT = "input_tensor"
 TFLITE_INPUT = "input"
 # Of the TensorFlow Lite signature; classes there count from 0.
 TFLITE_OUTPUTS = {"output_0": "count", "output_1": "scores", "output_2": "classes", "output_3": "boxes"}
-# Label maps number classes from 1.
-FIRST_CLASS = 1
 
 
-def serving_function(model: DetectionModel, resizer: Resizer) -> Any:
+def write_saved_model(model: Detector, resizer: Resizer, directory: str) -> None:
+    """Write `directory/saved_model.pb` with the image_tensor serving signature.
+
+    Args:
+        model: detector; its networks are exported in inference form.
+        resizer: turns an image of any size into the network's input, as in training.
+        directory: folder to fill.
+    """
+    save_signature(serving_function(model, resizer), directory)
+
+
+def serving_function(model: Detector, resizer: Resizer) -> Any:
     """Make what a SavedModel serves: an image of any size in, detections out.
 
     Args:
@@ -30,7 +39,7 @@ def serving_function(model: DetectionModel, resizer: Resizer) -> Any:
         resizer: turns an image into the network's input, as in training.
 
     Returns:
-        A concrete function: `input_tensor` uint8 [1, H, W, 3], RGB -> as `serving_outputs` says.
+        A concrete function: `input_tensor` uint8 [1, H, W, 3], RGB -> what `Detector.serving_outputs` gives.
     """
 
     def serve(input_tensor: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -42,7 +51,7 @@ def serving_function(model: DetectionModel, resizer: Resizer) -> Any:
             original_sizes=original[tf.newaxis],
             source_ids=tf.constant([""]),
         )
-        return serving_outputs(model, model.predict(images, training=False), images.true_sizes)
+        return model.serving_outputs(images)
 
     spec = tf.TensorSpec([1, None, None, 3], tf.uint8, name=SAVED_MODEL_INPUT)
     return tf.function(serve).get_concrete_function(spec)
@@ -62,41 +71,3 @@ def save_signature(function: Any, directory: str) -> None:
     module.read_variables = list(function.graph.variables)
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, directory, {"serving_default": function}, options)
-
-
-def serving_outputs(
-    model: DetectionModel, predictions: AnchorPredictions, true_sizes: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    """Name a detector's outputs.
-
-    Args:
-        model: detector.
-        predictions: of its `predict`, B images.
-        true_sizes: int32 [B, 2].
-
-    Returns:
-        All float32: detection_boxes [B, D, 4] (ymin, xmin, ymax, xmax, normalised), detection_scores [B, D],
-        detection_classes [B, D] (from 1), num_detections [B], detection_anchor_indices [B, D],
-        detection_multiclass_scores [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores
-        [B, A, C + 1] (before suppression; background first, where the network has it: else C columns). A
-        detector of keypoints also gives detection_keypoints [B, D, K, 2] (y, x, normalised). Rows past
-        num_detections are 0, but for classes.
-    """
-    raw = model.raw_detections(predictions)
-    raw_scores = raw.scores if model.has_background else raw.scores[:, :, 1:]
-    detections, anchors = model.detect_with_anchors(predictions, true_sizes)
-    filled = tf.sequence_mask(detections.count, tf.shape(anchors)[1])[..., tf.newaxis]
-    named = {
-        "detection_boxes": detections.boxes,
-        "detection_scores": detections.scores,
-        "detection_classes": detections.classes + FIRST_CLASS,
-        "num_detections": detections.count,
-        "detection_anchor_indices": anchors,
-        "detection_multiclass_scores": tf.where(filled, tf.gather(raw_scores, anchors, batch_dims=1), 0.0),
-        "raw_detection_boxes": raw.boxes,
-        "raw_detection_scores": raw_scores,
-    }
-    if model.num_keypoints:
-        keypoints = model.detected_keypoints(predictions, anchors, true_sizes)
-        named["detection_keypoints"] = tf.where(filled[..., tf.newaxis], keypoints, 0.0)
-    return {name: tf.cast(value, tf.float32) for name, value in named.items()}

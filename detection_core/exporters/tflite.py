@@ -1,4 +1,4 @@
-"""A detector as a TensorFlow Lite file."""
+"""Conversion to TensorFlow Lite files, and what is in them."""
 
 from __future__ import annotations
 
@@ -13,76 +13,32 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.config.messages.pipeline import tflite_problems
-from detection_core.detectors.base import DetectionModel
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ExportError
-from detection_core.exporters.post_process import PostProcessOptions, post_process_function
-from detection_core.exporters.signatures import TFLITE_INPUT, save_signature
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.structures import AnchorPredictions, Images
+from detection_core.exporters.signatures import save_signature
 
 _logger = logging.getLogger(__name__)
 
-# Next to 1 in float32: a factor of 1 would be folded away.
-KEEPS_FLOAT = 1.0 + 2.0**-23
 # Of an int32 bias; the quantizers keep far below it.
 MOST_BIAS = 2**30
 
 
-def tflite_function(model: DetectionModel, options: PostProcessOptions, *, integer: bool) -> Any:
-    """Make what TensorFlow Lite runs: one preprocessed image in, post-processed detections out.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TFLiteOutputOptions:
+    """What a TensorFlow Lite detector gives.
 
-    Args:
-        model: detector.
-        options: of the post-processing operation.
-        integer: the network's outputs are going to be integers.
-
-    Returns:
-        A concrete function: `input` float32 [1, H, W, 3] -> count, scores, classes, boxes.
+    Attributes:
+        max_detections: boxes that it keeps.
+        classes_per_detection: best classes that each box is reported with.
+        use_regular_nms: suppress class by class; off: boxes of all classes suppress each other.
     """
-    anchors = tf.constant(model_anchors(model))
-    post_process = post_process_function(options)
 
-    def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        codes, logits = model.network(pixels, training=False)
-        if integer:
-            # Without an operation in between the converter takes the score conversion for a part of the
-            # integer network, and 256 scores are too few to rank detections by.
-            logits = logits * KEEPS_FLOAT
-        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
-        scores = model.raw_detections(predictions).scores
-        found = post_process(codes, scores, centred(anchors))
-        return found.count, found.scores, found.classes, found.boxes
-
-    spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
-    return tf.function(serve, autograph=False).get_concrete_function(spec)
+    max_detections: int = 100
+    classes_per_detection: int = 1
+    use_regular_nms: bool = False
 
 
-def model_anchors(model: DetectionModel) -> np.ndarray:
-    """Return the anchors of a model's input size, float32 [A, 4], normalised to it."""
-    height, width = model.input_size
-    blank = Images(
-        pixels=tf.zeros([1, height, width, 3]),
-        true_sizes=tf.constant([[height, width]]),
-        original_sizes=tf.constant([[height, width]]),
-        source_ids=tf.constant([""]),
-    )
-    return np.asarray(model.predict(blank, training=False).anchors)
-
-
-def centred(boxes: tf.Tensor) -> tf.Tensor:
-    """Turn (ymin, xmin, ymax, xmax) into (y, x, height, width) of the centre."""
-    low, high = boxes[..., :2], boxes[..., 2:]
-    return tf.concat([(low + high) / 2, high - low], -1)
-
-
-def input_normalisation(model: DetectionModel) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and std of each channel with which (pixel - mean) / std is the model's preprocessing."""
-    low, high = (model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
-    std = 255.0 / (high - low)
-    return tuple((-low * std).tolist()), tuple(std.tolist())
-
-
-def check_convertible(config: TrainEvalPipelineConfig) -> None:
+def check_convertible(config: PipelineConfig) -> None:
     """Refuse what a TensorFlow Lite file with a fixed input cannot hold.
 
     Raises:
@@ -92,12 +48,12 @@ def check_convertible(config: TrainEvalPipelineConfig) -> None:
         raise ExportError(problem.message, where=problem.path)
 
 
-def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool) -> bytes:
-    """Convert a detector.
+def convert(function: Any, *, integer: bool) -> bytes:
+    """Convert what a family's `tflite.function` gives.
 
     Args:
-        model: detector; for an integer file its network carries fake quantization.
-        options: of the post-processing operation.
+        function: concrete function, `input` float32 [1, H, W, 3] -> count, scores, classes, boxes; for an
+            integer file its network carries fake quantization.
         integer: give a file with uint8 input whose network runs in int8; else everything is float32.
 
     Returns:
@@ -108,7 +64,6 @@ def convert(model: DetectionModel, options: PostProcessOptions, *, integer: bool
     Raises:
         ExportError: when the converter refuses the model, or a bias does not fit into 32 bits.
     """
-    function = tflite_function(model, options, integer=integer)
     with tempfile.TemporaryDirectory() as folder, _quiet_converter():
         save_signature(function, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
@@ -138,39 +93,6 @@ def _quiet_converter() -> Iterator[None]:
         yield
     finally:
         tensorflow_logger.setLevel(level)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Operation:
-    """An operation of a TensorFlow Lite file.
-
-    Attributes:
-        name: its name, `CONV_2D` and so on; of a custom operation its own name.
-        inputs: dtype names of its inputs.
-        outputs: dtype names of its outputs.
-    """
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-def list_operations(content: bytes) -> list[Operation]:
-    """Read which operations a TensorFlow Lite file has, and in which types they run."""
-    from tensorflow.lite.python import schema_py_generated as schema
-
-    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
-    codes = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
-    types = {v: k.lower() for k, v in vars(schema.TensorType).items() if not k.startswith("_")}
-    return [
-        Operation(
-            name=_operation_name(model.operatorCodes[operator.opcodeIndex], codes),
-            inputs=tuple(types[graph.tensors[i].type] for i in operator.inputs if i >= 0),
-            outputs=tuple(types[graph.tensors[i].type] for i in operator.outputs if i >= 0),
-        )
-        for graph in model.subgraphs
-        for operator in graph.operators
-    ]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -225,9 +147,3 @@ def check_biases(content: bytes) -> None:
                 f" {too_large.size - 1} more there; report it with the model's pipeline.config, and export"
                 " with formats=float32"
             )
-
-
-def _operation_name(code: Any, builtins: dict[int, str]) -> str:
-    if code.customCode:
-        return str(code.customCode.decode())
-    return builtins[max(code.builtinCode, code.deprecatedBuiltinCode)]

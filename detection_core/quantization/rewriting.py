@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
-from detection_core.detectors.base import DetectionModel
 from detection_core.errors import ContractError
 from detection_core.quantization.aware import (
     AwareNetwork,
@@ -27,15 +28,26 @@ from detection_core.quantization.quantizers import QuantizationOptions
 
 _logger = logging.getLogger(__name__)
 
-FLOAT_STAGES = {
-    "score_conversion": "after the network: runs once on its outputs, in float32",
-    "box_decoding": "after the network: small against the convolutions, and its exponential needs the range",
-    "non_max_suppression": "after the network: compares and sorts, runs in float32",
-}
+
+class OneNetworkDetector(Protocol):
+    """What can be rewritten here: a detector whose one network does all of its convolutions."""
+
+    @property
+    def network(self) -> tf_keras.Model:
+        """Flat functional network of stock layers, float32 [B, H, W, 3] preprocessed in."""
+
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise resized pixels, float32 [B, H, W, 3], RGB 0..255, as the network expects."""
+
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """Return the same detector around a rewritten network with the same inputs and outputs."""
+
+
+D = TypeVar("D", bound=OneNetworkDetector)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RewrittenModel:
+class RewrittenDetector(Generic[D]):
     """A detector with fake quantization in its network.
 
     Attributes:
@@ -43,12 +55,14 @@ class RewrittenModel:
         aware: its network and what is quantized in it.
         folded: the float network that it was made from.
         options: how it is quantized.
+        float_stages: what follows the network and stays in float, and why.
     """
 
-    model: DetectionModel
+    model: D
     aware: AwareNetwork
     folded: FoldedNetwork
     options: QuantizationOptions
+    float_stages: Mapping[str, str]
 
     def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
         """Let every range start from what the float network's tensors have on real input.
@@ -62,6 +76,10 @@ class RewrittenModel:
         prepared = (self.model.preprocess(pixels) for pixels in batches)
         set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
 
+    def float_layers(self) -> list[str]:
+        """Return the layers of the network that stay in float."""
+        return list(self.aware.placement.not_quantized)
+
     def record(self) -> dict[str, Any]:
         """Describe the quantization, JSON-able: settings, what is quantized with which range, what is not."""
         ranges = read_ranges(self.aware)
@@ -73,7 +91,7 @@ class RewrittenModel:
             if entry.layer in ranges:
                 fields["range"] = list(ranges[entry.layer])
             quantized.append(fields)
-        left_out = {**self.aware.placement.not_quantized, **FLOAT_STAGES}
+        left_out = {**self.aware.placement.not_quantized, **self.float_stages}
         return {
             "settings": dataclasses.asdict(self.options),
             "quantized": quantized,
@@ -96,13 +114,18 @@ class RewrittenModel:
 
 
 def rewrite(
-    model: DetectionModel, options: QuantizationOptions, *, step: tf.Variable | None = None
-) -> RewrittenModel:
+    model: D,
+    options: QuantizationOptions,
+    *,
+    float_stages: Mapping[str, str] = MappingProxyType({}),
+    step: tf.Variable | None = None,
+) -> RewrittenDetector[D]:
     """Fold a trained float detector and put fake quantization in; ranges wait for `calibrate`.
 
     Args:
         model: float detector; it is left as it is.
         options: delay, bits, symmetry.
+        float_stages: what follows the network and stays in float, and why, for the record.
         step: the training loop's count of updates; None where the model is not going to be trained.
 
     Raises:
@@ -110,15 +133,18 @@ def rewrite(
     """
     folded = fold_batch_norms(model.network)
     aware = add_fake_quantization(folded, options, input_range=input_range(model), step=step)
-    rewritten = RewrittenModel(
-        model=model.with_network(aware.network), aware=aware, folded=folded, options=options
-    )
     for layer, reason in aware.placement.not_quantized.items():
         _logger.warning("quantization | %s stays in float: %s", layer, reason)
-    return rewritten
+    return RewrittenDetector(
+        model=model.with_network(aware.network),
+        aware=aware,
+        folded=folded,
+        options=options,
+        float_stages=float_stages,
+    )
 
 
-def input_range(model: DetectionModel) -> tuple[float, float]:
+def input_range(model: OneNetworkDetector) -> tuple[float, float]:
     """Return the smallest and the largest value that a pixel has after preprocessing."""
     extremes = [model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy() for level in (0.0, 255.0)]
     return float(np.min(extremes)), float(np.max(extremes))
@@ -129,11 +155,10 @@ def format_record(record: dict[str, Any]) -> str:
     return json.dumps(record, indent=1, sort_keys=True) + "\n"
 
 
-def rebuild_quantized(model: DetectionModel, text: str, *, where: str = "") -> DetectionModel:
-    """Build an untrained quantization-aware model, whose weights and ranges are then read from a checkpoint.
+def read_options(text: str, *, where: str = "") -> QuantizationOptions:
+    """Read how a detector is quantized out of the record of it.
 
     Args:
-        model: float detector, freshly built from the same config.
         text: quantization.json's.
         where: its path, for errors.
 
@@ -141,11 +166,10 @@ def rebuild_quantized(model: DetectionModel, text: str, *, where: str = "") -> D
         ContractError: when the text is no record of a quantization.
     """
     try:
-        options = QuantizationOptions(**json.loads(text)["settings"])
+        return QuantizationOptions(**json.loads(text)["settings"])
     except (ValueError, KeyError, TypeError) as error:
         raise ContractError(
             f"expected the settings that quantization writes, found something else ({error});"
             " quantize the detector again",
             where=where,
         ) from error
-    return rewrite(model, options).model

@@ -4,40 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from typing import Any
 
 import tf_keras
 
 from detection_core.builders.augment import build_augmentations
-from detection_core.builders.backbones import BACKBONES
-from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.detector import build_detector
+from detection_core.builders.image_resizer import model_image_resizer, resizer_name
 from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.training_labels import build_label_targets, score_columns
-from detection_core.config.messages.extractors import EXTRACTORS
-from detection_core.detectors.base import DetectionModel
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.base import InputShape, count_parameters
+from detection_core.detectors.family import FamilyDescription, family_name, family_of, model_message
 from detection_core.errors import ConfigError, DetectionError
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fine_tune_options
 from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Level:
-    """Anchors on one feature map.
-
-    Attributes:
-        rows: of the feature map.
-        columns: of the feature map.
-        anchors: on the whole map.
-    """
-
-    rows: int
-    columns: int
-    anchors: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,57 +28,56 @@ class Description:
     """What a config would build.
 
     Attributes:
-        architecture: arm of the model message.
-        feature_extractor: its type, as the config names it.
-        family: of the backbone.
-        neck: what is put on the backbone.
+        architecture: the family's name.
+        model: what the family says of it, a dataclass.
         resizer: arm of the image resizer.
-        input_size: rows and columns of the network input.
+        input_shape: rows and columns of the network input.
         classes: without the background.
-        parameters: numbers in all variables of the network.
+        parameters: numbers in all variables of the networks.
         trainable_parameters: those that training changes.
-        flops: floating-point operations of the network for one image.
-        anchors: boxes predicted for one image.
-        levels: where they are, finest feature map first.
-        parts: what the config chose elsewhere: losses, optimizer, ...; name to text.
+        flops: floating-point operations of the networks for one image; 0 where that depends on the image.
+        parts: what the config chose elsewhere: optimizer, augmentation, ...; name to text.
     """
 
     architecture: str
-    feature_extractor: str
-    family: str
-    neck: str
+    model: FamilyDescription
     resizer: str
-    input_size: tuple[int, int]
+    input_shape: InputShape
     classes: int
     parameters: int
     trainable_parameters: int
     flops: int
-    anchors: int
-    levels: tuple[Level, ...]
     parts: dict[str, str]
 
     def data(self) -> dict[str, Any]:
-        """Return all of it, JSON-ready."""
-        return dataclasses.asdict(self)
+        """Return all of it, JSON-ready, with what the family says beside the rest."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        model, shape = fields.pop("model"), fields.pop("input_shape")
+        return (
+            dataclasses.asdict(model) | fields | {"input_size": shape.size or (shape.smallest, shape.largest)}
+        )
 
     def text(self) -> str:
         """Return all of it as lines for people."""
+        low, high = (
+            f"{rows} x {columns}" for rows, columns in (self.input_shape.smallest, self.input_shape.largest)
+        )
+        size = low if self.input_shape.size else f"{low} to {high}"
         rows = [
-            ("model", f"{self.architecture}, {self.feature_extractor} ({self.family}, {self.neck})"),
-            ("input", f"{self.input_size[0]} x {self.input_size[1]} x 3 from {self.resizer}"),
+            ("model", f"{self.architecture}, {self.model.summary()}"),
+            ("input", f"{size} x 3 from {self.resizer}"),
             ("classes", f"{self.classes:,}"),
             ("parameters", f"{self.parameters:,}, of which {self.trainable_parameters:,} are trained"),
-            ("operations", f"{self.flops / 1e9:.2f} GFLOPs an image (two for each multiply-add of a layer)"),
-            ("anchors", f"{self.anchors:,}"),
         ]
-        rows += [
-            ("", f"{level.rows} x {level.columns} x {level.anchors / (level.rows * level.columns):g}")
-            for level in self.levels
-        ]
-        return "\n".join(f"{name:13s}{text}" for name, text in [*rows, *self.parts.items()])
+        if self.flops:
+            flops = f"{self.flops / 1e9:.2f} GFLOPs an image (two for each multiply-add of a layer)"
+            rows.append(("operations", flops))
+        return "\n".join(
+            f"{name:13s}{text}" for name, text in [*rows, *self.model.rows(), *self.parts.items()]
+        )
 
 
-def describe(config: TrainEvalPipelineConfig) -> Description:
+def describe(config: PipelineConfig) -> Description:
     """Build all of a config that needs no data, and say what it is.
 
     Args:
@@ -104,30 +86,21 @@ def describe(config: TrainEvalPipelineConfig) -> Description:
     Raises:
         ConfigError: when the config cannot be followed.
     """
-    resizer = model_image_resizer(config.model)
-    _check_training_input(config)
-    if config.train_config.HasField("optimizer"):
-        build_optimizer(config.train_config.optimizer)
-    model = build_detection_model(config.model, seed=None)
-    del resizer  # It was built to see that it can be.
-    architecture = str(config.model.WhichOneof("model"))
-    message = getattr(config.model, architecture)
-    entry = BACKBONES[EXTRACTORS[message.feature_extractor.type].backbone]
-    levels = _levels(model)
+    build_without_data(config)
+    detector = build_detector(config.model, seed=None)
+    body, _ = model_message(config.model)
+    model = family_of(config.model).describe(body, detector)
+    fixed = detector.input_shape.size is not None
     return Description(
-        architecture=architecture,
-        feature_extractor=message.feature_extractor.type,
-        family=entry.family,
-        neck=EXTRACTORS[message.feature_extractor.type].neck,
-        resizer=message.image_resizer.WhichOneof("image_resizer_oneof"),
-        input_size=model.input_size,
-        classes=model.num_classes,
-        parameters=_count(model.network.variables),
-        trainable_parameters=_count(model.network.trainable_variables),
-        flops=count_flops(model.network),
-        anchors=int(model.network.output_shape[0][1]),
-        levels=levels,
-        parts=_parts(config),
+        architecture=family_name(config.model),
+        model=model,
+        resizer=resizer_name(config.model),
+        input_shape=detector.input_shape,
+        classes=detector.num_classes,
+        parameters=count_parameters(detector.variables),
+        trainable_parameters=count_parameters(detector.trainable_variables),
+        flops=sum(count_flops(network) for network in detector.networks.values()) if fixed else 0,
+        parts=dict(model.parts) | _parts(config),
     )
 
 
@@ -154,28 +127,21 @@ def _layer_flops(layer: Any) -> int:
     return int(2 * math.prod(kernel.shape) * places)
 
 
-def _check_training_input(config: TrainEvalPipelineConfig) -> None:
-    """Build what makes training batches of records, as far as that needs none."""
+def build_without_data(config: PipelineConfig) -> None:
+    """Build what a training needs beside its detector, as far as that needs no data, to see that it can be.
+
+    Raises:
+        ConfigError: when it cannot.
+    """
+    model_image_resizer(config.model)
     build_augmentations(config.train_config.data_augmentation_options)
     build_label_targets(config)
     build_decoding(config.train_input_reader, score_columns(config.model))
+    if config.train_config.HasField("optimizer"):
+        build_optimizer(config.train_config.optimizer)
 
 
-def _levels(model: DetectionModel) -> tuple[Level, ...]:
-    """Return the anchors of each feature map, from the layers that flatten the box codes of one each."""
-    name = re.sub(r"_rows_\d+$", "", model.network.output_names[0])
-    flattening = [layer for layer in model.network.layers if re.fullmatch(rf"{name}_rows_\d+", layer.name)]
-    return tuple(
-        Level(rows=layer.input_shape[1], columns=layer.input_shape[2], anchors=layer.output_shape[1])
-        for layer in flattening
-    )
-
-
-def _count(variables: Any) -> int:
-    return sum(math.prod(variable.shape) for variable in variables)
-
-
-def _start(config: TrainEvalPipelineConfig) -> str:
+def _start(config: PipelineConfig) -> str:
     """Say what the checkpoint to start from is, by its files; refuse one that is not what the config says.
 
     A checkpoint that is not here may be where the training will be.
@@ -183,7 +149,8 @@ def _start(config: TrainEvalPipelineConfig) -> str:
     path, options = config.train_config.fine_tune_checkpoint, fine_tune_options(config)
     taken = f"taken as a {options.kind} checkpoint of TensorFlow {1 if options.named else 2}"
     try:
-        content = checkpoint_content(CheckpointFile(path, names_only=True))
+        names = family_of(config.model).require_checkpoint_names()
+        content = checkpoint_content(CheckpointFile(path, names_only=True), names)
     except DetectionError as error:
         return f"{path}, {taken}; what it is cannot be seen here: {error.message}"
     if content.named != options.named:
@@ -202,18 +169,9 @@ def _start(config: TrainEvalPipelineConfig) -> str:
     return f"{path}, {content.text()}, {taken}"
 
 
-def _parts(config: TrainEvalPipelineConfig) -> dict[str, str]:
+def _parts(config: PipelineConfig) -> dict[str, str]:
     """Say what else the config chose, in its own words."""
-    ssd, train = config.model.ssd, config.train_config
-    parts = {
-        "head": str(ssd.box_predictor.WhichOneof("box_predictor_oneof")),
-        "losses": (
-            f"{ssd.loss.classification_weight:g} x"
-            f" {ssd.loss.classification_loss.WhichOneof('classification_loss')} +"
-            f" {ssd.loss.localization_weight:g} x"
-            f" {ssd.loss.localization_loss.WhichOneof('localization_loss')}"
-        ),
-    }
+    train, parts = config.train_config, {}
     if train.HasField("optimizer"):
         arm = str(train.optimizer.WhichOneof("optimizer"))
         schedule = getattr(train.optimizer, arm).learning_rate.WhichOneof("learning_rate")

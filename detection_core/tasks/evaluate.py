@@ -15,6 +15,7 @@ from detection_core.builders.datasets import iterate_truth
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ContractError
 from detection_core.evaluation.curves import make_curves
@@ -25,7 +26,6 @@ from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage, only_labelled
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.structures import ImageTruth
 from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
@@ -77,10 +77,9 @@ def evaluate(
         name: EvaluatedSplit(images=_counted(m.images, options), class_names=names)
         for name, m in measured.items()
     }
+    demanded = [t.metric for t in thresholds]
     metrics = {
-        name: compute_metrics(
-            m.images, splits[name].coco, names, options.metrics, [t.metric for t in thresholds]
-        )
+        name: compute_metrics(m.images, splits[name].coco, names, options.metrics, demanded)
         for name, m in measured.items()
     }
     verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE))
@@ -136,7 +135,7 @@ def evaluate_examples(
 def evaluate_config(
     *,
     model_path: str,
-    config: TrainEvalPipelineConfig,
+    config: PipelineConfig,
     evaluation_dir: str,
     baseline_path: str = "",
     options: EvaluateOptions | None = None,
@@ -164,13 +163,13 @@ def evaluate_config(
     )
 
 
-def own_config(model_path: str) -> TrainEvalPipelineConfig:
+def own_config(model_path: str) -> PipelineConfig:
     """Return the config inside a detector folder; an empty one for a file or a SavedModel of others."""
     if not files.is_dir(model_path):
-        return TrainEvalPipelineConfig()
+        return PipelineConfig()
     path = detector_layout.extra_file(model_path, detector_layout.PIPELINE_CONFIG)
     if not files.exists(path):
-        return TrainEvalPipelineConfig()
+        return PipelineConfig()
     return parse_pipeline_config(files.read_text(path), path)
 
 

@@ -12,19 +12,17 @@ from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.base import DetectionModel
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.base import Detector
+from detection_core.detectors.family import family_of
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
-from detection_core.exporters.post_process import post_process_options
-from detection_core.exporters.tflite import check_convertible, convert, input_normalisation
+from detection_core.exporters.tflite import TFLiteOutputOptions, check_convertible, convert
 from detection_core.exporters.tflite_description import add_description
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.quantization.rewriting import rewrite
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
-from detection_core.tasks.quantize import REWRITERS
 from detection_core.tasks.representative import representative_pixels
 
 _logger = logging.getLogger(__name__)
@@ -79,7 +77,7 @@ class _Source:
     """
 
     detector: LoadedDetector
-    config: TrainEvalPipelineConfig
+    config: PipelineConfig
     quantized_dir: str
     options: TFLiteExportOptions
 
@@ -122,7 +120,7 @@ def export_tflite(
 
 def export_tflite_config(
     model_dir: str,
-    config: TrainEvalPipelineConfig,
+    config: PipelineConfig,
     options: TFLiteExportOptions,
     *,
     tflite_dir: str,
@@ -149,7 +147,7 @@ def export_tflite_config(
         DataError: when there is nothing to measure on.
         ExportError: when the detector cannot be converted.
     """
-    detector = load_detector(model_dir)
+    detector = load_detector(model_dir, kinds=("float",))
     config = with_readers_of(detector.config, config)
     check_convertible(config)
     source = _Source(detector=detector, config=config, quantized_dir=quantized_model_dir, options=options)
@@ -167,16 +165,17 @@ def file_name(name: str) -> str:
     return f"model_{name}.tflite"
 
 
-def _float_model(source: _Source) -> tuple[DetectionModel, str]:
+def _float_model(source: _Source) -> tuple[Detector, str]:
     return source.detector.model, "none"
 
 
-def _integer_model(source: _Source) -> tuple[DetectionModel, str]:
+def _integer_model(source: _Source) -> tuple[Detector, str]:
     """Return a model with 8 bit fake quantization, trained so where there is one."""
     if source.quantized_dir:
         _check_bits(source.quantized_dir)
-        return load_detector(source.quantized_dir, rewriters=REWRITERS).model, "aware"
-    rewritten = rewrite(source.detector.model, QuantizationOptions(delay=0))
+        return load_detector(source.quantized_dir).model, "aware"
+    support = family_of(source.config.model).require_quantization()
+    rewritten = support.rewrite(source.detector.model, QuantizationOptions(delay=0), None)
     rewritten.calibrate(
         representative_pixels(
             source.config,
@@ -187,7 +186,7 @@ def _integer_model(source: _Source) -> tuple[DetectionModel, str]:
     return rewritten.model, "post_training"
 
 
-FORMATS: Mapping[str, Callable[[_Source], tuple[DetectionModel, str]]] = {
+FORMATS: Mapping[str, Callable[[_Source], tuple[Detector, str]]] = {
     "float32": _float_model,
     "int8": _integer_model,
 }
@@ -209,8 +208,8 @@ def _check_bits(quantized_dir: str) -> None:
 def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
     """Write every file and the labels."""
     config, label_map = source.config, source.detector.label_map
-    post_process = post_process_options(
-        config,
+    tflite = family_of(config.model).require_tflite()
+    outputs = TFLiteOutputOptions(
         max_detections=source.options.max_detections,
         classes_per_detection=source.options.classes_per_detection,
         use_regular_nms=source.options.use_regular_nms,
@@ -220,9 +219,10 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
     with files.atomic_dir(tflite_dir) as folder:
         for name in source.options.formats:
             model, quantization = FORMATS[name](source)
-            mean, std = input_normalisation(model)
+            mean, std = tflite.normalisation(model)
+            integer = name == "int8"
             content = add_description(
-                convert(model, post_process, integer=name == "int8"),
+                convert(tflite.function(model, config, outputs, integer), integer=integer),
                 TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels),
             )
             files.write_bytes(files.join(folder, file_name(name)), content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Sequence
 
@@ -15,11 +16,12 @@ from detection_core.builders.datasets import (
     naming_bad_train_records,
 )
 from detection_core.builders.optimizer import build_optimizer
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import LeftOut, load_left_out, save_left_out
+from detection_core.detectors.family import family_of
 from detection_core.errors import DataError
 from detection_core.progress import Reporter
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.training.actions import (
     HistoryFile,
@@ -40,17 +42,28 @@ SEED = 0
 """Seed of the order and augmentation of the training examples; the config has no field for it."""
 
 
-def fit(
-    model: TrainableModel,
-    config: TrainEvalPipelineConfig,
-    label_map: LabelMap,
-    options: TrainOptions,
-    work_folder: str,
-    *,
-    job: str,
-    progress: Reporter | None = None,
-    step: tf.Variable | None = None,
-) -> TrainingResult:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FitRequest:
+    """A training to run.
+
+    Attributes:
+        model: float or quantization-aware.
+        config: with its input readers filled in.
+        label_map: of the examples.
+        options: how long, how often.
+        work_folder: gets `checkpoints/`, `logs/` and `history.jsonl`; a training found there is continued.
+        step: global step from `new_step`, where the model itself depends on it.
+    """
+
+    model: TrainableModel
+    config: PipelineConfig
+    label_map: LabelMap
+    options: TrainOptions
+    work_folder: str
+    step: tf.Variable | None = None
+
+
+def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> TrainingResult:
     """Train a model on the config's examples with the config's optimizer.
 
     Call it inside the scope of the distribution strategy that the model was made in. Where records do not
@@ -58,52 +71,52 @@ def fit(
     folder and left out, and training goes on from its last checkpoint.
 
     Args:
-        model: float or quantization-aware.
-        config: with its input readers filled in.
-        label_map: of the examples.
-        options: how long, how often.
-        work_folder: gets `checkpoints/`, `logs/` and `history.jsonl`; a training found there is continued.
+        request: what to train.
         job: first word of the progress lines.
         progress: what shows progress; chosen by where standard error goes when not given.
-        step: global step from `new_step`, where the model itself depends on it.
 
     Raises:
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
     """
-    worker, left_out = current_worker(), load_left_out(work_folder)
-    first_weights = [variable.numpy() for variable in model.network.variables] if worker.count == 1 else []
-
-    def train() -> TrainingResult:
-        with naming_bad_train_records(config, label_map=label_map):
-            return run_training(
-                model,
-                _dataset_factory(config, label_map, left_out),
-                build_optimizer(config.train_config.optimizer),
-                options,
-                work_folder,
-                actions=_actions(work_folder, job, progress) if worker.is_chief else [],
-                step=step,
-            )
-
+    worker, left_out = current_worker(), load_left_out(request.work_folder)
+    variables = list(request.model.variables)
+    train = functools.partial(_train, request, job, progress)
+    first_weights = [variable.numpy() for variable in variables] if worker.count == 1 else []
     try:
-        result = train()
+        result = train(left_out)
     except DataError as error:
         if worker.count > 1 or left_out:
             raise  # of several workers each would have to know of it at the same step
-        left_out = _leave_out(config, label_map, options, error)
-        save_left_out(work_folder, left_out)
+        left_out = _leave_out(request, error)
+        save_left_out(request.work_folder, left_out)
         # Where there is no checkpoint yet, the weights are those of the attempt that failed.
-        for variable, value in zip(model.network.variables, first_weights, strict=True):
+        for variable, value in zip(variables, first_weights, strict=True):
             variable.assign(value)
-        if step is not None:
-            step.assign(0)
-        result = train()
-    last = result.last_report or reported_at(_history(work_folder), options.num_steps)
+        if request.step is not None:
+            request.step.assign(0)
+        result = train(left_out)
+    last = result.last_report or reported_at(_history(request.work_folder), request.options.num_steps)
     return dataclasses.replace(result, left_out=len(left_out), last_report=last)
 
 
+def _train(
+    request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut]
+) -> TrainingResult:
+    config, label_map = request.config, request.label_map
+    with naming_bad_train_records(config, label_map=label_map):
+        return run_training(
+            request.model,
+            _dataset_factory(config, label_map, left_out),
+            build_optimizer(config.train_config.optimizer),
+            request.options,
+            request.work_folder,
+            actions=_actions(request, job, progress) if current_worker().is_chief else [],
+            step=request.step,
+        )
+
+
 def _dataset_factory(
-    config: TrainEvalPipelineConfig, label_map: LabelMap, left_out: Sequence[LeftOut]
+    config: PipelineConfig, label_map: LabelMap, left_out: Sequence[LeftOut]
 ) -> Callable[[int], tf.data.Dataset]:
     """Return what makes this worker's batches from a step on."""
     worker = current_worker()
@@ -120,15 +133,13 @@ def _dataset_factory(
     )
 
 
-def _leave_out(
-    config: TrainEvalPipelineConfig, label_map: LabelMap, options: TrainOptions, error: DataError
-) -> list[LeftOut]:
+def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
     """Return the records that training goes on without.
 
     Raises:
         DataError: the error itself where no record explains it, or naming the limit where they are too many.
     """
-    found, records = find_bad_train_records(config, label_map=label_map)
+    found, records = find_bad_train_records(request.config, label_map=request.label_map)
     if not found:
         raise error
     for record in found[:_NAMED]:
@@ -140,11 +151,12 @@ def _leave_out(
             record.reason,
         )
     _logger.warning("%d of %d training records do not decode", len(found), records)
-    if len(found) > options.skip_limit * records:
+    if len(found) > request.options.skip_limit * records:
         raise DataError(
-            f"expected at most {options.skip_limit:.2%} of the training records that do not decode, found"
-            f" {len(found)} of {records}; the first is the image {found[0].image!r} ({found[0].reason}). Make"
-            " the examples again with data.decode_images: all, which sets such images aside",
+            f"expected at most {request.options.skip_limit:.2%} of the training records that do not decode,"
+            f" found {len(found)} of {records}; the first is the image {found[0].image!r}"
+            f" ({found[0].reason}). Make the examples again with data.decode_images: all, which sets such"
+            " images aside",
             where=f"{found[0].path}, record {found[0].index}",
         ) from error
     return found
@@ -154,9 +166,10 @@ def _history(work_folder: str) -> str:
     return files.join(work_folder, "history.jsonl")
 
 
-def _actions(work_folder: str, job: str, progress: Reporter | None) -> list[TrainingAction]:
+def _actions(request: FitRequest, job: str, progress: Reporter | None) -> list[TrainingAction]:
+    loss_names = family_of(request.config.model).loss_names
     return [
-        HistoryFile(_history(work_folder)),
-        TensorBoardScalars(files.join(work_folder, "logs", "train")),
-        ProgressLines(job, progress),
+        HistoryFile(_history(request.work_folder)),
+        TensorBoardScalars(files.join(request.work_folder, "logs", "train")),
+        ProgressLines(job, progress, loss_names),
     ]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 
+from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.family import extractor_type, family_of, model_message
 from detection_core.errors import ModelError
 from detection_core.exporters.detector_folder import write_detector
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import check_classes
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import (
-    FineTuneOptions,
     Outcome,
     RestoreReport,
     restore_fine_tune_checkpoint,
@@ -24,7 +25,7 @@ _NAMED_IN_ERROR = 5
 
 
 def import_checkpoint(
-    config: TrainEvalPipelineConfig, checkpoint: str, *, label_map: str, model_dir: str
+    config: PipelineConfig, checkpoint: str, *, label_map: str, model_dir: str
 ) -> RestoreReport:
     """Write a detector folder with the weights of a detector's checkpoint.
 
@@ -44,21 +45,22 @@ def import_checkpoint(
     """
     check_pipeline_config(config)
     labels = load_label_map(label_map)
-    model = build_detection_model(config.model)
+    model = build_detector(config.model)
     check_classes(model, labels)
     file = CheckpointFile(checkpoint)
     named = not file.is_object_based
     options = FineTuneOptions(
         kind="detection" if named else "full",
         named=named,
-        extractor=config.model.ssd.feature_extractor.type,
+        extractor=extractor_type(model_message(config.model)[0]),
         heads=True,
     )
-    report = restore_fine_tune_checkpoint(model, options, file)
+    names = family_of(config.model).require_checkpoint_names()
+    report = restore_fine_tune_checkpoint(model, names, options, file)
     _require_all(report)
     _logger.info("import | %d variables of %s", report.count(Outcome.RESTORED), report.prefix)
-    facts = {"steps": 0, "started_from": report.prefix, "weights": "as in the checkpoint", "trained_as": ""}
-    write_detector(model, config, labels, model_dir, extra=facts)
+    summary = {"steps": 0, "started_from": report.prefix, "weights": "as in the checkpoint", "trained_as": ""}
+    write_detector(model, config, labels, model_dir, extra=summary)
     return report
 
 

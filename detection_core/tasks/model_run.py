@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.config.load import write_as_run
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.storage import files
 
 
 def write_model_run(
-    config: TrainEvalPipelineConfig,
+    config: PipelineConfig,
     report: Any,
     checkpoint: str,
     work_folder: str,

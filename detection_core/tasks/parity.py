@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.parity import FileReport, ParityReport
 from detection_core.builders.datasets import iterate_truth
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.latency import measure_latency
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class ParityOptions:
 def measure_parity(
     model_dir: str,
     candidates: Sequence[Candidate],
-    config: TrainEvalPipelineConfig,
+    config: PipelineConfig,
     label_map: LabelMap,
     options: ParityOptions,
 ) -> ParityReport:

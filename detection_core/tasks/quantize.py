@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping
 
 from detection_core.artifacts import detector_layout
 from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.config.check import check_pipeline_config
-from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.detectors.family import QuantizedDetector, family_of
 from detection_core.errors import ConfigError
-from detection_core.exporters.detector_folder import LoadedDetector, Rewriter, load_detector, write_detector
+from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.quantization.rewriting import RewrittenModel, format_record, rebuild_quantized, rewrite
+from detection_core.quantization.rewriting import format_record
 from detection_core.storage import files
-from detection_core.tasks.fitting import fit
+from detection_core.tasks.fitting import FitRequest, fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
 from detection_core.tasks.starting_files import starting_files
@@ -32,22 +32,13 @@ from detection_core.tasks.work_folder import (
 )
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import new_step
 
 _logger = logging.getLogger(__name__)
 
 CALIBRATION_EXAMPLES = 64
 """Images that the ranges start from; moving averages take over from there."""
-
-
-def _rebuild(model: DetectionModel, directory: str) -> DetectionModel:
-    text = detector_layout.read_extra(directory, detector_layout.QUANTIZATION)
-    where = detector_layout.extra_file(directory, detector_layout.QUANTIZATION)
-    return rebuild_quantized(model, text, where=where)
-
-
-REWRITERS: Mapping[str, Rewriter] = {"quantized": _rebuild}
-"""For `load_detector`, where a quantized detector may be given."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +75,7 @@ class QuantizationReport:
 
 
 def quantize(
-    config: TrainEvalPipelineConfig,
+    config: PipelineConfig,
     *,
     model_dir: str,
     quantized_model_dir: str,
@@ -117,33 +108,35 @@ def quantize(
     """
     check_pipeline_config(config)
     options = quantization_options(config)
-    train_options = dataclasses.replace(
-        build_train_options(config.train_config, checkpoint_minutes=resume.checkpoint_minutes),
-        add_regularization_loss=False,
-    )
+    support = family_of(config.model).require_quantization()
+    train_options = _train_options(config, resume)
     _warn_of_delay(options, train_options.num_steps)
     fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
     with (
         work_folder(work_dir, fingerprint, code_version=resume.code_version) as folder,
         choose_strategy().scope(),
     ):
-        detector = load_detector(model_dir)
-        _check_same_model(config, detector, model_dir)
+        detector = _float_detector(config, model_dir)
         step = new_step()
-        rewritten = rewrite(detector.model, options, step=step)
-        with naming_bad_train_records(config, label_map=detector.label_map):
-            _calibrate(rewritten, config, detector)
-        arguments = (rewritten.model, config, detector.label_map, train_options, folder)
-        result = fit(*arguments, job="quantize", progress=progress, step=step)
+        rewritten = support.rewrite(detector.model, options, step)
+        _calibrate(rewritten, config, detector)
+        request = FitRequest(
+            model=rewritten.model,
+            config=config,
+            label_map=detector.label_map,
+            options=train_options,
+            work_folder=folder,
+            step=step,
+        )
+        result = fit(request, job="quantize", progress=progress)
         report = _report(rewritten, result, train_options.num_steps, folder)
         _write(rewritten, config, detector, result, quantized_model_dir, report)
-        text = format_record(rewritten.record())
-        files.write_text(files.join(quantization_dir, detector_layout.QUANTIZATION), text)
+        _write_record(rewritten, quantization_dir)
         write_model_run(config, report, result.checkpoint, folder, quantized_run_dir)
     return report
 
 
-def quantization_options(config: TrainEvalPipelineConfig) -> QuantizationOptions:
+def quantization_options(config: PipelineConfig) -> QuantizationOptions:
     """Read the config's `graph_rewriter { quantization { ... } }`.
 
     Raises:
@@ -164,6 +157,12 @@ def quantization_options(config: TrainEvalPipelineConfig) -> QuantizationOptions
     )
 
 
+def _train_options(config: PipelineConfig, resume: ResumeOptions) -> TrainOptions:
+    """Return the loop's options; penalties made up for normalisations, which are folded away."""
+    options = build_train_options(config.train_config, checkpoint_minutes=resume.checkpoint_minutes)
+    return dataclasses.replace(options, add_regularization_loss=False)
+
+
 def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
     if options.delay >= steps:
         _logger.warning(
@@ -174,7 +173,9 @@ def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
         )
 
 
-def _check_same_model(config: TrainEvalPipelineConfig, detector: LoadedDetector, model_dir: str) -> None:
+def _float_detector(config: PipelineConfig, model_dir: str) -> LoadedDetector:
+    """Load the detector that is quantized, refused where the config is of another model."""
+    detector = load_detector(model_dir, kinds=("float",))
     if config.model != detector.config.model:
         raise ConfigError(
             f"expected the model section that the detector in {model_dir} was trained with, found another;"
@@ -182,14 +183,18 @@ def _check_same_model(config: TrainEvalPipelineConfig, detector: LoadedDetector,
             " input readers only",
             where="model",
         )
+    return detector
 
 
-def _calibrate(rewritten: RewrittenModel, config: TrainEvalPipelineConfig, detector: LoadedDetector) -> None:
+def _calibrate(rewritten: QuantizedDetector, config: PipelineConfig, detector: LoadedDetector) -> None:
     pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
-    rewritten.calibrate(pixels)
+    with naming_bad_train_records(config, label_map=detector.label_map):
+        rewritten.calibrate(pixels)
 
 
-def _report(rewritten: RewrittenModel, result: TrainingResult, steps: int, folder: str) -> QuantizationReport:
+def _report(
+    rewritten: QuantizedDetector, result: TrainingResult, steps: int, folder: str
+) -> QuantizationReport:
     last, record = result.last_report, rewritten.record()
     return QuantizationReport(
         steps=steps,
@@ -201,22 +206,27 @@ def _report(rewritten: RewrittenModel, result: TrainingResult, steps: int, folde
         losses=last.losses if last else {},
         learning_rate=last.learning_rate if last else float("nan"),
         coverage=record["coverage"]["fraction"],
-        not_quantized=sorted(rewritten.aware.placement.not_quantized),
+        not_quantized=sorted(rewritten.float_layers()),
         fingerprint=os.path.basename(folder),
         code_versions=code_versions(folder),
     )
 
 
+def _write_record(rewritten: QuantizedDetector, directory: str) -> None:
+    text = format_record(rewritten.record())
+    files.write_text(files.join(directory, detector_layout.QUANTIZATION), text)
+
+
 def _write(
-    rewritten: RewrittenModel,
-    config: TrainEvalPipelineConfig,
+    rewritten: QuantizedDetector,
+    config: PipelineConfig,
     detector: LoadedDetector,
     result: TrainingResult,
     directory: str,
     report: QuantizationReport,
 ) -> None:
     """Write the detector folder, with averaged weights where the config evaluates those."""
-    facts = {
+    summary = {
         "steps": report.steps,
         "quantized_steps": report.quantized_steps,
         "trained_as": report.fingerprint,
@@ -229,7 +239,7 @@ def _write(
             detector.label_map,
             directory,
             kind="quantized",
-            extra=facts,
+            extra=summary,
             texts={detector_layout.QUANTIZATION: format_record(rewritten.record())},
         )
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from detection_core.builders.datasets import build_eval_dataset
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 
 def representative_pixels(
-    config: TrainEvalPipelineConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
+    config: PipelineConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
 ) -> Iterator[tf.Tensor]:
     """Yield the first images of the training input as the network sees them in inference.
 
@@ -29,7 +29,7 @@ def representative_pixels(
         ConfigError: when the reader is not supported.
         DataError: when there are no records, or one is damaged.
     """
-    calibration = TrainEvalPipelineConfig()
+    calibration = PipelineConfig()
     calibration.CopyFrom(config)
     del calibration.eval_input_reader[:]
     calibration.eval_input_reader.add().CopyFrom(config.train_input_reader)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from detection_core.detectors.base import DetectionModel
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.base import Detector
+from detection_core.detectors.family import extractor_type, family_of, model_message
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.restore import FineTuneOptions, RestoreReport, restore_fine_tune_checkpoint
+from detection_core.training.checkpoint_names import FineTuneOptions
+from detection_core.training.restore import RestoreReport, restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
 
 _logger = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class StartingWeights:
         return {"fine_tune_checkpoint.txt": self.restored.table() + "\n"} if self.restored else {}
 
 
-def fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
+def fine_tune_options(config: PipelineConfig) -> FineTuneOptions:
     """Return what a checked config wants of its `fine_tune_checkpoint`.
 
     The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given.
@@ -47,14 +49,12 @@ def fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
     return FineTuneOptions(
         kind=train.fine_tune_checkpoint_type or old,
         named=train.fine_tune_checkpoint_version == CheckpointVersion.V1,
-        extractor=config.model.ssd.feature_extractor.type,
+        extractor=extractor_type(model_message(config.model)[0]),
         heads=train.load_all_detection_checkpoint_vars,
     )
 
 
-def fill_starting_weights(
-    model: DetectionModel, config: TrainEvalPipelineConfig, warm_start_dir: str
-) -> StartingWeights:
+def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_dir: str) -> StartingWeights:
     """Fill in a new model's first weights.
 
     Args:
@@ -71,11 +71,13 @@ def fill_starting_weights(
             _logger.warning(
                 "the warm start takes the place of train_config.fine_tune_checkpoint %s", checkpoint
             )
-        source = load_detector(warm_start_dir).model
-        copied = copy_matching_weights(source.network, model.network, where=warm_start_dir)
+        source = load_detector(warm_start_dir, kinds=("float",)).model
+        copied = copy_matching_weights(source, model, where=warm_start_dir)
         return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
     if checkpoint:
-        report = restore_fine_tune_checkpoint(model, fine_tune_options(config), CheckpointFile(checkpoint))
+        names = family_of(config.model).require_checkpoint_names()
+        options, file = fine_tune_options(config), CheckpointFile(checkpoint)
+        report = restore_fine_tune_checkpoint(model, names, options, file)
         _logger.info("%s", report.table())
         return StartingWeights(source=checkpoint, restored=report)
     return StartingWeights(source="random weights")

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
-from detection_core.detectors.base import TOTAL_LOSS, DetectionModel
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.base import TOTAL_LOSS, Detector, count_parameters
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.progress import Reporter
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.fitting import fit
+from detection_core.tasks.fitting import FitRequest, fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
@@ -78,7 +78,7 @@ class TrainReport:
 
 
 def train(
-    config: TrainEvalPipelineConfig,
+    config: PipelineConfig,
     *,
     model_dir: str,
     model_run_dir: str,
@@ -122,11 +122,13 @@ def train(
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
         with strategy.scope():
             _check(config, strategy.num_replicas_in_sync)
-            model = build_detection_model(config.model)
+            model = build_detector(config.model)
             check_classes(model, label_map)
             start = fill_starting_weights(model, config, warm_start_dir)
-            arguments = (model, config, label_map, options, folder)
-            result = fit(*arguments, job="train", progress=progress)
+            request = FitRequest(
+                model=model, config=config, label_map=label_map, options=options, work_folder=folder
+            )
+            result = fit(request, job="train", progress=progress)
             report = _report(config, model, result, start=start, folder=folder)
             weights = _final_weights(model, config, result)
         if worker.is_chief:
@@ -137,7 +139,7 @@ def train(
     return report
 
 
-def _check(config: TrainEvalPipelineConfig, replicas: int) -> None:
+def _check(config: PipelineConfig, replicas: int) -> None:
     optimizer = config.train_config.optimizer
     averaged = config.eval_config.use_moving_averages
     if optimizer.use_moving_average and not averaged:
@@ -153,7 +155,7 @@ def _check(config: TrainEvalPipelineConfig, replicas: int) -> None:
         )
 
 
-def check_classes(model: DetectionModel, label_map: LabelMap) -> None:
+def check_classes(model: Detector, label_map: LabelMap) -> None:
     """Refuse a label map that has another number of classes than the model.
 
     Raises:
@@ -168,8 +170,8 @@ def check_classes(model: DetectionModel, label_map: LabelMap) -> None:
 
 
 def _report(
-    config: TrainEvalPipelineConfig,
-    model: DetectionModel,
+    config: PipelineConfig,
+    model: Detector,
     result: TrainingResult,
     *,
     start: StartingWeights,
@@ -185,7 +187,7 @@ def _report(
         loss=last.losses[TOTAL_LOSS] if last else float("nan"),
         losses=last.losses if last else {},
         learning_rate=last.learning_rate if last else float("nan"),
-        parameters=int(sum(np.prod(v.shape) for v in model.network.trainable_variables)),
+        parameters=count_parameters(model.trainable_variables),
         started_from=start.source,
         restored=start.counts(),
         weights="moving average" if averaged else "last",
@@ -195,40 +197,37 @@ def _report(
     )
 
 
-def _final_weights(
-    model: DetectionModel, config: TrainEvalPipelineConfig, result: TrainingResult
-) -> list[np.ndarray]:
+def _final_weights(model: Detector, config: PipelineConfig, result: TrainingResult) -> list[np.ndarray]:
     """Return the weights to write; every worker has to ask, as a reduction over their copies gives them."""
     if config.eval_config.use_moving_averages and result.average is not None:
         with result.average.swapped_in():
-            return list(model.network.get_weights())
-    return list(model.network.get_weights())
+            return [variable.numpy() for variable in model.variables]
+    return [variable.numpy() for variable in model.variables]
 
 
-def _trained_model(
-    model: DetectionModel, weights: list[np.ndarray], config: TrainEvalPipelineConfig
-) -> DetectionModel:
+def _trained_model(model: Detector, weights: list[np.ndarray], config: PipelineConfig) -> Detector:
     """Return a model with the given weights that can be saved: one of plain variables, not of replicas'.
 
     Call it outside of the scope of the strategy.
     """
-    if isinstance(model.network.variables[0], tf.distribute.DistributedValues):
-        model = build_detection_model(config.model)
-    model.network.set_weights(weights)
+    if isinstance(model.variables[0], tf.distribute.DistributedValues):
+        model = build_detector(config.model)
+    for variable, value in zip(model.variables, weights, strict=True):
+        variable.assign(value)
     return model
 
 
 def _write_model(
-    model: DetectionModel,
-    config: TrainEvalPipelineConfig,
+    model: Detector,
+    config: PipelineConfig,
     label_map: LabelMap,
     model_dir: str,
     report: TrainReport,
 ) -> None:
-    facts: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "steps": report.steps,
         "started_from": report.started_from,
         "weights": report.weights,
         "trained_as": report.fingerprint,
     }
-    write_detector(model, config, label_map, model_dir, extra=facts)
+    write_detector(model, config, label_map, model_dir, extra=summary)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from detection_core.config.load import format_pipeline_config
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.storage import files, local_files
 from detection_core.tasks.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
@@ -43,7 +43,7 @@ class ResumeOptions:
 DEFAULT_RESUME = ResumeOptions()
 
 
-def training_fingerprint(config: TrainEvalPipelineConfig, *, weights: Iterable[str] = ()) -> str:
+def training_fingerprint(config: PipelineConfig, *, weights: Iterable[str] = ()) -> str:
     """Name what a training was asked to do, wherever its files lie and whatever code does it.
 
     Configuration, content of the examples, content of the first weights and the format of checkpoints count:
@@ -57,7 +57,7 @@ def training_fingerprint(config: TrainEvalPipelineConfig, *, weights: Iterable[s
     Returns:
         Sixteen hexadecimal digits.
     """
-    about = TrainEvalPipelineConfig()
+    about = PipelineConfig()
     about.CopyFrom(config)
     reader = about.train_input_reader
     patterns = [files.escape(reader.label_map_path), *reader.tf_record_input_reader.input_path]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -12,8 +13,6 @@ from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files
 from detection_core.training.loop_options import StepReport
-
-_SHORT_NAMES = {"localization_loss": "box", "classification_loss": "class", "regularization_loss": "reg"}
 
 
 class TrainingAction:
@@ -126,8 +125,21 @@ class TensorBoardScalars(TrainingAction):
 class ProgressLines(TrainingAction):
     """Shows step, rate, time left, losses and learning rate."""
 
-    def __init__(self, job: str = "train", reporter: Reporter | None = None) -> None:
+    def __init__(
+        self,
+        job: str = "train",
+        reporter: Reporter | None = None,
+        loss_names: Mapping[str, str] | None = None,
+    ) -> None:
+        """Say what to show.
+
+        Args:
+            job: first word of the lines.
+            reporter: what shows progress; chosen by where standard error goes when not given.
+            loss_names: name of a part of the loss -> its short name, as its family lists them.
+        """
         self._job = job
+        self._loss_names = loss_names or {}
         self._reporter = reporter or default_reporter()
 
     def report(self, report: StepReport) -> None:
@@ -135,8 +147,7 @@ class ProgressLines(TrainingAction):
         details = {"loss": report.losses[TOTAL_LOSS]}
         for name, value in report.losses.items():
             if name != TOTAL_LOSS:
-                short = name.removeprefix("Loss/")
-                details[_SHORT_NAMES.get(short, short)] = value
+                details[self._loss_names.get(name, name.removeprefix("Loss/"))] = value
         self._reporter(
             ProgressUpdate(
                 job=self._job,

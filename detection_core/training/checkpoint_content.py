@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, FEATURE_EXTRACTOR
 from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.checkpoint_names import CheckpointNames
 
 DETECTOR, CLASSIFIER = "detector", "classifier"
 # What `fine_tune_checkpoint_type` may say of each.
@@ -40,22 +40,25 @@ class CheckpointContent:
         return f"{what} ({form}, {names})"
 
 
-def checkpoint_content(file: CheckpointFile) -> CheckpointContent:
-    """Tell what an opened checkpoint is; only its names are looked at."""
+def checkpoint_content(file: CheckpointFile, names: CheckpointNames) -> CheckpointContent:
+    """Tell what an opened checkpoint is; only its names are looked at.
+
+    Args:
+        file: the checkpoint.
+        names: what checkpoints of the family call its variables.
+    """
     keys = sorted(key for key in file.shapes if key != OBJECT_GRAPH)
     named = not file.is_object_based
-    detector = FEATURE_EXTRACTOR if named else "model/_feature_extractor/"
-    scopes = tuple(f"{family.scope}/" for family in FAMILIES.values()) if named else "feature_extractor/"
+    naming = names.naming(named=named)
     of = ""
-    if any(key.startswith(detector) for key in keys):
+    if any(key.startswith(naming.detector) for key in keys):
         of = DETECTOR
-    elif any(key.startswith(scopes) for key in keys):
+    elif any(key.startswith(naming.classifier) for key in keys):
         of = CLASSIFIER
-    heads = "Predictor" if named else "model/_box_predictor/"
     return CheckpointContent(
         named=named,
         of=of,
-        heads=of == DETECTOR and any(heads in key for key in keys),
+        heads=of == DETECTOR and any(naming.heads in key for key in keys),
         variables=len(keys),
         first=keys[0] if keys else "none",
     )

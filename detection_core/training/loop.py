@@ -66,7 +66,7 @@ def run_training(
     Call it inside the scope of the distribution strategy that the model and the optimizer were made in.
 
     Args:
-        model: has `network`, `predict` and `losses`.
+        model: what `TrainableModel` says.
         make_dataset: start step -> endless dataset of `Batch` from that step's batch on; of several workers
             each gets its share, see `distribution.distributed`.
         optimization: optimizer, its learning rate, moving average.

@@ -9,6 +9,8 @@ from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
 
 _VARIABLE = "VARIABLE_VALUE"
+VARIABLE_SUFFIX = f"/.ATTRIBUTES/{_VARIABLE}"
+"""End of the key of every variable."""
 
 
 class ObjectCheckpoint:

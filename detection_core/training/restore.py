@@ -5,40 +5,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from detection_core.detectors.base import DetectionModel
-from detection_core.detectors.ssd.checkpoint_names.backbones import CLASSIFICATION_PREFIXES
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
-from detection_core.detectors.ssd.checkpoint_names.scoped_names import FEATURE_EXTRACTOR, scoped_variables
 from detection_core.errors import ConfigError, ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_names import CheckpointNames, FineTuneOptions
 from detection_core.training.named_checkpoint import NamedCheckpoint
-from detection_core.training.object_checkpoint import ObjectCheckpoint
-
-Wanted = list[tuple[tf.Variable, list[str]]]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuneOptions:
-    """What to take of a checkpoint to start from.
-
-    Attributes:
-        kind: "classification" for the backbone of a classifier, "detection" for the backbone and pyramid of
-            a detector, "full" for its heads too.
-        named: the checkpoint is a name-based one of TensorFlow 1.
-        extractor: the extractor's `type` in the config, which the names follow.
-        heads: of a name-based "detection" checkpoint take the heads too.
-    """
-
-    kind: str
-    named: bool = False
-    extractor: str = ""
-    heads: bool = False
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX, ObjectCheckpoint
 
 
 class Outcome(enum.Enum):
@@ -106,14 +82,15 @@ class RestoreReport:
 
 
 def restore_fine_tune_checkpoint(
-    model: DetectionModel, options: FineTuneOptions, file: CheckpointFile
+    model: Any, names: CheckpointNames, options: FineTuneOptions, file: CheckpointFile
 ) -> RestoreReport:
     """Fill a detector's variables from a checkpoint of the field.
 
     Nothing is changed unless the whole checkpoint could be read. Steps and optimizer slots stay behind.
 
     Args:
-        model: as a builder made it, its network not rewritten.
+        model: a detector of the family that the names are of, its networks not rewritten.
+        names: what checkpoints call its variables.
         options: what to take of it.
         file: the checkpoint.
 
@@ -125,7 +102,7 @@ def restore_fine_tune_checkpoint(
         ModelError: when the checkpoint is damaged, of the other format, or has not one variable of this
             detector.
     """
-    kinds = NAMED_KINDS if options.named else OBJECT_KINDS
+    kinds = names.naming(named=options.named).kinds
     if options.kind not in kinds:
         raise ConfigError(
             f"expected {', '.join(kinds)}, found {options.kind!r}; correct the type",
@@ -134,9 +111,9 @@ def restore_fine_tune_checkpoint(
     checkpoint = NamedCheckpoint(file) if options.named else ObjectCheckpoint(file)
     rows: list[RestoredVariable] = []
     values: list[tuple[tf.Variable, np.ndarray]] = []
-    for variable, wanted in kinds[options.kind](model, options):
-        key = next((key for key in map(checkpoint.find, wanted) if key is not None), None)
-        rows.append(_row(checkpoint, variable, wanted[0], key))
+    for variable, paths in kinds[options.kind](model, options):
+        key = next((key for key in map(checkpoint.find, paths) if key is not None), None)
+        rows.append(_row(checkpoint, variable, paths[0], key))
         if key is not None and rows[-1].outcome is Outcome.RESTORED:
             values.append((variable, checkpoint.read(key)))
     if not values:
@@ -148,52 +125,6 @@ def restore_fine_tune_checkpoint(
     return RestoreReport(
         prefix=checkpoint.prefix, kind=options.kind, variables=tuple(rows), unused=tuple(unused)
     )
-
-
-def _of_objects(model: DetectionModel, path_in: Callable[[str], str | None]) -> Wanted:
-    """The variables that an object-based checkpoint has, each with the paths that may lead to it.
-
-    Args:
-        model: to be filled.
-        path_in: path in a detector's checkpoint -> path in this one, or None for what it does not have.
-    """
-    found: dict[int, tuple[tf.Variable, list[str]]] = {}
-    for key, variable in object_keys(model.network).items():
-        path = path_in(key.removesuffix(VARIABLE_SUFFIX))
-        if path is not None:
-            found.setdefault(id(variable), (variable, []))[1].append(path)
-    return list(found.values())
-
-
-def _classification_path(path: str) -> str | None:
-    """Where a classifier's checkpoint keeps what the detector's keeps in its backbone."""
-    for prefix in CLASSIFICATION_PREFIXES:
-        if path.startswith(f"model/{prefix}/"):
-            return path.replace(f"model/{prefix}/", "feature_extractor/", 1)
-    return None
-
-
-def _extractor_path(path: str) -> str | None:
-    return path if path.startswith("model/_feature_extractor/") else None
-
-
-def _named_classification(model: DetectionModel, options: FineTuneOptions) -> Wanted:
-    found = scoped_variables(model.network, options.extractor)
-    return [(v.variable, [v.name.removeprefix(FEATURE_EXTRACTOR)]) for v in found if v.backbone]
-
-
-def _named_detection(model: DetectionModel, options: FineTuneOptions) -> Wanted:
-    found = scoped_variables(model.network, options.extractor)
-    return [(v.variable, [v.name]) for v in found if options.heads or v.name.startswith(FEATURE_EXTRACTOR)]
-
-
-Kinds = dict[str, Callable[[DetectionModel, FineTuneOptions], Wanted]]
-OBJECT_KINDS: Kinds = {
-    "classification": lambda model, options: _of_objects(model, _classification_path),
-    "detection": lambda model, options: _of_objects(model, _extractor_path),
-    "full": lambda model, options: _of_objects(model, lambda path: path),
-}
-NAMED_KINDS: Kinds = {"classification": _named_classification, "detection": _named_detection}
 
 
 def _row(

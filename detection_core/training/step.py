@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
+from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_total
 from detection_core.errors import ModelError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
@@ -18,15 +18,18 @@ from detection_core.training.variables import trained_variables
 
 
 class TrainableModel(Protocol):
-    """What training asks of a model: `DetectionModel` and its quantization-aware kin."""
+    """What training asks of a model; every `Detector` has it."""
 
-    network: Any
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        """All variables."""
 
-    def predict(self, images: Any, training: bool) -> Any:
-        """Run the network."""
+    @property
+    def trainable_variables(self) -> Sequence[tf.Variable]:
+        """Those that training may change."""
 
-    def losses(self, predictions: Any, truth: Any) -> dict[str, tf.Tensor]:
-        """Return named scalar losses, `Loss/total_loss` among them."""
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Return named scalar losses, and their sum as `TOTAL_LOSS`."""
 
 
 class StepOutputs(NamedTuple):
@@ -78,7 +81,7 @@ class TrainState:
         self.model = model
         self.optimization = optimization
         self.step = new_step() if step is None else step
-        self.variables = trained_variables(model.network.trainable_variables, options)
+        self.variables = trained_variables(model.trainable_variables, options)
         decay = optimization.average_decay
         self.average = MovingAverage(self.variables, decay) if decay else None
         # Slots exist before a checkpoint is read: a damaged one shows at once, not at the first update.
@@ -97,11 +100,11 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
         state: what the update changes.
         options: losses and gradients are shaped by them.
         replicas: over how many replicas the gradients are summed.
-        batch: this replica's share of the batch.
+        batch: this replica's part of the batch.
     """
     with tf.GradientTape() as tape:
-        predictions = state.model.predict(batch.images, training=True)
-        losses = counted_losses(state.model.losses(predictions, without_padding(batch.truth)), options)
+        unpadded = batch._replace(truth=without_padding(batch.truth))
+        losses = counted_losses(state.model.losses(unpadded, training=True), options)
         target = losses[TOTAL_LOSS] / replicas
     gradients = tape.gradient(target, state.variables)
     gradients, scalars = shape_gradients(gradients, state.variables, options)
@@ -124,11 +127,10 @@ def without_padding(truth: GroundTruth) -> GroundTruth:
 
 
 def counted_losses(losses: dict[str, tf.Tensor], options: TrainOptions) -> dict[str, tf.Tensor]:
-    """Take the regularisation loss out of the total when it shall not count."""
+    """Leave the regularisation loss out, and do not add it to the total, when it shall not count."""
     if options.add_regularization_loss or REGULARIZATION_LOSS not in losses:
         return losses
-    rest = {name: value for name, value in losses.items() if name != REGULARIZATION_LOSS}
-    return rest | {TOTAL_LOSS: losses[TOTAL_LOSS] - losses[REGULARIZATION_LOSS]}
+    return with_total({name: value for name, value in losses.items() if name != REGULARIZATION_LOSS})
 
 
 def shape_gradients(

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import itertools
 import logging
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from detection_core.artifacts import detector_layout
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.errors import ModelError
 
 _logger = logging.getLogger(__name__)
+
+
+class HasVariables(Protocol):
+    """A detector or a network."""
+
+    @property
+    def variables(self) -> Sequence[Any]:
+        """All of its variables."""
 
 
 def check_same_classes(detector_dir: str, label_map_path: str) -> None:
@@ -46,14 +55,14 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
     )
 
 
-def copy_matching_weights(source: Any, target: Any, where: str = "") -> int:
-    """Copy every weight that has the same name and shape in both networks.
+def copy_matching_weights(source: HasVariables, target: HasVariables, where: str = "") -> int:
+    """Copy every weight that has the same name and shape in both.
 
     A detector with other classes gives all but the last layers of its heads.
 
     Args:
-        source: `tf_keras.Model` to copy from.
-        target: `tf_keras.Model` to fill.
+        source: detector or network to copy from.
+        target: detector or network to fill.
         where: what the source was read from, for errors.
 
     Returns:

@@ -13,11 +13,7 @@ TRAININGS = {
     "trainer": ("Training", "model_run"),
     "quantization_rewriter": ("Quantization-aware training", "quantized_run"),
 }
-_LOSS_NAMES = {
-    "Loss/classification_loss": "classification",
-    "Loss/localization_loss": "localization",
-    "Loss/regularization_loss": "regularization",
-}
+_TOTAL_LOSS = "Loss/total_loss"
 _QUARANTINE_ROWS = 50
 
 
@@ -69,7 +65,9 @@ def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
 def _loss_chart(history: list[dict[str, Any]], title: str) -> str:
     steps_ = [line["step"] for line in history]
     lines = [Line(label="total", x=steps_, y=[line["loss"] for line in history], series=0, thick=True)]
-    for i, (name, words) in enumerate(_LOSS_NAMES.items(), start=1):
+    names = sorted({name for line in history for name in line.get("losses", {})} - {_TOTAL_LOSS})
+    for i, name in enumerate(names, start=1):
+        words = name.removeprefix("Loss/").removesuffix("_loss").replace("_", " ")
         values = [line.get("losses", {}).get(name) for line in history]
         if all(isinstance(v, int | float) for v in values):
             lines.append(Line(label=words, x=steps_, y=values, series=i))

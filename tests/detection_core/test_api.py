@@ -118,7 +118,7 @@ def test_overrides_are_applied_and_contradictions_refused(config_path):
 def test_a_detector_of_a_config_and_of_a_folder(config_path, trained):
     config = detection_core.load_config(config_path)
     built, again = (detection_core.build_detector(given) for given in (config_path, config))
-    assert isinstance(built, detection_core.DetectionModel)
+    assert isinstance(built, detection_core.Detector)
     loaded = detection_core.build_detector(trained)
     assert built.num_classes == loaded.num_classes == 2
     first, same, later = (detector.network.get_weights() for detector in (built, again, loaded))

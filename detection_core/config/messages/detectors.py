@@ -8,6 +8,7 @@ from typing import Any
 from detection_core.config.messages.extractors import name_problems
 from detection_core.config.problems import Problem, missing_arm
 from detection_core.config.rules import Rules
+from detection_core.detectors.family import find_family
 from detection_core.protos.model_pb2 import DetectionModel
 
 
@@ -20,6 +21,8 @@ def model_of(model: DetectionModel) -> tuple[str, Any]:
 def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
     """Check what every family has."""
     arm, message = model_of(model)
+    if family := find_family(model):
+        yield from family.check.problems(message, f"{path}.{arm}")
     if message is None or "image_resizer" not in message.DESCRIPTOR.fields_by_name:
         return
     path = f"{path}.{arm}"
@@ -32,7 +35,7 @@ def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "DetectionModel": Rules(
-        "detectors.ssd.build",
+        "detectors.family",
         oneofs=("model",),
         check=_common,
         refused={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from detection_core.config.problems import Problem
@@ -21,10 +21,13 @@ class ConfigFamily:
         size_problems: (message, path, rows and columns of the network's input) to what needs more memory
             than there can be.
         tflite_problems: (message, path) to what a TensorFlow Lite file cannot hold.
+        problems: (message, path) to what is wrong with the message, for a family from outside the package:
+            those of the package have rules in `messages.table`.
     """
 
-    keypoints: Callable[[Any], int | None]
-    keypoints_field: str
-    named_extractors: tuple[str, ...]
-    size_problems: Callable[[Any, str, tuple[int, int]], Iterator[Problem]]
-    tflite_problems: Callable[[Any, str], Iterator[Problem]]
+    keypoints: Callable[[Any], int | None] = lambda message: None
+    keypoints_field: str = ""
+    named_extractors: tuple[str, ...] = ()
+    size_problems: Callable[[Any, str, tuple[int, int]], Iterable[Problem]] = lambda message, path, size: ()
+    tflite_problems: Callable[[Any, str], Iterable[Problem]] = lambda message, path: ()
+    problems: Callable[[Any, str], Iterable[Problem]] = lambda message, path: ()

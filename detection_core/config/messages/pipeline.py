@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from detection_core.config.messages import ssd
 from detection_core.config.messages.augmentations import reading_problems
 from detection_core.config.messages.detectors import model_of
 from detection_core.config.messages.families import ConfigFamily
@@ -14,19 +13,23 @@ from detection_core.config.messages.tflite import CLIP_RANGE
 from detection_core.config.messages.training import score_problems
 from detection_core.config.problems import Problem
 from detection_core.config.rules import Rules
+from detection_core.detectors.family import extractor_type, family_name, find_family, no_tflite
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
-FAMILIES: Mapping[str, ConfigFamily] = {"ssd": ssd.FAMILY}
-"""Arm of `DetectionModel.model` to what the checks ask of that family; the arms that are built here."""
+
+def _family(config: TrainEvalPipelineConfig) -> ConfigFamily | None:
+    """Return what the checks ask of the config's family; None where it is none that is built here."""
+    family = find_family(config.model)
+    return family.check if family else None
 
 
 def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     del path  # It is the root.
     if not config.HasField("train_config"):
         return
-    arm, model = model_of(config.model)
-    named = FAMILIES[arm].named_extractors if arm in FAMILIES else ()
-    extractor = model.feature_extractor.type if arm in FAMILIES else ""
+    family, (_, model) = _family(config), model_of(config.model)
+    named = family.named_extractors if family else ()
+    extractor = extractor_type(model) if family else ""
     yield from fine_tuning_problems(config.train_config, extractor, named)
     yield from training_input_problems(config)
     if config.eval_config.use_moving_averages and not config.train_config.optimizer.use_moving_average:
@@ -47,10 +50,11 @@ def label_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Find labels that are to be trained on and are not read."""
     yield from score_problems(config.train_config, config.train_input_reader)
     arm, model = model_of(config.model)
-    keypoints = FAMILIES[arm].keypoints(model) if arm in FAMILIES else None
+    family = _family(config)
+    keypoints = family.keypoints(model) if family else None
     found = config.train_input_reader.num_keypoints
-    if keypoints is not None and found != keypoints:
-        field = f"model.{arm}.{FAMILIES[arm].keypoints_field}"
+    if family and keypoints is not None and found != keypoints:
+        field = f"model.{arm}.{family.keypoints_field}"
         message = (
             f"expected the {keypoints} keypoints of {field}, found {found}; set num_keypoints: {keypoints}"
         )
@@ -68,19 +72,19 @@ def size_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     batch_size = config.train_config.batch_size if config.HasField("train_config") else 1
     problems, size = image_size_problems(model.image_resizer, f"model.{arm}.image_resizer", batch_size)
     yield from problems
-    if size is not None and arm in FAMILIES:
-        yield from FAMILIES[arm].size_problems(model, f"model.{arm}", size)
+    family = _family(config)
+    if size is not None and family:
+        yield from family.size_problems(model, f"model.{arm}", size)
 
 
 def tflite_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """Find what keeps a detector from being a TensorFlow Lite file with a fixed input."""
     arm, model = model_of(config.model)
-    if arm in FAMILIES:
-        yield from FAMILIES[arm].tflite_problems(model, f"model.{arm}")
-        return
-    known = " or ".join(FAMILIES)
-    message = f"expected an {known} model, found {arm or 'none'}; only {known} converts to TensorFlow Lite"
-    yield Problem(path="model", message=message)
+    family = find_family(config.model)
+    if family and family.tflite:
+        yield from family.check.tflite_problems(model, f"model.{arm}")
+    else:
+        yield Problem(path="model", message=no_tflite(family_name(config.model) or "none"))
 
 
 def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

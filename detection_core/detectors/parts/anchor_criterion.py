@@ -7,10 +7,24 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
-from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
-from detection_core.structures import AnchorPredictions, AnchorTargets, GroundTruth
+from detection_core.detectors.parts.losses.masking import replace_nan_targets
+from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
+from detection_core.structures import GroundTruth
+
+
+class AnchorPredictions(NamedTuple):
+    """What is predicted for every anchor, by a one-stage detector or a region proposal network.
+
+    Attributes:
+        box_codes: float32 [B, A, code size], encoded relative to `anchors` by the assigner's box coder.
+        class_logits: float32 [B, A, C + 1], background first.
+        anchors: float32 [A, 4], normalised to the (padded) network input, not clipped.
+    """
+
+    box_codes: tf.Tensor
+    class_logits: tf.Tensor
+    anchors: tf.Tensor
 
 
 class CriterionLosses(NamedTuple):
@@ -83,13 +97,12 @@ class AnchorCriterion:
 
     def _localization(self, predictions: AnchorPredictions, targets: AnchorTargets) -> tf.Tensor:
         """Loss of each anchor's box, float32 [B, A]."""
-        found, wanted = predictions.box_codes, targets.box_targets
+        predicted, target = predictions.box_codes, targets.box_targets
         if self.losses.localization.compares_boxes:
-            found, wanted = (self._decode(codes, predictions.anchors) for codes in (found, wanted))
-        elif isinstance(self.assigner.box_coder, KeypointBoxCoder):
-            # What is not known of an object cannot be predicted wrong.
-            wanted = tf.where(tf.math.is_nan(wanted), found, wanted)
-        return self.losses.localization(found, wanted, targets.box_weights)
+            predicted, target = (self._decode(codes, predictions.anchors) for codes in (predicted, target))
+        elif self.assigner.box_coder.num_keypoints:
+            target = replace_nan_targets(predicted, target)  # keypoints that the object does not show
+        return self.losses.localization(predicted, target, targets.box_weights)
 
     def _decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         return self.assigner.box_coder.decode(codes, anchors)

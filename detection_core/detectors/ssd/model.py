@@ -5,30 +5,45 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.base import (
-    CLASSIFICATION_LOSS,
-    LOCALIZATION_LOSS,
     REGULARIZATION_LOSS,
-    TOTAL_LOSS,
-    DetectionModel,
-    RawDetections,
+    Detector,
+    InputShape,
+    named_detections,
+    with_total,
 )
-from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
+from detection_core.detectors.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
 from detection_core.detectors.parts.box_coders.base import BoxCoder
-from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
 from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
 from detection_core.errors import ModelError
 from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing
-from detection_core.structures import AnchorPredictions, Detections, GroundTruth, Images
+from detection_core.structures import Batch, Detections, GroundTruth, Images, box_detections
+
+LOCALIZATION_LOSS = "Loss/localization_loss"
+CLASSIFICATION_LOSS = "Loss/classification_loss"
+
+
+class RawDetections(NamedTuple):
+    """Every anchor's detection before suppression.
+
+    Attributes:
+        boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
+        scores: float32 [B, A, C + 1], converted, background first; 0 for it where the network has none.
+        anchors: float32 [A, 4], normalised to the (padded) network input.
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+    anchors: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,7 +53,7 @@ class SsdOptions:
     Attributes:
         num_classes: C, without the background.
         input_size: rows and columns of the network input.
-        preprocessing: name in `models.preprocessing.PREPROCESSORS`.
+        preprocessing: name in `layers.preprocessing.PREPROCESSORS`.
         code_clip: smallest and largest box code.
         background: whether the first class logit is the background's.
     """
@@ -51,12 +66,28 @@ class SsdOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorLevel:
+    """The anchors on one feature map.
+
+    Attributes:
+        rows: of the feature map.
+        columns: of the feature map.
+        anchors: on the whole map.
+    """
+
+    rows: int
+    columns: int
+    anchors: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SsdParts:
     """What a one-stage detector is made of, besides its network.
 
     Attributes:
         options: its numbers.
-        anchors: float32 [A, 4], normalised to the network input.
+        anchors: float32 [A, 4], normalised to the network input, feature map after feature map.
+        levels: rows, columns and anchors per location of each feature map, finest first.
         box_coder: boxes to codes and back.
         post_processing: logits to scores, and the choice of detections.
         criterion: what training minimises, penalties aside.
@@ -65,37 +96,106 @@ class SsdParts:
 
     options: SsdOptions
     anchors: np.ndarray
+    levels: tuple[AnchorLevel, ...]
     box_coder: BoxCoder
     post_processing: PostProcessing
     criterion: AnchorCriterion
     penalties: Mapping[str, Penalty]
 
 
-class SsdModel(DetectionModel):
-    """A detector whose network predicts for fixed anchors (https://arxiv.org/abs/1512.02325)."""
+class SsdModel(Detector):
+    """A detector whose network predicts for fixed anchors.
+
+    Liu et al., SSD: Single Shot MultiBox Detector, 2016, https://arxiv.org/abs/1512.02325; with other
+    backbones, necks and losses also RetinaNet (https://arxiv.org/abs/1708.02002) and EfficientDet
+    (https://arxiv.org/abs/1911.09070).
+
+    Attributes:
+        network: flat functional model of stock layers, float32 [B, H, W, 3] preprocessed to
+            (box codes [B, A, code size], class logits [B, A, C + 1]).
+        num_classes: C, without the background.
+        input_size: rows and columns of the network input.
+        has_background: whether the network has a class slot for the background.
+    """
 
     def __init__(self, network: tf_keras.Model, parts: SsdParts) -> None:
         super().__init__(name="ssd")
         self.network = network
         self.num_classes = parts.options.num_classes
+        # Kept as an attribute of its own: checkpoints of detectors that exist list it among their objects.
         self.input_size = parts.options.input_size
         self.has_background = parts.options.background
-        coder = parts.box_coder
-        self.num_keypoints = coder.num_keypoints if isinstance(coder, KeypointBoxCoder) else 0
         self._parts = parts
 
+    @property
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """The one network."""
+        return {"detector": self.network}
+
+    @property
+    def input_shape(self) -> InputShape:
+        """Images of one size; see `Detector.input_shape`."""
+        height, width = self.input_size
+        return InputShape.fixed((height, width))
+
+    @property
+    def levels(self) -> tuple[AnchorLevel, ...]:
+        """The anchors on each feature map, finest first."""
+        return self._parts.levels
+
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth; see `Detector.losses`."""
+        return self.compare(self.predict(batch.images, training), batch.truth)
+
+    def detect(self, images: Images) -> Detections:
+        """Detect objects; see `Detector.detect`."""
+        return self.suppress(self.predict(images, training=False), images.true_sizes)[0]
+
+    def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
+        """Return what a SavedModel's signature gives, with the predictions before suppression.
+
+        Returns:
+            As `named_detections`, and float32 detection_anchor_indices [B, D], detection_multiclass_scores
+            [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores [B, A, C + 1] (background
+            first, where the network has it: else C columns). Rows past num_detections are 0, but for
+            classes.
+        """
+        predictions = self.predict(images, training=False)
+        raw = self.raw_detections(predictions)
+        raw_scores = raw.scores if self.has_background else raw.scores[:, :, 1:]
+        detections, anchors = self.suppress(predictions, images.true_sizes)
+        filled = tf.sequence_mask(detections.count, tf.shape(anchors)[1])[..., tf.newaxis]
+        scores = tf.where(filled, tf.gather(raw_scores, anchors, batch_dims=1), 0.0)
+        return named_detections(detections) | {
+            "detection_anchor_indices": tf.cast(anchors, tf.float32),
+            "detection_multiclass_scores": scores,
+            "raw_detection_boxes": raw.boxes,
+            "raw_detection_scores": raw_scores,
+        }
+
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Normalise pixels; see `DetectionModel.preprocess`."""
+        """Normalise resized and padded pixels as the backbone expects.
+
+        Args:
+            pixels: float32 [B, H, W, 3], RGB, 0..255.
+
+        Returns:
+            float32 [B, H, W, 3].
+        """
         return PREPROCESSORS[self._parts.options.preprocessing](pixels)
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
-        """Run the network; see `DetectionModel.predict`.
+        """Run the network.
+
+        Args:
+            images: a batch of `input_size`.
+            training: normalise with batch statistics and collect them, drop features.
 
         Raises:
             ModelError: when the images do not have the network's input size (static check).
         """
         found = tuple(images.pixels.shape[1:3])
-        if any(size not in (None, wanted) for size, wanted in zip(found, self.input_size, strict=True)):
+        if any(size not in (None, own) for size, own in zip(found, self.input_size, strict=True)):
             raise ModelError(
                 f"expected images of {self.input_size[0]}x{self.input_size[1]}, found {found[0]}x{found[1]};"
                 " resize them as the config's image_resizer says"
@@ -108,50 +208,49 @@ class SsdModel(DetectionModel):
             box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors)
         )
 
-    def losses(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
-        """Compare predictions with ground truth; see `DetectionModel.losses`."""
+    def compare(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth of the same images; returns as `Detector.losses`."""
         found = self._parts.criterion(predictions, truth)
         penalty = regularization_loss(penalized_variables(self.network, self._parts.penalties))
-        return {
-            LOCALIZATION_LOSS: found.localization,
-            CLASSIFICATION_LOSS: found.classification,
-            REGULARIZATION_LOSS: penalty,
-            TOTAL_LOSS: found.localization + found.classification + penalty,
-        }
+        return with_total(
+            {
+                LOCALIZATION_LOSS: found.localization,
+                CLASSIFICATION_LOSS: found.classification,
+                REGULARIZATION_LOSS: penalty,
+            }
+        )
 
     def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
-        """Decode boxes and convert logits; see `DetectionModel.raw_detections`."""
+        """Decode the boxes and convert the logits of every anchor."""
         scores = self._parts.post_processing.score_converter(predictions.class_logits)
         if not self._parts.options.background:
             scores = tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
         boxes = self._parts.box_coder.decode(predictions.box_codes, predictions.anchors)
         return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
 
-    def detect_with_anchors(
-        self, predictions: AnchorPredictions, true_sizes: tf.Tensor
-    ) -> tuple[Detections, tf.Tensor]:
-        """Turn predictions into detections; see `DetectionModel.detect_with_anchors`."""
+    def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
+        """Turn predictions into detections, and say which anchors they come from.
+
+        Args:
+            predictions: of `predict`.
+            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+
+        Returns:
+            Detections normalised to the true image, and int32 [B, D], the anchor of each.
+        """
         raw = self.raw_detections(predictions)
-        share = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
-        window = tf.concat([tf.zeros_like(share), share], axis=-1)
+        fraction = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
+        window = tf.concat([tf.zeros_like(fraction), fraction], axis=-1)
         found = multiclass_nms(raw.boxes, raw.scores[:, :, 1:], self._parts.post_processing.nms, window)
-        detections = Detections(
-            boxes=found.boxes, scores=found.scores, classes=found.classes, count=found.count
-        )
+        detections = box_detections(found.boxes, found.scores, found.classes, found.count)
+        coder = self._parts.box_coder
+        if coder.num_keypoints:
+            codes = tf.gather(predictions.box_codes, found.anchor_indices, batch_dims=1)
+            anchors = tf.gather(predictions.anchors, found.anchor_indices)
+            keypoints = coder.decode_keypoints(codes, anchors) / fraction[:, tf.newaxis, tf.newaxis, :]
+            detections = detections._replace(keypoints=keypoints)
         return detections, found.anchor_indices
 
-    def detected_keypoints(
-        self, predictions: AnchorPredictions, anchor_indices: tf.Tensor, true_sizes: tf.Tensor
-    ) -> tf.Tensor:
-        """Decode the keypoints of detections; see `DetectionModel.detected_keypoints`."""
-        coder = self._parts.box_coder
-        if not isinstance(coder, KeypointBoxCoder):
-            return super().detected_keypoints(predictions, anchor_indices, true_sizes)
-        codes = tf.gather(predictions.box_codes, anchor_indices, batch_dims=1)
-        keypoints = coder.decode_keypoints(codes, tf.gather(predictions.anchors, anchor_indices))
-        share = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
-        return keypoints / share[:, tf.newaxis, tf.newaxis, :]
-
     def with_network(self, network: tf_keras.Model) -> Self:
-        """The same detector around a rewritten network; see `DetectionModel.with_network`."""
+        """Return the same detector around a rewritten network with the same inputs and outputs."""
         return type(self)(network, self._parts)

@@ -7,9 +7,9 @@ import pytest
 from component_specs import QuantizationRewriterJob
 from components.quantization_rewriter.run import run
 from detection_core.artifacts.detector_layout import read_info
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
@@ -23,7 +23,7 @@ def artifacts(tmp_path_factory):
     write_examples(root / "examples", images=4)
     config = parse_pipeline_config(config_text())
     labels = label_map_from_names(["dark", "bright"])
-    write_detector(build_detection_model(config.model), config, labels, str(root / "model"))
+    write_detector(build_detector(config.model), config, labels, str(root / "model"))
     return root
 
 

@@ -5,9 +5,9 @@ import pytest
 from component_specs import TFLiteExporterJob
 from components.tflite_exporter.run import run
 from detection_core.artifacts.blessing import blessing_reasons, is_blessed
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError, ContractError
 from detection_core.exporters.detector_folder import write_detector
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
@@ -19,7 +19,7 @@ def artifacts(tmp_path_factory):
     write_examples(root / "examples", images=2)
     config = parse_pipeline_config(config_text())
     labels = label_map_from_names(["dark", "bright"])
-    write_detector(build_detection_model(config.model), config, labels, str(root / "model"))
+    write_detector(build_detector(config.model), config, labels, str(root / "model"))
     return root
 
 

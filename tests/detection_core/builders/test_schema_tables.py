@@ -19,7 +19,8 @@ from detection_core.builders import (
 )
 from detection_core.config.messages.table import RULES, message_name
 from detection_core.config.refusals import find_refused
-from detection_core.detectors.ssd import build, feature_maps
+from detection_core.detectors.family import FAMILIES
+from detection_core.detectors.ssd import feature_maps
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 # The extractor's name decides which pyramid it has; one that has none takes no arm.
@@ -32,7 +33,7 @@ TABLES = {
     "BoxPredictor.box_predictor_oneof": heads.BOX_PREDICTORS,
     "CalibrationConfig.calibrator": calibration.CALIBRATIONS,
     "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
-    "DetectionModel.model": build.MODELS,
+    "DetectionModel.model": FAMILIES,
     "Hyperparams.normalizer_oneof": hyperparams.NORMALIZERS,
     "ImageResizer.image_resizer_oneof": image_resizer.IMAGE_RESIZERS,
     "Initializer.initializer_oneof": hyperparams.INITIALIZERS,

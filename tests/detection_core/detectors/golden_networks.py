@@ -17,13 +17,13 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.builders.detector import build_detector
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.ops.objects import new_truth
 from detection_core.protos import model_pb2
 from detection_core.structures import GroundTruth, Images
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
 DATA = pathlib.Path(__file__).parent / "data"
 MOBILE = ("ssd_mobilenet_v2_320x320", "ssd_mobilenet_v2_fpnlite_320x320")
@@ -107,7 +107,7 @@ class RawInputModel(SsdModel):
 
 def build_filled(message: model_pb2.DetectionModel) -> RawInputModel:
     """A new detector with deterministic weights, which takes its input as it is."""
-    built = build_detection_model(message)
+    built = build_detector(message)
     assert isinstance(built, SsdModel)
     model = RawInputModel(built.network, built._parts)
     fill(model)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.builders.detector import build_detector
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
@@ -23,14 +24,14 @@ from detection_core.detectors.base import (
     REGULARIZATION_LOSS,
     TOTAL_LOSS,
 )
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.protos import model_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.structures import AnchorPredictions, Batch, Detections, Images
+from detection_core.structures import Batch, Detections, Images
 from detection_core.training.loop_options import TrainOptions
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.training.step import TrainState, train_step
 from tests.detection_core.detectors.golden_networks import (
     DATA,
@@ -83,11 +84,11 @@ def outputs(request: pytest.FixtureRequest) -> Outputs:
         golden=golden,
         model=model,
         predictions=predictions,
-        detections=model.detect(predictions, golden.images.true_sizes),
+        detections=model.suppress(predictions, golden.images.true_sizes)[0],
         raw_boxes=raw.boxes,
         raw_scores=raw.scores,
         train_predictions=train_predictions,
-        losses=model.losses(train_predictions, golden.truth),
+        losses=model.compare(train_predictions, golden.truth),
     )
 
 
@@ -119,7 +120,7 @@ def test_an_image_that_does_not_fill_the_input() -> None:
     model, true_sizes = build_filled(message), tf.constant(wanted["true_size"])
     pixels = np.random.RandomState(0).standard_normal((1, 256, 256, 3)).astype(np.float32)
     predictions = model.predict(Images(pixels, true_sizes, true_sizes, tf.constant([""])), training=False)
-    found, raw = model.detect(predictions, true_sizes), model.raw_detections(predictions)
+    found, raw = model.suppress(predictions, true_sizes)[0], model.raw_detections(predictions)
     for values, name in (
         (predictions.box_codes, "predict_box_encodings"),
         (predictions.class_logits, "predict_class_predictions_with_background"),
@@ -193,7 +194,7 @@ class TestFullSize:
     @pytest.mark.parametrize("name", ZOO)
     def test_updates_on_one_batch_lower_its_loss(self, name: str) -> None:
         golden, config = load_golden(name), _config(name)
-        model = build_detection_model(config.model)
+        model = build_detector(config.model)
         # The configurations' rates are for large batches; a rate goes with the size of the batch.
         rate = config.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
         share = golden.facts["input_shape"][0] / config.train_config.batch_size

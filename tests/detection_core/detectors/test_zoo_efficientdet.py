@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.base import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, TOTAL_LOSS
+from detection_core.builders.detector import build_detector
+from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.detectors.parts.backbones.efficientnet import (
     DEFAULT_HYPERPARAMS,
     EfficientNetOptions,
@@ -15,16 +16,16 @@ from detection_core.detectors.parts.backbones.efficientnet import (
 )
 from detection_core.detectors.parts.layers.layer_hyperparams import penalty_of
 from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.backbones import (
     CLASSIFICATION_BACKBONE,
     CLASSIFICATION_PREFIXES,
 )
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
+from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
 from detection_core.ops.iou import iou
 from detection_core.ops.nms import NmsOptions, one_by_one
 from detection_core.structures import Images
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from tests.detection_core.detectors.golden_networks import (
     DATA,
     RawInputModel,
@@ -59,7 +60,7 @@ def _version(name: str) -> int:
 @pytest.fixture(scope="module")
 def small(request) -> tuple[str, RawInputModel]:
     """A configuration for images of 128 x 128, freshly initialised."""
-    built = build_detection_model(_message(request.param, 128))
+    built = build_detector(_message(request.param, 128))
     return request.param, RawInputModel(built.network, built._parts)
 
 
@@ -117,7 +118,7 @@ def test_outputs_are_those_of_the_reference(full):
     scores = raw.scores[:, :, 1:]
     np.testing.assert_allclose(sample(raw.boxes), arrays["postprocess/raw_detection_boxes"], **TOLERANCE)
     np.testing.assert_allclose(sample(scores), arrays["postprocess/raw_detection_scores"], **TOLERANCE)
-    found = model.detect(predictions, golden.images.true_sizes)
+    found = model.suppress(predictions, golden.images.true_sizes)[0]
     np.testing.assert_array_equal(found.count, arrays["postprocess/num_detections"])
     batch = golden.facts["input_shape"][0]
     wanted = {
@@ -128,7 +129,7 @@ def test_outputs_are_those_of_the_reference(full):
     boxes = np.clip(tf.gather(raw.boxes, chosen, batch_dims=1), 0.0, 1.0)
     np.testing.assert_allclose(boxes, wanted["boxes"], **TOLERANCE)
     np.testing.assert_allclose(found.scores, wanted["scores"][..., 0], rtol=1e-2)
-    _, anchors = model.detect_with_anchors(predictions, golden.images.true_sizes)
+    _, anchors = model.suppress(predictions, golden.images.true_sizes)
     nms = model._parts.post_processing.nms
     # Along the borders many boxes have the same score. The rule for those holds here to the last one ...
     by_class = one_by_one(raw.boxes[:, :, tf.newaxis], scores, nms)
@@ -189,7 +190,7 @@ def _train_losses(name: str, model: RawInputModel) -> dict[str, tf.Tensor]:
     for variable in model.network.non_trainable_variables:
         variable.assign(before[variable.ref()])
     assert all(changed)
-    return model.losses(predictions, golden.truth)
+    return model.compare(predictions, golden.truth)
 
 
 # From D5 on a training forward at full size takes more memory than a test should.
@@ -224,7 +225,7 @@ def test_steps_on_one_batch_lower_the_loss(small):
     totals = []
     for _ in range(4):
         with tf.GradientTape() as tape:
-            total = model.losses(model.predict(images, training=True), truth)[TOTAL_LOSS]
+            total = model.compare(model.predict(images, training=True), truth)[TOTAL_LOSS]
         gradients = tape.gradient(total, variables)
         assert all(np.isfinite(gradient).all() for gradient in gradients)
         optimizer.apply_gradients(zip(gradients, variables, strict=True))

@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
+from detection_core.detectors.ssd.tflite import input_normalisation
 from detection_core.errors import ModelError
 from detection_core.evaluation.runner import checked_detections, load_runner
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
-from detection_core.exporters.tflite import convert, input_normalisation
 from detection_core.exporters.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
-from tests.detection_core.exporters.test_tflite import OPTIONS, quantized
+from tests.detection_core.exporters.test_tflite import OPTIONS, quantized, tflite_of
 from tests.detection_core.exporters.tiny_detector import TinyDetector
 
 IMAGE = np.random.default_rng(1).integers(0, 256, (48, 40, 3)).astype(np.uint8)
@@ -25,7 +25,7 @@ UNIT = Normalisation(mean=(127.5,), std=(127.5,))
 @functools.cache
 def file_of(integer: bool, described: bool = True) -> bytes:
     model = quantized() if integer else TinyDetector()
-    content = convert(model, OPTIONS, integer=integer)
+    content = tflite_of(model, OPTIONS, integer=integer)
     mean, std = input_normalisation(model)
     description = TFLiteDescription(name="tiny", mean=mean, std=std, labels=("a", "b", "c"))
     return add_description(content, description) if described else content

@@ -10,9 +10,9 @@ import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.artifacts import detector_layout as layout
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.detector_folder import load_detector, write_detector
 from tests.detection_core.quantization.tiny_network import randomise
@@ -24,7 +24,7 @@ LABELS = label_map_from_names(["dark", "bright"])
 
 @pytest.fixture(scope="module")
 def model():
-    built = build_detection_model(CONFIG.model)
+    built = build_detector(CONFIG.model)
     randomise(built.network, 3)
     return built
 
@@ -95,10 +95,12 @@ def test_weights_of_another_model_are_refused(copy):
         load_detector(str(copy))
 
 
-def test_a_kind_that_nobody_can_rebuild_is_refused(copy):
+def test_a_kind_that_will_not_do_or_is_not_whole_is_refused(copy):
     path = copy / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
     path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "quantized"}))
     with pytest.raises(ModelError, match="expected a float detector"):
+        load_detector(str(copy), kinds=("float",))
+    with pytest.raises(ContractError, match=r"expected assets.extra/detflow/quantization.json"):
         load_detector(str(copy))
 
 

@@ -11,13 +11,13 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from detection_core.builders.detector import build_detector
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ModelError
-from detection_core.exporters.saved_model import write_saved_model
 from detection_core.exporters.served_graph import fingerprint_saved_model
+from detection_core.exporters.signatures import write_saved_model
 from tests.detection_core.tasks.tiny_training import config_text
 
 NMS = "model.ssd.post_processing.batch_non_max_suppression"
@@ -31,7 +31,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
     def write(name: str, **overrides: Any) -> str:
         config = apply_overrides(parse_pipeline_config(config_text()), overrides)
-        model = build_detection_model(config.model)
+        model = build_detector(config.model)
         weights[:] = weights or model.network.get_weights()
         model.network.set_weights(weights)
         write_saved_model(model, model_image_resizer(config.model), str(root / name))

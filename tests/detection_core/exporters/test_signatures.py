@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
-from detection_core.exporters.saved_model import write_saved_model
-from detection_core.exporters.signatures import serving_outputs
+from detection_core.exporters.signatures import write_saved_model
 from detection_core.structures import Images
 from tests.detection_core.exporters.tiny_detector import DETECTIONS, TinyDetector
 from tests.detection_core.quantization.tiny_network import ANCHORS, CLASSES
@@ -53,7 +52,7 @@ def test_the_outputs_are_what_the_model_finds(outputs):
     resized = FixedShapeResizer(height=32, width=32)(tf.constant(IMAGE[0]), tf.zeros([0, 0, 0], tf.uint8))
     images = Images(resized.image[None], resized.true_size[None], tf.constant([[50, 40]]), tf.constant([""]))
     predictions = model.predict(images, training=False)
-    detections, raw = model.detect(predictions, images.true_sizes), model.raw_detections(predictions)
+    detections, raw = model.detect(images), model.raw_detections(predictions)
     np.testing.assert_allclose(outputs["detection_boxes"], detections.boxes, atol=1e-5)
     np.testing.assert_allclose(outputs["detection_scores"], detections.scores, atol=1e-5)
     np.testing.assert_array_equal(outputs["detection_classes"], detections.classes.numpy() + 1)
@@ -79,8 +78,8 @@ class NoBackground(TinyDetector):
         raw = super().raw_detections(predictions)
         return raw._replace(scores=tf.concat([tf.zeros_like(raw.scores[..., :1]), raw.scores[..., 1:]], -1))
 
-    def detect_with_anchors(self, predictions, true_sizes):
-        found, anchors = super().detect_with_anchors(predictions, true_sizes)
+    def suppress(self, predictions, true_sizes):
+        found, anchors = super().suppress(predictions, true_sizes)
         return found._replace(count=tf.constant([3])), anchors
 
 
@@ -89,7 +88,7 @@ def test_a_detector_without_background_gives_no_column_for_it_and_nothing_past_i
     model, sizes = NoBackground(), tf.constant([[32, 32]])
     images = Images(tf.cast(IMAGE[:, :32, :32], tf.float32), sizes, sizes, tf.constant([""]))
     predictions = model.predict(images, training=False)
-    outputs = serving_outputs(model, predictions, sizes)
+    outputs = model.serving_outputs(images)
     raw = model.raw_detections(predictions).scores[..., 1:]
     np.testing.assert_array_equal(outputs["raw_detection_scores"], raw)
     anchors = outputs["detection_anchor_indices"].numpy()[0, :3].astype(int)

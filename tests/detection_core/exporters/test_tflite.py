@@ -13,21 +13,22 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from google.protobuf import text_format
 
+from detection_core.detectors.ssd.post_process import PostProcessOptions
+from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.errors import ExportError
-from detection_core.exporters.post_process import PostProcessOptions, post_process_options
 from detection_core.exporters.tflite import (
+    TFLiteOutputOptions,
     check_biases,
     check_convertible,
     convert,
-    input_normalisation,
     integer_biases,
-    list_operations,
 )
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.detectors.golden_networks import build_golden, load_golden
+from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.exporters.tiny_detector import SCALES, TinyDetector
 from tests.detection_core.quantization.tiny_network import tiny_network
 
@@ -46,6 +47,10 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.flo
 CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 
 
+def tflite_of(model: TinyDetector, options: PostProcessOptions, *, integer: bool) -> bytes:
+    return convert(tflite_function(model, options, integer=integer), integer=integer)
+
+
 @functools.cache
 def quantized() -> TinyDetector:
     rewritten = rewrite(TinyDetector(), QuantizationOptions(delay=0))
@@ -55,12 +60,12 @@ def quantized() -> TinyDetector:
 
 @functools.cache
 def float_file() -> bytes:
-    return convert(TinyDetector(), OPTIONS, integer=False)
+    return tflite_of(TinyDetector(), OPTIONS, integer=False)
 
 
 @functools.cache
 def integer_file() -> bytes:
-    return convert(quantized(), OPTIONS, integer=True)
+    return tflite_of(quantized(), OPTIONS, integer=True)
 
 
 def run(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
@@ -106,7 +111,7 @@ def test_a_float_file_finds_what_the_model_finds():
 
 def test_a_box_may_be_reported_with_its_second_best_class_too():
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
-    found = run(convert(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
+    found = run(tflite_of(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
     pairs = reference(TinyDetector(), PIXELS[:1], classes=2)
     best = np.argsort(-pairs["scores"], kind="stable")[: OPTIONS.max_detections]
     assert found["output_0"] == [10.0] and len(pairs["scores"]) == 20
@@ -122,7 +127,7 @@ def test_rows_behind_the_count_are_empty():
     threshold = round(float(scores[2] + scores[3]) / 2, 6)  # the attribute has six decimals
     assert scores[3] < threshold < scores[2]
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2, nms_score_threshold=threshold)
-    found = run(convert(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
+    found = run(tflite_of(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
     assert found["output_0"] == [6.0]  # three boxes, each with two classes
     assert (found["output_1"][0, :6] > 0).all() and (found["output_1"][0, 6:] == 0).all()
 
@@ -187,7 +192,7 @@ def like_a_trained_one() -> TinyDetector:
 def trained_file() -> tuple[TinyDetector, bytes]:
     rewritten = rewrite(like_a_trained_one(), QuantizationOptions(delay=0))
     rewritten.calibrate([tf.constant(PIXELS)])
-    return rewritten.model, convert(rewritten.model, OPTIONS, integer=True)
+    return rewritten.model, tflite_of(rewritten.model, OPTIONS, integer=True)
 
 
 def test_biases_of_dead_channels_are_those_of_the_network():
@@ -217,13 +222,8 @@ def test_a_bias_that_does_not_fit_is_refused(monkeypatch):
     rewritten = rewrite(like_a_trained_one(), QuantizationOptions(delay=0))
     rewritten.calibrate([tf.constant(PIXELS)])
     with pytest.raises(ExportError, match=r"expected biases up to 1073741824 .* found 2147483647 in channel"):
-        convert(rewritten.model, OPTIONS, integer=True)
+        tflite_of(rewritten.model, OPTIONS, integer=True)
     check_biases(integer_file())
-
-
-def test_normalisation_is_read_from_the_model():
-    mean, std = input_normalisation(TinyDetector())
-    assert mean == pytest.approx((127.5,) * 3) and std == pytest.approx((127.5,) * 3)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_normalisation_is_read_from_the_model():
             " weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -5 max: 5 } } } }",
             "box_encodings_clip_range: expected box codes as the network gives them",
         ),
-        ("faster_rcnn {}", "expected an ssd model, found faster_rcnn"),
+        ("faster_rcnn {}", "expected a model that converts to TensorFlow Lite, ssd, found faster_rcnn"),
     ],
 )
 def test_what_a_fixed_input_cannot_hold_is_refused(text, message):
@@ -250,9 +250,9 @@ def test_the_published_configuration_gives_the_published_numbers():
     golden = load_golden("ssd_mobilenet_v2_fpnlite_320x320")
     model = build_golden("ssd_mobilenet_v2_fpnlite_320x320")
     config = TrainEvalPipelineConfig(model=golden.message)
-    options = post_process_options(config, max_detections=10)
+    options = post_process_options(config, TFLiteOutputOptions(max_detections=10))
     image = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
-    found = run(convert(model, options, integer=False), image)
+    found = run(tflite_of(model, options, integer=False), image)
     # The published numbers are in the order of the interpreter's outputs: scores, boxes, count, classes.
     order = {"output_1": "output_0", "output_3": "output_1", "output_0": "output_2", "output_2": "output_3"}
     for ours, theirs in order.items():

@@ -18,10 +18,10 @@ from detection_core.detectors.parts.heads.predictions import per_anchor
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
-from detection_core.exporters.tflite import convert, list_operations
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.quantization.rewriting import RewrittenModel, rewrite
-from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS, run
+from detection_core.quantization.rewriting import RewrittenDetector, rewrite
+from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS, run, tflite_of
+from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.exporters.tiny_detector import TinyDetector
 from tests.detection_core.quantization.tiny_network import CLASSES, randomise
 
@@ -49,14 +49,14 @@ def detector(request) -> TinyDetector:
 
 
 @pytest.fixture(scope="module")
-def rewritten(detector) -> RewrittenModel:
+def rewritten(detector) -> RewrittenDetector:
     made = rewrite(detector, QuantizationOptions(delay=0))
     made.calibrate([tf.constant(PIXELS)])
     return made
 
 
 def test_the_float_file_gives_what_the_detector_gives(detector):
-    content = convert(detector, OPTIONS, integer=False)
+    content = tflite_of(detector, OPTIONS, integer=False)
     found = run(content, detector.preprocess(PIXELS[:1]))
     _, logits = detector.network(detector.preprocess(PIXELS[:1]), training=False)
     best = tf.reduce_max(tf.sigmoid(logits[0, :, 1:]))
@@ -74,7 +74,7 @@ def test_fake_quantization_is_close_to_float_and_folds_every_normalisation(detec
 
 
 def test_only_weighted_sums_run_in_float(rewritten):
-    content = convert(rewritten.model, OPTIONS, integer=True)
+    content = tflite_of(rewritten.model, OPTIONS, integer=True)
     operations = Counter((operation.name, operation.outputs[0]) for operation in list_operations(content))
     for name in ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "MAX_POOL_2D", "RESIZE_NEAREST_NEIGHBOR"):
         assert operations[name, "int8"] > 0 and operations[name, "float32"] == 0

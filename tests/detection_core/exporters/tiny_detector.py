@@ -6,8 +6,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.base import DetectionModel, RawDetections
-from detection_core.structures import AnchorPredictions, Detections, GroundTruth, Images
+from detection_core.detectors.base import Detector, InputShape, with_total
+from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
+from detection_core.detectors.ssd.model import RawDetections, SsdModel
+from detection_core.structures import Batch, Detections, Images, box_detections
 from tests.detection_core.quantization.tiny_network import CLASSES, tiny_network
 
 SCALES = (10.0, 10.0, 5.0, 5.0)
@@ -25,7 +27,7 @@ def grid_anchors() -> np.ndarray:
     return np.array(boxes, np.float32)
 
 
-class TinyDetector(DetectionModel):
+class TinyDetector(Detector):
     """Takes 32 x 32 pixels, normalises them to -1..1, knows three classes."""
 
     def __init__(self, network: tf_keras.Model | None = None) -> None:
@@ -35,6 +37,16 @@ class TinyDetector(DetectionModel):
         self.input_size = (32, 32)
         self.anchors = grid_anchors()
 
+    has_background = True
+
+    @property
+    def networks(self) -> dict[str, tf_keras.Model]:
+        return {"tiny": self.network}
+
+    @property
+    def input_shape(self) -> InputShape:
+        return InputShape.fixed((32, 32))
+
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
         return pixels / 127.5 - 1.0
 
@@ -42,11 +54,17 @@ class TinyDetector(DetectionModel):
         codes, logits = self.network(self.preprocess(images.pixels), training=training)
         return AnchorPredictions(box_codes=codes, class_logits=logits, anchors=tf.constant(self.anchors))
 
-    def losses(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        predictions = self.predict(batch.images, training)
         loss = tf.reduce_mean(tf.square(predictions.box_codes)) + tf.reduce_mean(
             tf.square(predictions.class_logits)
         )
-        return {"Loss/total_loss": loss}
+        return with_total({"Loss/size_loss": loss})
+
+    serving_outputs = SsdModel.serving_outputs
+
+    def detect(self, images: Images) -> Detections:
+        return self.suppress(self.predict(images, training=False), images.true_sizes)[0]
 
     def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
         codes = predictions.box_codes / tf.constant(SCALES)
@@ -58,16 +76,14 @@ class TinyDetector(DetectionModel):
             boxes=boxes, scores=tf.sigmoid(predictions.class_logits), anchors=predictions.anchors
         )
 
-    def detect_with_anchors(
-        self, predictions: AnchorPredictions, true_sizes: tf.Tensor
-    ) -> tuple[Detections, tf.Tensor]:
+    def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
         raw = self.raw_detections(predictions)
         best = tf.reduce_max(raw.scores[..., 1:], -1)
         scores, anchors = tf.math.top_k(best, DETECTIONS)
         classes = tf.gather(tf.argmax(raw.scores[..., 1:], -1, tf.int32), anchors, batch_dims=1)
         boxes = tf.clip_by_value(tf.gather(raw.boxes, anchors, batch_dims=1), 0.0, 1.0)
         count = tf.fill([tf.shape(scores)[0]], DETECTIONS)
-        return Detections(boxes=boxes, scores=scores, classes=classes, count=count), anchors
+        return box_detections(boxes, scores, classes, count), anchors
 
     def with_network(self, network: tf_keras.Model) -> TinyDetector:
         return TinyDetector(network)

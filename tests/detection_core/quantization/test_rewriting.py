@@ -13,22 +13,22 @@ import tf_keras
 from detection_core.errors import ContractError
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import (
-    FLOAT_STAGES,
-    RewrittenModel,
+    RewrittenDetector,
     format_record,
     input_range,
-    rebuild_quantized,
+    read_options,
     rewrite,
 )
 from tests.detection_core.exporters.tiny_detector import TinyDetector
 from tests.detection_core.quantization.tiny_network import randomise
 
+FLOAT_STAGES = {"suppression": "compares and sorts"}
 PIXELS = tf.constant(np.random.default_rng(0).uniform(0, 255, (2, 32, 32, 3)).astype(np.float32))
 
 
 @pytest.fixture(scope="module")
-def rewritten() -> RewrittenModel:
-    found = rewrite(TinyDetector(), QuantizationOptions(delay=0))
+def rewritten() -> RewrittenDetector:
+    found = rewrite(TinyDetector(), QuantizationOptions(delay=0), float_stages=FLOAT_STAGES)
     found.calibrate([PIXELS])
     return found
 
@@ -69,7 +69,7 @@ def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_
     prefix = tf.train.Checkpoint(model=rewritten.model).write(str(tmp_path / "ckpt"))
     other = TinyDetector()
     randomise(other.network, 8)
-    rebuilt = rebuild_quantized(other, format_record(rewritten.record()))
+    rebuilt = rewrite(other, read_options(format_record(rewritten.record()))).model
     tf.train.Checkpoint(model=rebuilt).read(prefix).assert_existing_objects_matched()
     expected = rewritten.model.network(rewritten.model.preprocess(PIXELS), training=False)
     found = rebuilt.network(rebuilt.preprocess(PIXELS), training=False)
@@ -80,4 +80,4 @@ def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_
 @pytest.mark.parametrize("text", ["", "{}", '{"settings": {"bits": 8}}'])
 def test_what_is_no_record_is_refused(text):
     with pytest.raises(ContractError, match=r"q.json: expected the settings"):
-        rebuild_quantized(TinyDetector(), text, where="q.json")
+        read_options(text, where="q.json")

@@ -36,13 +36,13 @@ def test_a_config_is_described_without_data():
         {"model.ssd.feature_extractor.depth_multiplier": 0.35, "model.ssd.num_classes": 3},
     )
     found = describe(config)
-    assert (found.architecture, found.family, found.neck) == ("ssd", "mobilenet_v2", "fpn")
-    assert (found.input_size, found.classes) == ((256, 256), 3)
+    assert (found.architecture, found.model.family, found.model.neck) == ("ssd", "mobilenet_v2", "fpn")
+    assert (found.input_shape.size, found.classes) == ((256, 256), 3)
     # Three ratios of two scales on every place of levels 3 to 6.
-    places = [(level.rows, level.columns) for level in found.levels]
+    places = [(level.rows, level.columns) for level in found.model.levels]
     assert places == [(32, 32), (16, 16), (8, 8), (4, 4)]
-    assert [level.anchors for level in found.levels] == [6 * rows * columns for rows, columns in places]
-    assert found.anchors == sum(level.anchors for level in found.levels) == 8160
+    assert [level.anchors for level in found.model.levels] == [6 * rows * columns for rows, columns in places]
+    assert found.model.anchors == sum(level.anchors for level in found.model.levels) == 8160
     assert 0 < found.trainable_parameters < found.parameters
     assert found.flops > 1e8
     text = found.text()
@@ -69,10 +69,10 @@ def test_a_config_is_described_without_data():
 )
 def test_the_zoo_s_networks_are_described_as_they_are(name, gflops):
     found, facts = describe(zoo_config(name)), zoo_facts(name)
-    assert found.input_size == facts.input_size
+    assert found.input_shape.size == facts.input_size
     assert (found.parameters, found.trainable_parameters) == (facts.parameters, facts.trained)
-    assert found.anchors == facts.anchors
-    assert tuple((level.rows, level.columns) for level in found.levels) == facts.levels
+    assert found.model.anchors == facts.anchors
+    assert tuple((level.rows, level.columns) for level in found.model.levels) == facts.levels
     assert found.flops / 1e9 == pytest.approx(gflops, rel=1e-9)
 
 

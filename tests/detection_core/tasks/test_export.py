@@ -13,16 +13,16 @@ import pytest
 from detection_core.artifacts import detector_layout as layout
 from detection_core.artifacts.parity import ParityReport
 from detection_core.artifacts.tflite_metadata import read_description
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
-from detection_core.exporters.tflite import list_operations
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import format_record, rewrite
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
@@ -39,7 +39,7 @@ class Workbench:
         self.examples = write_examples(root / "examples", images=3)
         shutil.copytree(self.examples / "Split-train", self.examples / "Split-eval")
         config = parse_pipeline_config(config_text())
-        model = build_detection_model(config.model)
+        model = build_detector(config.model)
         randomise(model.network, 1)
         write_detector(model, config, LABELS, str(root / "float"))
         pixels = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)

@@ -9,16 +9,16 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.detector_layout import serving_dir
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from tests.detection_core.tasks.tiny_training import LABELS, config_text
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.object_store import s3_server
@@ -29,7 +29,7 @@ CONFIG = parse_pipeline_config(config_text())
 @pytest.fixture(scope="module")
 def network():
     """The network of a detector that somebody else has trained."""
-    network = build_detection_model(CONFIG.model).network
+    network = build_detector(CONFIG.model).network
     rng = np.random.RandomState(0)
     for variable in network.variables:
         variable.assign(np.abs(rng.normal(0.1, 0.05, variable.shape)))

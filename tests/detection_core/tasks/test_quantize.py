@@ -12,13 +12,13 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts import detector_layout as layout
+from detection_core.builders.detector import build_detector
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import load_detector, write_detector
-from detection_core.tasks.quantize import REWRITERS, QuantizationReport, quantize
+from detection_core.tasks.quantize import QuantizationReport, quantize
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
@@ -32,7 +32,7 @@ class Workbench:
         self.root = root
         self.examples = write_examples(root / "examples")
         config = parse_pipeline_config(config_text())
-        model = build_detection_model(config.model)
+        model = build_detector(config.model)
         randomise(model.network, 1)
         labels = load_label_map(str(self.examples / "label_map.pbtxt"))
         write_detector(model, config, labels, str(root / "float"))
@@ -82,7 +82,7 @@ def test_the_list_of_what_is_quantized_is_an_artifact_and_beside_the_model(workb
 
 def test_the_detector_can_be_rebuilt_and_its_saved_model_is_quantized(workbench, report):
     path = str(workbench.root / "a" / "model")
-    loaded = load_detector(path, rewriters=REWRITERS)
+    loaded = load_detector(path)
     assert loaded.info.kind == "quantized" and loaded.info.extra["steps"] == 4
     served = tf.saved_model.load(layout.serving_dir(path)).signatures["serving_default"]
     image = np.random.default_rng(0).integers(0, 256, (1, 64, 64, 3)).astype(np.uint8)
@@ -97,10 +97,7 @@ def test_the_detector_can_be_rebuilt_and_its_saved_model_is_quantized(workbench,
 def test_training_moved_the_weights_and_the_same_again_is_already_done(workbench, report):
     again = workbench("b", config_text(4) + REWRITER.format(delay=1, bits=8))
     assert (again.start_step, again.fingerprint) == (4, report.fingerprint)
-    a, b = (
-        load_detector(str(workbench.root / name / "model"), rewriters=REWRITERS).model.network.weights
-        for name in "ab"
-    )
+    a, b = (load_detector(str(workbench.root / name / "model")).model.network.weights for name in "ab")
     for one, other in zip(a, b, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -111,7 +108,7 @@ def test_a_delay_beyond_the_end_is_warned_of_and_still_exports_quantized(workben
         late = workbench("late", config_text(1) + REWRITER.format(delay=5, bits=8))
     assert late.quantized_steps == 0 and "delay is 5 and training ends after 1 steps" in caplog.text
     path = str(workbench.root / "late" / "model")
-    kernels = load_detector(path, rewriters=REWRITERS).model.network
+    kernels = load_detector(path).model.network
     assert json.loads(layout.read_extra(path, layout.QUANTIZATION))["settings"]["delay"] == 5
     assert kernels.trainable_weights
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fill_starting_weights, fine_tune_options
-from detection_core.training.restore import FineTuneOptions
+from detection_core.training.checkpoint_names import FineTuneOptions
 from tests.detection_core.tasks.tiny_training import config_text
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 
@@ -40,14 +40,14 @@ def test_what_a_config_wants_of_a_checkpoint() -> None:
 
 def test_nothing_gives_random_weights() -> None:
     config = _config("")
-    start = fill_starting_weights(build_detection_model(config.model), config, "")
+    start = fill_starting_weights(build_detector(config.model), config, "")
     assert (start.source, start.counts(), start.tables()) == ("random weights", {}, {})
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     """Of a TensorFlow 1 detector with another number of classes."""
-    network = build_detection_model(_config("").model).network
+    network = build_detector(_config("").model).network
     values = {
         v.name: np.full((*v.variable.shape[:-1], 8 * v.variable.shape[-1]), 0.5, np.float32)
         if "ClassPredictor" in v.name and "depthwise" not in v.name
@@ -61,7 +61,7 @@ def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint: str) -> None:
     config = _config(
         checkpoint, fine_tune_checkpoint_type="detection", load_all_detection_checkpoint_vars=True
     )
-    model = build_detection_model(config.model)
+    model = build_detector(config.model)
     start = fill_starting_weights(model, config, "")
     assert start.source == checkpoint
     skipped = {"class_head_pointwise/kernel:0", "class_head_pointwise/bias:0"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from detection_core.detectors.ssd.family import FAMILY
 from detection_core.progress import ProgressUpdate, format_progress
 from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, reported_at
 from detection_core.training.loop_options import StepReport
@@ -80,7 +81,7 @@ def test_tensorboard_has_the_object_detection_apis_names(tmp_path: Path) -> None
 
 def test_progress_shows_the_losses_by_short_names() -> None:
     seen: list[ProgressUpdate] = []
-    ProgressLines("quantize", seen.append).report(report(20))
+    ProgressLines("quantize", seen.append, FAMILY.loss_names).report(report(20))
     assert format_progress(seen[0]) == (
         "quantize | step 20/40 | 8.4 steps/s | ETA 0:02 | loss 1.88 | class 1.22 | box 0.61"
         " | reg 0.050 | lr 0.0040"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.training.checkpoint_content import DETECTOR, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
@@ -14,6 +15,6 @@ def test_a_detector_of_tensorflow_1_has_its_heads_beside_the_extractor(tmp_path)
     prefix = write_named_checkpoint(
         {name: np.zeros(1, np.float32) for name in names}, tmp_path / "model.ckpt"
     )
-    content = checkpoint_content(CheckpointFile(prefix))
+    content = checkpoint_content(CheckpointFile(prefix), SSD_NAMES)
     assert (content.named, content.of, content.heads, content.variables) == (True, DETECTOR, True, 2)
     assert content.text() == "a detector's checkpoint with heads (name-based, TensorFlow 1, 2 values)"

@@ -15,6 +15,7 @@ import tf_keras
 from detection_core.errors import DataError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
+from detection_core.structures import Batch
 from detection_core.training import loop
 from detection_core.training.actions import HistoryFile, TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
@@ -144,8 +145,8 @@ def test_the_step_is_visible_to_the_model_during_training(tmp_path: Path) -> Non
     step = new_step()
 
     class Delayed(TinyModel):
-        def losses(self, predictions: object, truth: object) -> dict[str, tf.Tensor]:
-            return super().losses(predictions, truth) | {"Loss/step": tf.cast(step, tf.float32)}
+        def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+            return super().losses(batch, training) | {"Loss/step": tf.cast(step, tf.float32)}
 
     collect = Collect()
     run_training(

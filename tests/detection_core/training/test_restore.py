@@ -3,14 +3,15 @@ import pathlib
 import numpy as np
 import pytest
 
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.builders.detector import build_detector
+from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_names import FineTuneOptions
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.training.restore import (
-    FineTuneOptions,
     Outcome,
     RestoreReport,
     restore_fine_tune_checkpoint,
@@ -39,7 +40,7 @@ def detector_checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built():
-    model = build_detection_model(load_golden(NAME).message)
+    model = build_detector(load_golden(NAME).message)
     return model, [variable.numpy() for variable in model.network.variables]
 
 
@@ -64,7 +65,7 @@ def _restored_paths(model) -> set[str]:
 
 def _restore(model, path: str, kind: str, **settings) -> RestoreReport:
     options = FineTuneOptions(kind=kind, **settings)
-    return restore_fine_tune_checkpoint(model, options, CheckpointFile(path))
+    return restore_fine_tune_checkpoint(model, SSD_NAMES, options, CheckpointFile(path))
 
 
 @pytest.mark.parametrize("kind, prefix", [("detection", "model/_feature_extractor/"), ("full", "model/")])

@@ -25,7 +25,7 @@ def state_of(model: TinyModel, options: TrainOptions) -> TrainState:
 
 def gradients_of(model: TinyModel, batch: object, regularized: bool = True) -> list[np.ndarray]:
     with tf.GradientTape() as tape:
-        losses = model.losses(model.predict(batch.images, training=True), batch.truth)
+        losses = model.losses(batch, training=True)
         total = losses["Loss/total_loss"] - (0.0 if regularized else losses["Loss/regularization_loss"])
     return [g.numpy() for g in tape.gradient(total, model.network.trainable_variables)]
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.ops.objects import new_truth
-from detection_core.structures import AnchorPredictions, Batch, GroundTruth, Images
+from detection_core.structures import Batch, Images
 
 ANCHORS = 4
 CLASSES = 2
@@ -27,16 +27,21 @@ class TinyModel(tf.Module):
         outputs = tf_keras.layers.Reshape([ANCHORS, 4 + CLASSES + 1], name="flat")(x)
         self.network = tf_keras.Model(inputs, outputs, name="tiny")
 
-    def predict(self, images: Images, training: bool) -> AnchorPredictions:
-        out = self.network(images.pixels / 128.0 - 1.0, training=training)
-        return AnchorPredictions(out[..., :4], out[..., 4:], tf.zeros([ANCHORS, 4]))
+    @property
+    def variables(self) -> list[tf.Variable]:
+        return list(self.network.variables)
 
-    def losses(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
-        box = tf.reduce_mean(tf.square(predictions.box_codes - truth.boxes[:, :1]))
+    @property
+    def trainable_variables(self) -> list[tf.Variable]:
+        return list(self.network.trainable_variables)
+
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        truth = batch.truth
+        out = self.network(batch.images.pixels / 128.0 - 1.0, training=training)
+        codes, logits = out[..., :4], out[..., 4:]
+        box = tf.reduce_mean(tf.square(codes - truth.boxes[:, :1]))
         target = tf.one_hot(truth.classes[:, :1] + 1, CLASSES + 1)
-        scores = tf.nn.softmax_cross_entropy_with_logits(
-            target + tf.zeros_like(predictions.class_logits), predictions.class_logits
-        )
+        scores = tf.nn.softmax_cross_entropy_with_logits(target + tf.zeros_like(logits), logits)
         parts = {"Loss/localization_loss": box, "Loss/classification_loss": tf.reduce_mean(scores)}
         parts["Loss/regularization_loss"] = 0.01 * tf.reduce_sum(
             tf.square(self.network.get_layer("head").kernel)

@@ -12,13 +12,13 @@ from PIL import Image
 
 from components.publishing.destination import PushDestination, Version
 from detection_core.artifacts import detector_layout
+from detection_core.builders.detector import build_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.storage import files
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from pipeline.checks import run_checks
 from pipeline.cli import main, verbs
 from pipeline.cli.base import Argument
@@ -118,7 +118,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_examples(root / "more")
     (root / "more" / "Split-train").rename(examples / "Split-train")
     config = parse_pipeline_config(config_text(1))
-    model = build_detection_model(config.model)
+    model = build_detector(config.model)
     write_detector(model, config, load_label_map(str(examples / "label_map.pbtxt")), str(root / "base"))
     objects = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(model.network).items()}
     (root / "zoo").mkdir()

@@ -6,12 +6,12 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.detectors.parts.box_coders.base import EPSILON
+from detection_core.detectors.parts.box_coders.base import EPSILON, BoxesAlone
 from detection_core.ops import boxes as box_ops
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FasterRcnnBoxCoder:
+class FasterRcnnBoxCoder(BoxesAlone):
     """Codes (ty, tx, th, tw): centre shift in anchor sizes and log size ratio, each times its scale.
 
     Ren et al., Faster R-CNN, 2015.
@@ -33,12 +33,13 @@ class FasterRcnnBoxCoder:
         """Numbers per box."""
         return 4
 
-    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
         """Write boxes relative to anchors.
 
         Args:
             boxes: float32 [..., A, 4].
             anchors: float32 [A, 4] or [..., A, 4], in the unit of the boxes.
+            keypoints: not part of these codes.
 
         Returns:
             float32 [..., A, 4], (ty, tx, th, tw).

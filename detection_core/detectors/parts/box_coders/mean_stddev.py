@@ -6,9 +6,11 @@ import dataclasses
 
 import tensorflow as tf
 
+from detection_core.detectors.parts.box_coders.base import BoxesAlone
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MeanStddevBoxCoder:
+class MeanStddevBoxCoder(BoxesAlone):
     """Codes (box - anchor) / stddev, coordinate by coordinate.
 
     Erhan et al., Scalable Object Detection using Deep Neural Networks, 2014.
@@ -24,12 +26,13 @@ class MeanStddevBoxCoder:
         """Numbers per box."""
         return 4
 
-    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
         """Write boxes relative to anchors.
 
         Args:
             boxes: float32 [..., A, 4].
             anchors: float32 [A, 4] or [..., A, 4].
+            keypoints: not part of these codes.
 
         Returns:
             float32 [..., A, 4].

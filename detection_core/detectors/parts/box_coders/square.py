@@ -6,12 +6,12 @@ import dataclasses
 
 import tensorflow as tf
 
-from detection_core.detectors.parts.box_coders.base import EPSILON
+from detection_core.detectors.parts.box_coders.base import EPSILON, BoxesAlone
 from detection_core.ops import boxes as box_ops
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquareBoxCoder:
+class SquareBoxCoder(BoxesAlone):
     """Codes (ty, tx, tl): shifts in anchor lengths and log length ratio, each times its scale.
 
     The length of a box is the side of the square of equal area, so decoding gives squares.
@@ -31,12 +31,13 @@ class SquareBoxCoder:
         """Numbers per box."""
         return 3
 
-    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
         """Write boxes relative to anchors.
 
         Args:
             boxes: float32 [..., A, 4].
             anchors: float32 [A, 4] or [..., A, 4], in the unit of the boxes.
+            keypoints: not part of these codes.
 
         Returns:
             float32 [..., A, 3], (ty, tx, tl).

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from detection_core.detectors.parts.box_coders.base import BoxCoder
-from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.detectors.parts.matchers.base import UNMATCHED, Matcher
 from detection_core.ops.similarities import Similarity
-from detection_core.structures import AnchorTargets, GroundTruth
+from detection_core.structures import GroundTruth
+
+
+class AnchorTargets(NamedTuple):
+    """What the losses of an anchor-based detector compare with.
+
+    Attributes:
+        class_targets: float32 [B, A, C + 1], background first.
+        class_weights: float32 [B, A, 1] or [B, A, C + 1], broadcast against class_targets.
+        box_targets: float32 [B, A, code size], encoded; NaN where a keypoint is missing.
+        box_weights: float32 [B, A].
+        matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
+    """
+
+    class_targets: tf.Tensor
+    class_weights: tf.Tensor
+    box_targets: tf.Tensor
+    box_weights: tf.Tensor
+    matched: tf.Tensor
 
 
 class AnchorTargetAssigner:
@@ -144,14 +163,13 @@ class AnchorTargetAssigner:
         # Anchors without an object encode themselves, so that no logarithm of zero is ever taken.
         own = tf.broadcast_to(anchors, tf.concat([tf.shape(matched), [4]], axis=0))
         chosen = tf.where(positive[..., tf.newaxis], gather_matched(truth.boxes, matched, positive), own)
-        if isinstance(self.box_coder, KeypointBoxCoder):
-            wanted, found = self.box_coder.num_keypoints, truth.keypoints.shape[-2]
-            if found != wanted:
-                raise ValueError(f"expected {wanted} keypoints of each object, found {found}")
+        keypoints = None
+        if expected := self.box_coder.num_keypoints:
+            if truth.keypoints.shape[-2] != expected:
+                found = truth.keypoints.shape[-2]
+                raise ValueError(f"expected {expected} keypoints of each object, found {found}")
             keypoints = gather_matched(truth.keypoints, matched, positive)
-            codes = self.box_coder.encode(chosen, anchors, keypoints)
-        else:
-            codes = self.box_coder.encode(chosen, anchors)
+        codes = self.box_coder.encode(chosen, anchors, keypoints)
         return tf.where(positive[..., tf.newaxis], codes, 0.0)
 
 

@@ -6,9 +6,13 @@ import tensorflow as tf
 
 from detection_core.detectors.parts.box_coders.base import BoxCoder
 from detection_core.detectors.parts.matchers.base import Matcher
-from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner, gather_matched
+from detection_core.detectors.parts.targets.anchor_targets import (
+    AnchorTargetAssigner,
+    AnchorTargets,
+    gather_matched,
+)
 from detection_core.ops.similarities import Similarity
-from detection_core.structures import AnchorTargets, GroundTruth
+from detection_core.structures import GroundTruth
 
 
 class ConfidenceTargetAssigner(AnchorTargetAssigner):

@@ -11,13 +11,13 @@ from detection_core.detectors.ssd.checkpoint_names.backbones import BACKBONE_RUL
 from detection_core.detectors.ssd.checkpoint_names.heads import HEAD_RULES
 from detection_core.detectors.ssd.checkpoint_names.necks import NECK_RULES
 from detection_core.detectors.ssd.checkpoint_names.place import (
-    VARIABLE_SUFFIX,
     NetworkNames,
     Place,
     PlaceRule,
     names_of,
 )
 from detection_core.errors import ModelError
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
 RULES: dict[str, PlaceRule] = {**BACKBONE_RULES, **NECK_RULES, **HEAD_RULES}
 

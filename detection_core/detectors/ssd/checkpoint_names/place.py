@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 
 import tf_keras
 
-VARIABLE_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:

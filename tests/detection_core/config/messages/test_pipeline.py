@@ -1,5 +1,6 @@
-from detection_core.config.messages.pipeline import FAMILIES, size_problems
+from detection_core.config.messages.pipeline import size_problems
 from detection_core.config.messages.table import RULES
+from detection_core.detectors.family import FAMILIES, find_family
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_fine, assert_problems
@@ -11,10 +12,12 @@ def test_every_family_is_built_or_refused():
     arms = {field.name for field in DetectionModel.DESCRIPTOR.oneofs_by_name["model"].fields}
     assert set(FAMILIES) | set(RULES["DetectionModel"].refused) == arms
     assert not set(FAMILIES) & set(RULES["DetectionModel"].refused)
-    for arm, family in FAMILIES.items():
-        message = getattr(DetectionModel(), arm)
+    for arm in FAMILIES:
+        model = DetectionModel()
+        message = getattr(model, arm)
+        message.SetInParent()
         assert message.DESCRIPTOR.name in RULES
-        assert family.keypoints(message) is None
+        assert find_family(model).check.keypoints(message) is None
 
 
 def test_averaged_weights_are_measured_only_where_they_are_kept():

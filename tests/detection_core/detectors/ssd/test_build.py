@@ -4,10 +4,11 @@ import tensorflow as tf
 import tf_keras
 from google.protobuf import text_format
 
-from detection_core.detectors.base import LOCALIZATION_LOSS, TOTAL_LOSS
-from detection_core.detectors.ssd.build import build_detection_model, network_input_size
+from detection_core.builders.detector import build_detector
+from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.detectors.ssd.build import network_input_size
+from detection_core.detectors.ssd.model import LOCALIZATION_LOSS
 from detection_core.errors import ConfigError
-from detection_core.exporters.signatures import serving_outputs
 from detection_core.ops.objects import new_truth
 from detection_core.protos import image_resizer_pb2, model_pb2
 from detection_core.structures import GroundTruth, Images
@@ -48,7 +49,7 @@ def _truth(valid: list[list[bool]]) -> GroundTruth:
 
 @pytest.fixture(scope="module", params=MOBILE)
 def model(request):
-    return build_detection_model(_small(request.param))
+    return build_detector(_small(request.param))
 
 
 def test_the_network_is_one_flat_model_of_stock_layers(model):
@@ -67,7 +68,7 @@ def test_a_small_detector_predicts_and_detects(model):
     anchors = predictions.anchors.shape[0]
     assert predictions.box_codes.shape == (2, anchors, 4)
     assert predictions.class_logits.shape == (2, anchors, 11)
-    found = model.detect(predictions, _images(2).true_sizes)
+    found = model.suppress(predictions, _images(2).true_sizes)[0]
     assert found.boxes.shape == (2, 100, 4)
     assert int(tf.reduce_max(found.classes)) < 10
 
@@ -79,7 +80,7 @@ def test_training_steps_lower_the_loss_also_beside_an_image_without_objects(mode
     @tf.function(autograph=False)
     def step():
         with tf.GradientTape() as tape:
-            loss = model.losses(model.predict(images, training=True), truth)[TOTAL_LOSS]
+            loss = model.compare(model.predict(images, training=True), truth)[TOTAL_LOSS]
         variables = model.network.trainable_variables
         gradients = tape.gradient(loss, variables)
         assert all(gradient is not None for gradient in gradients)
@@ -94,16 +95,16 @@ def test_training_steps_lower_the_loss_also_beside_an_image_without_objects(mode
 def test_first_weights_depend_on_the_seed_alone():
     message = _small(MOBILE[1])
     tf.random.set_seed(1)
-    first = build_detection_model(message, seed=3).network.get_weights()
+    first = build_detector(message, seed=3).network.get_weights()
     tf.random.set_seed(2)
-    again = build_detection_model(message, seed=3).network.get_weights()
-    other = build_detection_model(message, seed=4).network.get_weights()
+    again = build_detector(message, seed=3).network.get_weights()
+    other = build_detector(message, seed=4).network.get_weights()
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 def test_frozen_batch_norm_keeps_its_statistics():
-    model = build_detection_model(_small(MOBILE[1], "freeze_batchnorm: true"))
+    model = build_detector(_small(MOBILE[1], "freeze_batchnorm: true"))
     before = [variable.numpy() for variable in model.network.non_trainable_variables]
     trained = model.predict(_images(2), training=True)
     for variable, value in zip(model.network.non_trainable_variables, before, strict=True):
@@ -113,7 +114,7 @@ def test_frozen_batch_norm_keeps_its_statistics():
 
 def test_box_codes_are_clipped_where_the_head_says_so():
     clip = "weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -0.001 max: 0.002 } }"
-    model = build_detection_model(_small(MOBILE[1], f"box_predictor {{ {clip} }}"))
+    model = build_detector(_small(MOBILE[1], f"box_predictor {{ {clip} }}"))
     bias = next(v for v in model.network.variables if v.name == "box_head_pointwise/bias:0")
     bias.assign(tf.tile([-1.0, 0.0, 1.0, 0.0015], [6]))
     codes = model.predict(_images(1), training=False).box_codes
@@ -122,7 +123,7 @@ def test_box_codes_are_clipped_where_the_head_says_so():
 
 
 def test_inputs_are_padded_to_a_multiple():
-    model = build_detection_model(_small(MOBILE[1], "feature_extractor { pad_to_multiple: 96 }"))
+    model = build_detector(_small(MOBILE[1], "feature_extractor { pad_to_multiple: 96 }"))
     assert model.input_size == (128, 160)
     assert model.network.get_layer("input_padding").output_shape == (None, 192, 192, 3)
     assert model.predict(_images(1), training=False).box_codes.shape[1] == 6 * (
@@ -132,25 +133,25 @@ def test_inputs_are_padded_to_a_multiple():
 
 def test_without_a_background_class_scores_still_have_its_column():
     extra = "add_background_class: false encode_background_as_zeros: true"
-    model = build_detection_model(_small(MOBILE[1], extra))
+    model = build_detector(_small(MOBILE[1], extra))
     predictions = model.predict(_images(1), training=False)
     assert predictions.class_logits.shape[-1] == 10
     raw = model.raw_detections(predictions)
     assert raw.scores.shape[-1] == 11
     assert not raw.scores.numpy()[..., 0].any()
-    assert np.isfinite(float(model.losses(predictions, _truth([[True, True]]))[TOTAL_LOSS]))
+    assert np.isfinite(float(model.compare(predictions, _truth([[True, True]]))[TOTAL_LOSS]))
 
 
 def test_an_explicit_background_is_the_first_of_the_classes_that_are_counted():
     extra = "add_background_class: false explicit_background_class: true"
-    model = build_detection_model(_small(MOBILE[1], extra))
+    model = build_detector(_small(MOBILE[1], extra))
     assert model.num_classes == 9
     predictions = model.predict(_images(1), training=False)
     raw = model.raw_detections(predictions)
     assert predictions.class_logits.shape[-1] == raw.scores.shape[-1] == 10
     truth = _truth([[True, True]])
     soft = truth._replace(class_scores=tf.one_hot(truth.classes + 1, 10))
-    hard, same = (float(model.losses(predictions, t)[TOTAL_LOSS]) for t in (truth, soft))
+    hard, same = (float(model.compare(predictions, t)[TOTAL_LOSS]) for t in (truth, soft))
     assert hard == pytest.approx(same, rel=1e-6)
 
 
@@ -168,28 +169,28 @@ def _with_coder(text: str) -> model_pb2.DetectionModel:
 
 
 def test_a_keypoint_coder_learns_and_gives_keypoints():
-    model = build_detection_model(_with_coder(KEYPOINTS))
+    model = build_detector(_with_coder(KEYPOINTS))
     images, truth = _images(1), _truth([[True, True]])
     keypoints = np.array([[[[0.3, 0.3], [0.6, 0.5]], [[0.3, 0.3], [np.nan, np.nan]]]], np.float32)
     known, partly = (truth._replace(keypoints=tf.constant(keypoints[:, [i, i]])) for i in (0, 1))
     with tf.GradientTape() as tape:
         predictions = model.predict(images, training=True)
-        loss = model.losses(predictions, partly)[LOCALIZATION_LOSS]
+        loss = model.compare(predictions, partly)[LOCALIZATION_LOSS]
     gradients = [g for g in tape.gradient(loss, model.network.trainable_variables) if g is not None]
     assert gradients and all(np.isfinite(g).all() for g in gradients)
-    assert 0 < float(loss) < float(model.losses(predictions, known)[LOCALIZATION_LOSS])
-    outputs = serving_outputs(model, predictions, images.true_sizes)
+    assert 0 < float(loss) < float(model.compare(predictions, known)[LOCALIZATION_LOSS])
+    outputs = model.serving_outputs(images)
     assert outputs["detection_keypoints"].shape == (1, outputs["detection_boxes"].shape[1], 2, 2)
     with pytest.raises(ValueError, match="expected 2 keypoints of each object, found 0"):
-        model.losses(predictions, truth)
+        model.compare(predictions, truth)
 
 
 def test_codes_of_three_numbers_fit_a_head_for_them():
     text = KEYPOINTS.replace("keypoint_box_coder { num_keypoints: 2 }", "square_box_coder {}")
-    model = build_detection_model(_with_coder(text.replace("8", "3")))
+    model = build_detector(_with_coder(text.replace("8", "3")))
     predictions = model.predict(_images(1), training=False)
     assert predictions.box_codes.shape[-1] == 3
-    assert np.isfinite(float(model.losses(predictions, _truth([[True]]))[TOTAL_LOSS]))
+    assert np.isfinite(float(model.compare(predictions, _truth([[True]]))[TOTAL_LOSS]))
 
 
 @pytest.mark.parametrize(
@@ -219,16 +220,11 @@ def test_input_size_follows_the_resizer(text, size):
 )
 def test_contradictions_are_refused(extra, match):
     with pytest.raises(ConfigError, match=match):
-        build_detection_model(_small(MOBILE[1], extra))
+        build_detector(_small(MOBILE[1], extra))
 
 
 def test_a_generator_without_anchors_is_refused():
     message = _small(MOBILE[1])
     message.ssd.anchor_generator.multiscale_anchor_generator.ClearField("aspect_ratios")
     with pytest.raises(ConfigError, match="found none; add aspect_ratios"):
-        build_detection_model(message)
-
-
-def test_another_meta_architecture_is_refused():
-    with pytest.raises(ConfigError, match="expected ssd, found center_net"):
-        build_detection_model(text_format.Parse("center_net {}", model_pb2.DetectionModel()))
+        build_detector(message)

@@ -2,13 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.detectors.base import (
-    CLASSIFICATION_LOSS,
-    LOCALIZATION_LOSS,
-    REGULARIZATION_LOSS,
-    TOTAL_LOSS,
-)
-from detection_core.detectors.ssd.model import SsdModel
+from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
+from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
 from detection_core.errors import ModelError
 from detection_core.structures import Images
 from tests.detection_core.detectors.golden_networks import (
@@ -60,7 +55,7 @@ def test_forward_pass_and_detections_are_those_of_the_reference(case):
     raw = model.raw_detections(predictions)
     np.testing.assert_allclose(sample(raw.boxes), arrays["postprocess/raw_detection_boxes"], **TOLERANCE)
     np.testing.assert_allclose(sample(raw.scores), arrays["postprocess/raw_detection_scores"], **TOLERANCE)
-    found = model.detect(predictions, golden.images.true_sizes)
+    found = model.suppress(predictions, golden.images.true_sizes)[0]
     np.testing.assert_array_equal(found.count, arrays["postprocess/num_detections"])
     np.testing.assert_allclose(sample(found.scores), arrays["postprocess/detection_scores"], **TOLERANCE)
     # Neighbours whose scores differ by less than rounding can swap, or suppress one another the other way.
@@ -76,7 +71,7 @@ def test_losses_are_those_of_the_reference(case):
     np.testing.assert_allclose(
         sample(predictions.box_codes), golden.arrays["train_predict/box_encodings"], rtol=1e-2, atol=1e-2
     )
-    losses = model.losses(predictions, golden.truth)
+    losses = model.compare(predictions, golden.truth)
     for name in (LOCALIZATION_LOSS, CLASSIFICATION_LOSS):
         np.testing.assert_allclose(losses[name], golden.facts["losses"][name], rtol=1e-2)
     np.testing.assert_allclose(losses[REGULARIZATION_LOSS], golden.facts["regularization_loss"], rtol=1e-5)
@@ -104,14 +99,14 @@ def test_a_rewritten_network_keeps_the_detector_and_its_penalties():
     assert rewritten.network is other
     assert isinstance(rewritten, type(model))
     predictions = rewritten.predict(golden.images, training=False)
-    penalty = rewritten.losses(predictions, golden.truth)[REGULARIZATION_LOSS]
+    penalty = rewritten.compare(predictions, golden.truth)[REGULARIZATION_LOSS]
     np.testing.assert_allclose(penalty, 4.0 * golden.facts["regularization_loss"], rtol=1e-5)
 
 
 def test_detections_are_relative_to_the_true_image():
     golden, model = load_golden(MOBILE[1]), build_golden(MOBILE[1])
     predictions = model.predict(golden.images, training=False)
-    half = model.detect(predictions, tf.constant([[160, 320], [160, 320]]))
+    half = model.suppress(predictions, tf.constant([[160, 320], [160, 320]]))[0]
     raw = model.raw_detections(predictions)
     assert float(tf.reduce_max(half.boxes)) <= 1.0
     best = tf.argmax(

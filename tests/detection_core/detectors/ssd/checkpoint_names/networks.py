@@ -5,7 +5,7 @@ import tf_keras
 from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
 WITH_BATCH_NORM = LayerHyperparams(batch_norm=BatchNormOptions(scale=True), activation="relu6")
 

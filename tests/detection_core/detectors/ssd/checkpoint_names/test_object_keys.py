@@ -1,17 +1,17 @@
 import pytest
 import tf_keras
 
-from detection_core.detectors.ssd.build import build_detection_model
+from detection_core.builders.detector import build_detector
 from detection_core.detectors.ssd.checkpoint_names.object_keys import leaf_name, object_keys
-from detection_core.detectors.ssd.checkpoint_names.place import VARIABLE_SUFFIX
 from detection_core.errors import ModelError
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from tests.detection_core.detectors.golden_networks import NAMES, load_golden
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_variable_has_the_key_and_shape_of_the_reference(name):
     golden = load_golden(name)
-    found = object_keys(build_detection_model(golden.message).network)
+    found = object_keys(build_detector(golden.message).network)
     wanted = {f"{path}{VARIABLE_SUFFIX}": tuple(shape) for path, shape in golden.facts["variables"].items()}
     assert {key: tuple(variable.shape) for key, variable in found.items()} == wanted
 

@@ -3,8 +3,8 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES
+from detection_core.builders.detector import build_detector
 from detection_core.config.messages.extractors import EXTRACTORS
-from detection_core.detectors.ssd.build import build_detection_model
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, scoped_variables
 from detection_core.errors import ModelError
 from detection_core.protos import model_pb2
@@ -65,7 +65,7 @@ def _message(base: str, extractor: str, text: str = "") -> model_pb2.DetectionMo
 
 def _names(message: model_pb2.DetectionModel) -> tuple[set[str], set[str]]:
     """Names of a detector's variables: the backbone's as a classifier has them, and the others."""
-    network = build_detection_model(message).network
+    network = build_detector(message).network
     found = list(scoped_variables(network, message.ssd.feature_extractor.type))
     assert len({v.name for v in found}) == len(found) == len(network.weights)
     backbone = {v.name.removeprefix("FeatureExtractor/") for v in found if v.backbone}

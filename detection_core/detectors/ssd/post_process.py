@@ -8,10 +8,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.builders.training_labels import foreground_classes
-from detection_core.errors import ExportError
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-
 OPERATION = "TFLite_Detection_PostProcess"
 
 
@@ -75,47 +71,6 @@ class PostProcessOptions:
             text = kinds[type(value)].format(str(value).lower() if isinstance(value, bool) else value)
             lines.append(f'attr {{ key: "{field.name}" value {{ {text} }} }}')
         return " ".join(lines)
-
-
-def post_process_options(
-    config: TrainEvalPipelineConfig,
-    *,
-    max_detections: int,
-    use_regular_nms: bool = False,
-    classes_per_detection: int = 1,
-) -> PostProcessOptions:
-    """Read the operation's attributes from a config.
-
-    Args:
-        config: of an ssd model.
-        max_detections: boxes to keep.
-        use_regular_nms: as in `PostProcessOptions`.
-        classes_per_detection: classes that a box may be reported with, no more than there are.
-
-    Raises:
-        ExportError: when the operation cannot do what the config's box coder or suppression does.
-    """
-    ssd = config.model.ssd
-    coder = ssd.box_coder.WhichOneof("box_coder_oneof")
-    if coder != "faster_rcnn_box_coder":
-        raise ExportError(
-            f"expected faster_rcnn_box_coder, which {OPERATION} decodes, found {coder}; use that coder",
-            where="model.ssd.box_coder",
-        )
-    scales = ssd.box_coder.faster_rcnn_box_coder
-    nms = ssd.post_processing.batch_non_max_suppression
-    return PostProcessOptions(
-        max_detections=max_detections,
-        max_classes_per_detection=min(classes_per_detection, foreground_classes(ssd)),
-        use_regular_nms=use_regular_nms,
-        nms_score_threshold=nms.score_threshold,
-        nms_iou_threshold=nms.iou_threshold,
-        num_classes=foreground_classes(ssd),
-        y_scale=scales.y_scale,
-        x_scale=scales.x_scale,
-        h_scale=scales.height_scale,
-        w_scale=scales.width_scale,
-    )
 
 
 def post_process_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:

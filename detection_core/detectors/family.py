@@ -1,0 +1,236 @@
+"""The families of detectors: one record a family, and the table of them.
+
+Nothing here imports TensorFlow: a family's record is read from its module when it is first asked for, and the
+record's functions import what they need when they are called, so that a config can be checked without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from detection_core.errors import ConfigError, ExportError, ModelError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from detection_core.config.messages.families import ConfigFamily
+    from detection_core.detectors.base import Detector
+    from detection_core.exporters.tflite import TFLiteOutputOptions
+    from detection_core.quantization.quantizers import QuantizationOptions
+    from detection_core.training.checkpoint_names import CheckpointNames
+
+Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+class FamilyDescription(Protocol):
+    """What a family says of a detector that a config describes; a dataclass of JSON-able fields."""
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """What the config chose for the model's parts, such as head and losses; name to text."""
+
+    def summary(self) -> str:
+        """Name the parts of the model in a line."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return further lines of the description, each with its name."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TFLiteExport:
+    """How detectors of a family become TensorFlow Lite files.
+
+    Attributes:
+        function: (detector, its config, what to give, whether the network's outputs are going to be integers)
+            -> a concrete function from one preprocessed image, `input` float32 [1, H, W, 3], to the four
+            outputs of `exporters.signatures.TFLITE_OUTPUTS`, in that order.
+        normalisation: detector -> mean and std of each channel with which (pixel - mean) / std is its
+            preprocessing.
+    """
+
+    function: Callable[[Detector, Any, TFLiteOutputOptions, bool], Any]
+    normalisation: Callable[[Detector], Normalisation]
+
+
+class QuantizedDetector(Protocol):
+    """A detector rewritten with fake quantization."""
+
+    @property
+    def model(self) -> Detector:
+        """The rewritten detector."""
+
+    @property
+    def options(self) -> QuantizationOptions:
+        """How it is quantized."""
+
+    def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
+        """Let every range start from what is measured on resized pixels, float32 [B, H, W, 3], 0..255."""
+
+    def float_layers(self) -> list[str]:
+        """Return the layers that stay in float."""
+
+    def record(self) -> dict[str, Any]:
+        """Describe the quantization, JSON-able.
+
+        `settings` are the options, from which it is built again; `coverage` has the `fraction` of the weights
+        that are quantized.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizationSupport:
+    """How detectors of a family are quantized.
+
+    Attributes:
+        rewrite: (trained float detector, options, count of updates or None) -> the rewritten detector; its
+            ranges wait for `calibrate`.
+    """
+
+    rewrite: Callable[[Detector, QuantizationOptions, tf.Variable | None], QuantizedDetector]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family of detectors.
+
+    Attributes:
+        name: the arm of the `model` message that configures it, or the `name` of its `experimental_model`.
+        build: (message of the arm, its field path, seed) -> detector. The message is checked; the seed gives
+            the first weights, None makes them zeros.
+        check: what the checks of a config ask of it, without TensorFlow.
+        describe: (message of the arm, detector) -> what `validate` prints of it.
+        extractor_types: what `feature_extractor.type` may say.
+        loss_names: name of a part of the loss -> its short name in progress lines and charts.
+        checkpoint_names: gives how checkpoints of the field name its variables; None: it starts from none.
+        tflite: how it becomes a TensorFlow Lite file; None: it does not.
+        quantization: how it is quantized; None: it is not.
+    """
+
+    name: str
+    build: Callable[[Any, str, int | None], Detector]
+    check: ConfigFamily
+    describe: Callable[[Any, Detector], FamilyDescription]
+    extractor_types: tuple[str, ...]
+    loss_names: Mapping[str, str]
+    checkpoint_names: Callable[[], CheckpointNames] | None = None
+    tflite: TFLiteExport | None = None
+    quantization: QuantizationSupport | None = None
+
+    def require_checkpoint_names(self) -> CheckpointNames:
+        """Return how checkpoints of the field name its variables.
+
+        Raises:
+            ModelError: when it starts from none.
+        """
+        if self.checkpoint_names is None:
+            raise ModelError(
+                f"expected a family whose checkpoints can be read, {_having('checkpoint_names')}, found"
+                f" {self.name}; train without fine_tune_checkpoint, or from a detector folder",
+                where="model",
+            )
+        return self.checkpoint_names()
+
+    def require_tflite(self) -> TFLiteExport:
+        """Return how it becomes a TensorFlow Lite file.
+
+        Raises:
+            ExportError: when it does not.
+        """
+        if self.tflite is None:
+            raise ExportError(no_tflite(self.name), where="model")
+        return self.tflite
+
+    def require_quantization(self) -> QuantizationSupport:
+        """Return how it is quantized.
+
+        Raises:
+            ConfigError: when it is not.
+        """
+        if self.quantization is None:
+            raise ConfigError(
+                f"expected a model that can be quantized, {_having('quantization')}, found {self.name};"
+                " leave graph_rewriter out, and export with formats=float32 where it converts at all",
+                where="graph_rewriter",
+            )
+        return self.quantization
+
+
+FAMILIES: dict[str, str | Family] = {"ssd": "detection_core.detectors.ssd.family"}
+"""Name to record, or to the module that has it as `FAMILY`."""
+
+
+def register_family(family: Family) -> None:
+    """Add a family from outside of this package.
+
+    A config names it by the arm of `model` that it is called after, or, as the schema has no arm for it, by
+    `experimental_model { name: "NAME" }`.
+
+    Args:
+        family: its record.
+
+    Raises:
+        ValueError: when there is one of that name.
+    """
+    if family.name in FAMILIES:
+        raise ValueError(f"expected the name of a new family, found {family.name!r}, which there is")
+    FAMILIES[family.name] = family
+
+
+def family_name(model: Any) -> str:
+    """Return what a `model` message names; "" where it names nothing."""
+    arm = model.WhichOneof("model")
+    return str(model.experimental_model.name if arm == "experimental_model" else arm or "")
+
+
+def model_message(model: Any) -> tuple[Any, str]:
+    """Return the message of the arm that is set, and its field path."""
+    arm = str(model.WhichOneof("model"))
+    return getattr(model, arm), f"model.{arm}"
+
+
+def extractor_type(message: Any) -> str:
+    """Return the `feature_extractor.type` of an arm's message; "" where it has none."""
+    return str(getattr(getattr(message, "feature_extractor", None), "type", ""))
+
+
+def find_family(model: Any) -> Family | None:
+    """Return the family that a `model` message configures; None where there is no such."""
+    entry = FAMILIES.get(family_name(model))
+    if not isinstance(entry, str):
+        return entry
+    family = importlib.import_module(entry).FAMILY
+    if not isinstance(family, Family):
+        raise TypeError(f"expected a Family as {entry}.FAMILY, found {type(family).__name__}")
+    return family
+
+
+def family_of(model: Any) -> Family:
+    """Return the family that a `model` message configures.
+
+    Raises:
+        ConfigError: when there is no such.
+    """
+    family = find_family(model)
+    if family is None:
+        raise ConfigError(
+            f"expected {' or '.join(FAMILIES)}, found {family_name(model) or 'none'}; set one", where="model"
+        )
+    return family
+
+
+def no_tflite(name: str) -> str:
+    """Say that a family does not become TensorFlow Lite files."""
+    return f"expected a model that converts to TensorFlow Lite, {_having('tflite')}, found {name}"
+
+
+def _having(capability: str) -> str:
+    """List the families that can do something."""
+    names = []
+    for name, entry in FAMILIES.items():
+        family = importlib.import_module(entry).FAMILY if isinstance(entry, str) else entry
+        if getattr(family, capability) is not None:
+            names.append(name)
+    return " or ".join(names)

@@ -1,0 +1,77 @@
+"""The record of the family; see `detectors.family`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from detection_core.config.messages import ssd
+from detection_core.config.messages.extractors import EXTRACTORS
+from detection_core.detectors.family import (
+    Family,
+    FamilyDescription,
+    Normalisation,
+    QuantizationSupport,
+    QuantizedDetector,
+    TFLiteExport,
+)
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from detection_core.detectors.base import Detector
+    from detection_core.exporters.tflite import TFLiteOutputOptions
+    from detection_core.quantization.quantizers import QuantizationOptions
+    from detection_core.training.checkpoint_names import CheckpointNames
+
+
+def _build(message: Any, where: str, seed: int | None) -> Detector:
+    from detection_core.detectors.ssd.build import build_ssd
+
+    return build_ssd(message, where, seed)
+
+
+def _describe(message: Any, detector: Any) -> FamilyDescription:
+    from detection_core.detectors.ssd.description import describe_ssd
+
+    return describe_ssd(message, detector)
+
+
+def _checkpoint_names() -> CheckpointNames:
+    from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
+
+    return SSD_NAMES
+
+
+def _tflite_function(detector: Any, config: Any, options: TFLiteOutputOptions, integer: bool) -> Any:
+    from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
+
+    return tflite_function(detector, post_process_options(config, options), integer=integer)
+
+
+def _normalisation(detector: Any) -> Normalisation:
+    from detection_core.detectors.ssd.tflite import input_normalisation
+
+    return input_normalisation(detector)
+
+
+def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | None) -> QuantizedDetector:
+    from detection_core.detectors.ssd.quantization import rewrite_ssd
+
+    return rewrite_ssd(detector, options, step)
+
+
+FAMILY = Family(
+    name="ssd",
+    build=_build,
+    check=ssd.FAMILY,
+    describe=_describe,
+    extractor_types=tuple(EXTRACTORS),
+    loss_names={
+        "Loss/classification_loss": "class",
+        "Loss/localization_loss": "box",
+        "Loss/regularization_loss": "reg",
+    },
+    checkpoint_names=_checkpoint_names,
+    tflite=TFLiteExport(function=_tflite_function, normalisation=_normalisation),
+    quantization=QuantizationSupport(rewrite=_rewrite),
+)

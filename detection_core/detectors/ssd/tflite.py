@@ -1,0 +1,108 @@
+"""One-stage detectors as TensorFlow Lite files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.builders.training_labels import foreground_classes
+from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
+from detection_core.detectors.ssd.model import SsdModel
+from detection_core.detectors.ssd.post_process import OPERATION, PostProcessOptions, post_process_function
+from detection_core.errors import ExportError
+from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite import TFLiteOutputOptions
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.structures import Images
+
+# Next to 1 in float32: a factor of 1 would be folded away.
+KEEPS_FLOAT = 1.0 + 2.0**-23
+
+
+def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputOptions) -> PostProcessOptions:
+    """Read the operation's attributes from a config.
+
+    Args:
+        config: of an ssd model.
+        outputs: what the file gives; no more classes of a box than there are.
+
+    Raises:
+        ExportError: when the operation cannot do what the config's box coder or suppression does.
+    """
+    ssd = config.model.ssd
+    coder = ssd.box_coder.WhichOneof("box_coder_oneof")
+    if coder != "faster_rcnn_box_coder":
+        raise ExportError(
+            f"expected faster_rcnn_box_coder, which {OPERATION} decodes, found {coder}; use that coder",
+            where="model.ssd.box_coder",
+        )
+    scales = ssd.box_coder.faster_rcnn_box_coder
+    nms = ssd.post_processing.batch_non_max_suppression
+    return PostProcessOptions(
+        max_detections=outputs.max_detections,
+        max_classes_per_detection=min(outputs.classes_per_detection, foreground_classes(ssd)),
+        use_regular_nms=outputs.use_regular_nms,
+        nms_score_threshold=nms.score_threshold,
+        nms_iou_threshold=nms.iou_threshold,
+        num_classes=foreground_classes(ssd),
+        y_scale=scales.y_scale,
+        x_scale=scales.x_scale,
+        h_scale=scales.height_scale,
+        w_scale=scales.width_scale,
+    )
+
+
+def tflite_function(model: SsdModel, options: PostProcessOptions, *, integer: bool) -> Any:
+    """Make what TensorFlow Lite runs: one preprocessed image in, post-processed detections out.
+
+    Args:
+        model: detector.
+        options: of the post-processing operation.
+        integer: the network's outputs are going to be integers.
+
+    Returns:
+        A concrete function: `input` float32 [1, H, W, 3] -> count, scores, classes, boxes.
+    """
+    anchors = tf.constant(model_anchors(model))
+    post_process = post_process_function(options)
+
+    def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        codes, logits = model.network(pixels, training=False)
+        if integer:
+            # Without an operation in between the converter takes the score conversion for a part of the
+            # integer network, and 256 scores are too few to rank detections by.
+            logits = logits * KEEPS_FLOAT
+        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
+        scores = model.raw_detections(predictions).scores
+        found = post_process(codes, scores, centred(anchors))
+        return found.count, found.scores, found.classes, found.boxes
+
+    spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
+    return tf.function(serve, autograph=False).get_concrete_function(spec)
+
+
+def model_anchors(model: SsdModel) -> np.ndarray:
+    """Return the anchors of a model's input size, float32 [A, 4], normalised to it."""
+    height, width = model.input_size
+    blank = Images(
+        pixels=tf.zeros([1, height, width, 3]),
+        true_sizes=tf.constant([[height, width]]),
+        original_sizes=tf.constant([[height, width]]),
+        source_ids=tf.constant([""]),
+    )
+    return np.asarray(model.predict(blank, training=False).anchors)
+
+
+def centred(boxes: tf.Tensor) -> tf.Tensor:
+    """Turn (ymin, xmin, ymax, xmax) into (y, x, height, width) of the centre."""
+    low, high = boxes[..., :2], boxes[..., 2:]
+    return tf.concat([(low + high) / 2, high - low], -1)
+
+
+def input_normalisation(model: SsdModel) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std of each channel with which (pixel - mean) / std is the model's preprocessing."""
+    low, high = (model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
+    std = 255.0 / (high - low)
+    return tuple((-low * std).tolist()), tuple(std.tolist())

@@ -1,0 +1,9 @@
+from detection_core.config.messages.extractors import EXTRACTORS
+from detection_core.detectors.base import REGULARIZATION_LOSS
+from detection_core.detectors.ssd.family import FAMILY
+from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
+
+
+def test_the_record_names_what_the_family_has():
+    assert set(FAMILY.extractor_types) == set(EXTRACTORS)
+    assert set(FAMILY.loss_names) == {LOCALIZATION_LOSS, CLASSIFICATION_LOSS, REGULARIZATION_LOSS}

@@ -1,0 +1,123 @@
+"""The table of families: read without TensorFlow, added to from outside, and each entry complete."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+from google.protobuf import text_format
+
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.messages.families import ConfigFamily
+from detection_core.config.messages.pipeline import tflite_problems
+from detection_core.config.problems import Problem
+from detection_core.detectors import family as families
+from detection_core.detectors.family import (
+    Family,
+    extractor_type,
+    family_name,
+    family_of,
+    find_family,
+    model_message,
+    register_family,
+)
+from detection_core.errors import ConfigError, ExportError, ModelError
+from detection_core.protos.model_pb2 import DetectionModel
+from tests.detection_core.tasks.tiny_training import config_text
+
+
+def model(text: str) -> DetectionModel:
+    return text_format.Parse(text, DetectionModel())
+
+
+TOY = Family(
+    name="toy",
+    build=lambda message, where, seed: None,
+    check=ConfigFamily(),
+    describe=lambda message, detector: None,
+    extractor_types=(),
+    loss_names={},
+)
+
+
+@pytest.fixture
+def table(monkeypatch):
+    """The table, put back after the test."""
+    monkeypatch.setattr(families, "FAMILIES", dict(families.FAMILIES))
+    return families.FAMILIES
+
+
+def test_the_table_and_its_records_are_read_without_tensorflow():
+    code = (
+        "import sys; from detection_core.config.load import parse_pipeline_config;"
+        "from detection_core.config.check import check_pipeline_config;"
+        "from detection_core.detectors.family import FAMILIES, find_family;"
+        f"config = parse_pipeline_config({config_text()!r}); check_pipeline_config(config);"
+        "assert find_family(config.model).name == 'ssd';"
+        "assert not {'tensorflow', 'tf_keras', 'numpy'} & set(sys.modules), 'imported'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", families.FAMILIES)
+def test_every_record_is_complete(name):
+    entry = families.FAMILIES[name]
+    family = find_family(model(f"{name} {{}}")) if isinstance(entry, str) else entry
+    assert family.name == name and family.extractor_types
+    assert all(loss.startswith("Loss/") and short for loss, short in family.loss_names.items())
+    names = family.require_checkpoint_names()
+    assert names.object_based.kinds and names.name_based.kinds
+    assert family.require_tflite().function and family.require_quantization().rewrite
+
+
+def test_a_model_says_its_family_and_extractor():
+    message = model('ssd { feature_extractor { type: "x" } }')
+    assert family_name(message) == "ssd" and model_message(message)[1] == "model.ssd"
+    assert extractor_type(message.ssd) == "x" and extractor_type(message) == ""
+    assert family_name(model("")) == ""
+    with pytest.raises(ConfigError, match="expected ssd, found faster_rcnn"):
+        family_of(model("faster_rcnn {}"))
+
+
+def test_a_family_from_outside_is_found_by_name_and_by_arm(table):
+    register_family(TOY)
+    register_family(dataclasses.replace(TOY, name="center_net"))
+    assert family_of(model('experimental_model { name: "toy" }')) is TOY
+    assert family_of(model("center_net {}")).name == "center_net"
+    assert find_family(model('experimental_model { name: "other" }')) is None
+    with pytest.raises(ValueError, match="found 'toy', which there is"):
+        register_family(TOY)
+
+
+def test_a_config_of_a_family_from_outside_is_checked_by_it_and_by_nothing_else_s_rules(table):
+    config = parse_pipeline_config(config_text())
+    config.model.CopyFrom(model('experimental_model { name: "toy" }'))
+    with pytest.raises(ConfigError, match="it only names code that is not in the config"):
+        check_pipeline_config(config)
+    register_family(TOY)
+    check_pipeline_config(config)
+    check = ConfigFamily(problems=lambda message, path: [Problem(path=path, message="expected a toy")])
+    table["toy"] = dataclasses.replace(TOY, check=check)
+    with pytest.raises(ConfigError, match=r"model.experimental_model: expected a toy"):
+        check_pipeline_config(config)
+
+
+def test_what_a_family_cannot_do_is_a_sentence(table):
+    register_family(TOY)
+    with pytest.raises(ExportError, match="converts to TensorFlow Lite, ssd, found toy"):
+        TOY.require_tflite()
+    with pytest.raises(ConfigError, match="can be quantized, ssd, found toy; leave graph_rewriter out"):
+        TOY.require_quantization()
+    with pytest.raises(ModelError, match="ssd, found toy; train without fine_tune_checkpoint"):
+        TOY.require_checkpoint_names()
+    config = parse_pipeline_config('model { experimental_model { name: "toy" } }')
+    (problem,) = tflite_problems(config)
+    assert problem.path == "model" and "found toy" in problem.message
+
+
+def test_a_module_without_a_record_is_a_programmer_s_mistake(table, monkeypatch):
+    table["toy"] = "tests.detection_core.detectors.test_family"
+    monkeypatch.setattr(sys.modules[__name__], "FAMILY", "none", raising=False)
+    with pytest.raises(TypeError, match="expected a Family as"):
+        find_family(model('experimental_model { name: "toy" }'))

@@ -1,0 +1,45 @@
+"""Which operations a TensorFlow Lite file has."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Operation:
+    """An operation of a TensorFlow Lite file.
+
+    Attributes:
+        name: its name, `CONV_2D` and so on; of a custom operation its own name.
+        inputs: dtype names of its inputs.
+        outputs: dtype names of its outputs.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def list_operations(content: bytes) -> list[Operation]:
+    """Read which operations a TensorFlow Lite file has, and in which types they run."""
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    codes = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
+    types = {v: k.lower() for k, v in vars(schema.TensorType).items() if not k.startswith("_")}
+    return [
+        Operation(
+            name=_operation_name(model.operatorCodes[operator.opcodeIndex], codes),
+            inputs=tuple(types[graph.tensors[i].type] for i in operator.inputs if i >= 0),
+            outputs=tuple(types[graph.tensors[i].type] for i in operator.outputs if i >= 0),
+        )
+        for graph in model.subgraphs
+        for operator in graph.operators
+    ]
+
+
+def _operation_name(code: Any, builtins: dict[int, str]) -> str:
+    if code.customCode:
+        return str(code.customCode.decode())
+    return builtins[max(code.builtinCode, code.deprecatedBuiltinCode)]
