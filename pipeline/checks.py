@@ -41,17 +41,17 @@ def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
     """
     from components.run_checker.run import run
 
-    return run(RunCheckerJob(**{**check_parameters(settings), **given}))
+    return run(RunCheckerJob(**{**checker_parameters(settings), **given}))
 
 
 def check_step(settings: PipelineSettings) -> Step:
     """Return the checks as a step of a workflow."""
     return Step(
-        id="run_checker", component="run_checker", parameters=dict(check_parameters(settings)), inputs={}
+        id="run_checker", component="run_checker", parameters=dict(checker_parameters(settings)), inputs={}
     )
 
 
-def check_parameters(settings: PipelineSettings) -> dict[str, Any]:
+def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
     """Return the fields of the RunCheckerJob of a workflow."""
     data = settings.data
     return {

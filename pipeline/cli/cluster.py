@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
     from pipeline.kubeflow.run_state import RunState
     from pipeline.kubeflow.source import Source
-    from pipeline.kubeflow.submission import Version
+    from pipeline.kubeflow.submission import PipelineVersion
 
 _logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def service_account_of(arguments: argparse.Namespace, source: Source) -> str:
 
 
 def follow(
-    arguments: argparse.Namespace, connection: Connection, run_id: str, version: Version | None = None
+    arguments: argparse.Namespace, connection: Connection, run_id: str, version: PipelineVersion | None = None
 ) -> Result:
     """Tell where a run is, and with `--wait` how it ends."""
     from pipeline.kubeflow.runs import read_run, wait_for
@@ -183,7 +183,7 @@ def _describe(state: RunState) -> Result:
     return Result(text=Page(tuple(lines)), data=_data(state))
 
 
-def _data(state: RunState, version: Version | None = None) -> dict[str, Any]:
+def _data(state: RunState, version: PipelineVersion | None = None) -> dict[str, Any]:
     data = dataclasses.asdict(state)
     return data | ({"version": dataclasses.asdict(version)} if version else {})
 

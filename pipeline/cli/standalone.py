@@ -6,14 +6,15 @@ import argparse
 import importlib
 import json
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
 from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
 if TYPE_CHECKING:
-    from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+    from detection_core.config.load import PipelineConfig
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
 _EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
@@ -27,7 +28,7 @@ _TRUST = argument(
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
 
-def _config(arguments: argparse.Namespace) -> TrainEvalPipelineConfig:
+def _config(arguments: argparse.Namespace) -> PipelineConfig:
     from detection_core.config.load import load_checked_config
 
     return load_checked_config(
@@ -177,6 +178,17 @@ def predict(arguments: argparse.Namespace) -> Result:
     return Result(text=f"{len(results)} pictures in {arguments.output}", data=data)
 
 
+def _gate_arguments() -> Iterator[Argument]:
+    """Yield what decides over TensorFlow Lite files; the defaults are those of the component."""
+    from component_specs import TFLiteExporterJob
+
+    drop = TFLiteExporterJob.max_map_drop
+    yield argument("--formats", default="float32,int8", help="comma-separated, of float32 and int8")
+    yield argument(
+        "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
+    )
+
+
 VERBS = (
     Verb(
         name="train",
@@ -251,10 +263,7 @@ VERBS = (
             _EXAMPLES,
             _OUTPUT,
             _SPLIT,
-            argument("--formats", default="float32,int8", help="comma-separated, of float32 and int8"),
-            argument(
-                "--max-map-drop", type=float, default=0.02, help="how far mAP@.50 may fall (default: 0.02)"
-            ),
+            _gate_arguments,
         ),
         command=export,
     ),

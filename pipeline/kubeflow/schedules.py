@@ -22,7 +22,7 @@ from pipeline.kubeflow.package import artifact_root, spec_parameters
 from pipeline.kubeflow.placeholders import check_placeholders, filled_parameters
 from pipeline.kubeflow.schedule_record import Schedule, schedule_from
 from pipeline.kubeflow.schedule_removal import remove
-from pipeline.kubeflow.submission import RunRequest, Version, named, pages, start_run
+from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run
 from pipeline.parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger
 
@@ -51,7 +51,7 @@ class ScheduleSpec:
     max_concurrency: int
     catch_up: bool
     parameters: Mapping[str, Any]
-    version: Version
+    version: PipelineVersion
     experiment_id: str
     service_account: str = ""
     paused: bool = False
@@ -110,7 +110,7 @@ def list_schedules(connection: Connection, name: str = "") -> list[Schedule]:
         "recurring_runs",
         sort_by="created_at asc",
         namespace=connection.namespace,
-        filter=named(name) if name else None,
+        filter=filter_by_name(name) if name else None,
     )
     found = [schedule_from(connection, entry) for entry in listed]
     return [s for s in found if not name or s.name == name]
@@ -206,7 +206,7 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
         parameters=values,
         service_account=schedule.service_account,
     )
-    pinned = Version(
+    pinned = PipelineVersion(
         pipeline_id=schedule.pipeline_id,
         version_id=schedule.version_id,
         name=version.display_name or "",

@@ -20,7 +20,7 @@ _PAGE = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Version:
+class PipelineVersion:
     """A pipeline version on the server.
 
     Attributes:
@@ -56,46 +56,38 @@ class RunRequest:
     service_account: str = ""
 
 
-def publish(connection: Connection, package: Package) -> Version:
+def publish(connection: Connection, package: Package) -> PipelineVersion:
     """Upload a pipeline version, or find the one with the same content.
 
     Raises:
         ClusterError: from the server.
     """
-    pipeline_id = _pipeline_id(connection, package.name)
+    pipeline_id = _ensure_pipeline(connection, package.name)
     name = f"{package.name}-{package.digest}"
+    versions = _Lookup(
+        what="version",
+        function=connection.client.list_pipeline_versions,
+        field="pipeline_versions",
+        id_field="pipeline_version_id",
+        arguments={"pipeline_id": pipeline_id},
+    )
 
-    def version(version_id: str, *, reused: bool) -> Version:
-        return Version(
-            pipeline_id=pipeline_id, version_id=version_id, name=name, reused=reused, root=package.root
-        )
-
-    def find() -> Version | None:
-        found = _find(
-            connection,
-            f"looking for version {name}",
-            connection.client.list_pipeline_versions,
-            "pipeline_versions",
-            name,
-            pipeline_id=pipeline_id,
-        )
-        version_id = found and found.pipeline_version_id
-        return version_id and version(version_id, reused=True)
-
-    def upload() -> Version:
-        made = connection.call(
+    def upload() -> Any:
+        return connection.call(
             f"uploading {name}",
             connection.client.upload_pipeline_version,
             package.path,
             pipeline_version_name=name,
             pipeline_id=pipeline_id,
         )
-        return version(made.pipeline_version_id, reused=False)
 
-    return _find_or_make(find, upload)
+    version_id, reused = _find_or_make(connection, versions, name, upload)
+    return PipelineVersion(
+        pipeline_id=pipeline_id, version_id=version_id, name=name, reused=reused, root=package.root
+    )
 
 
-def start_run(connection: Connection, version: Version, request: RunRequest) -> str:
+def start_run(connection: Connection, version: PipelineVersion, request: RunRequest) -> str:
     """Start a run of a version and return its id.
 
     Raises:
@@ -117,28 +109,23 @@ def start_run(connection: Connection, version: Version, request: RunRequest) -> 
 
 def ensure_experiment(connection: Connection, name: str) -> str:
     """Return the id of an experiment, which is made where it is missing."""
+    experiments = _Lookup(
+        what="experiment",
+        function=connection.client.list_experiments,
+        field="experiments",
+        id_field="experiment_id",
+        arguments={"namespace": connection.namespace},
+    )
 
-    def find() -> str | None:
-        found = _find(
-            connection,
-            f"looking for the experiment {name}",
-            connection.client.list_experiments,
-            "experiments",
-            name,
-            namespace=connection.namespace,
-        )
-        return found and str(found.experiment_id)
-
-    def make() -> str:
-        made = connection.call(
+    def create() -> Any:
+        return connection.call(
             f"creating the experiment {name}",
             connection.client.create_experiment,
             name,
             namespace=connection.namespace,
         )
-        return str(made.experiment_id)
 
-    return _find_or_make(find, make)
+    return _find_or_make(connection, experiments, name, create)[0]
 
 
 def default_run_name(pipeline_name: str) -> str:
@@ -159,55 +146,79 @@ def pages(
             return
 
 
-def named(name: str) -> str:
+def filter_by_name(name: str) -> str:
     """Return the filter of a listing function for a display name."""
     return json.dumps({"predicates": [{"operation": 1, "key": "display_name", "stringValue": name}]})
 
 
-def _find(
-    connection: Connection, doing: str, function: Callable[..., Any], field: str, name: str, **arguments: Any
-) -> Any:
-    # The server's comparison ignores case.
-    listed = pages(connection, doing, function, field, filter=named(name), **arguments)
-    return next((entry for entry in listed if entry.display_name == name), None)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Lookup:
+    """How one kind of thing is found by name.
+
+    Attributes:
+        what: it is, for messages.
+        function: of the client, which lists them.
+        field: of its answer that holds them.
+        id_field: of one that holds its id.
+        arguments: of the function.
+    """
+
+    what: str
+    function: Callable[..., Any]
+    field: str
+    id_field: str
+    arguments: Mapping[str, Any]
+
+    def find(self, connection: Connection, name: str) -> str:
+        """Return the id of the one with a name; empty: there is none."""
+        listed = pages(
+            connection,
+            f"looking for the {self.what} {name}",
+            self.function,
+            self.field,
+            filter=filter_by_name(name),
+            **self.arguments,
+        )
+        # The server's comparison ignores case.
+        found = next((entry for entry in listed if entry.display_name == name), None)
+        return str(getattr(found, self.id_field)) if found else ""
 
 
-def _find_or_make(find: Callable[[], Any], make: Callable[[], Any]) -> Any:
-    found = find()
+def _find_or_make(
+    connection: Connection, lookup: _Lookup, name: str, make: Callable[[], Any]
+) -> tuple[str, bool]:
+    """Return an id, and whether there was one already; two callers at the same time get the same."""
+    found = lookup.find(connection, name)
     if found:
-        return found
+        return found, True
     try:
-        return make()
+        return str(getattr(make(), lookup.id_field)), False
     except ClusterError as e:
-        # 409: somebody else made it meanwhile.
-        found = find() if e.status == 409 else None
+        # 409: another caller made it meanwhile.
+        found = lookup.find(connection, name) if e.status == 409 else ""
         if found:
-            return found
+            return found, True
         raise
 
 
-def _pipeline_id(connection: Connection, name: str) -> str:
+def _ensure_pipeline(connection: Connection, name: str) -> str:
     import kfp_server_api
 
-    def find() -> str | None:
-        found = _find(
-            connection,
-            f"looking for the pipeline {name}",
-            connection.client.list_pipelines,
-            "pipelines",
-            name,
-            namespace=connection.namespace,
-        )
-        return found and str(found.pipeline_id)
+    pipelines = _Lookup(
+        what="pipeline",
+        function=connection.client.list_pipelines,
+        field="pipelines",
+        id_field="pipeline_id",
+        arguments={"namespace": connection.namespace},
+    )
 
-    def make() -> str:
+    def create() -> Any:
         # Not `upload_pipeline`, which makes a first version that bears the pipeline's name.
         body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
-        made = connection.call(
+        return connection.call(
             f"creating the pipeline {name}",
             connection.client.pipelines.pipeline_service_create_pipeline,
             pipeline=body,
         )
-        return str(made.pipeline_id)
 
-    return _find_or_make(find, make)
+    return _find_or_make(connection, pipelines, name, create)[0]

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from component_specs import TFLiteExporterJob
+from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
 from detection_core.errors import ConfigError, shorten
 from pipeline.settings.kubeflow_settings import KubeflowSettings
@@ -67,7 +68,7 @@ class DataSettings(Settings):
     path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
     format: Format = setting("coco", "COCO JSON or Pascal VOC.")
     splits: dict[Text, Split] = setting(
-        lambda: {"train": 0.8, "eval": 0.1, "test": 0.1},
+        lambda: dict(DEFAULT_SPLITS),
         "Split to ratio (by a stable hash of the image), or to where its annotations are; see"
         " [own data](own-data.md).",
         examples=[{"train": {"annotations": "train.json", "images": "images/train"}}],

@@ -12,7 +12,7 @@ from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from detection_core.storage import files
-from pipeline.checks import CHECKS, check_parameters, run_checks
+from pipeline.checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
 from tests.object_store import dead_server
@@ -139,7 +139,7 @@ def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(setti
     ],
 )
 def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path, field, value, message):
-    fields = {**check_parameters(load_settings(settings_path)), field: value}
+    fields = {**checker_parameters(load_settings(settings_path)), field: value}
     with pytest.raises(ConfigError, match=message):
         run(RunCheckerJob(**fields))
 
