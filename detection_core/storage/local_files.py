@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from typing import IO, Any
@@ -22,6 +23,9 @@ from detection_core.errors import StorageError
 
 _PARTIAL = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 _ONE_WRITER = "0" * 8
+# Of linux/fcntl.h and linux/fs.h.
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 _FOLDER_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
@@ -163,7 +167,11 @@ def _is_still(path: str, descriptor: int) -> bool:
 
 
 def _move_in(temporary: str, path: str) -> None:
-    """Rename a folder, and before it what stands in its way; other writers may do the same meanwhile."""
+    """Put a folder in the place of what is there, in one step where the system can.
+
+    Elsewhere what is there is renamed first, and for a moment there is nothing. Other writers may do the same
+    meanwhile.
+    """
     aside: list[str] = []
     while True:
         try:
@@ -173,12 +181,31 @@ def _move_in(temporary: str, path: str) -> None:
             if e.errno not in _FOLDER_IN_THE_WAY or not os.path.lexists(temporary):
                 _put_back(aside, path)
                 raise
+        if _exchange(temporary, path):
+            aside.append(temporary)  # it is what was there, by now
+            break
         with contextlib.suppress(FileNotFoundError):
             old = temporary_name(path)
             os.rename(path, old)
             aside.append(old)
     for old in aside:
         remove_tree(old)
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Swap what two paths name; tell whether it was done, as old systems and some file systems cannot.
+
+    renameat2(2) of Linux, which Python does not offer.
+    """
+    import ctypes
+
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    if renameat2 is None:
+        return False
+    sys.audit("os.rename", one, other, -1, -1)
+    here = ctypes.c_int(_AT_FDCWD)
+    flags = ctypes.c_uint(_RENAME_EXCHANGE)
+    return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), flags) == 0)
 
 
 def _put_back(aside: list[str], path: str) -> None:

@@ -219,3 +219,45 @@ def test_whoever_waited_for_a_lock_file_that_was_removed_takes_the_new_one(tmp_p
         os.remove(path)
     waiter.join(10)
     assert held.is_set()
+
+
+@pytest.mark.parametrize("exchanging", [True, False])
+def test_a_folder_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch, exchanging):
+    if not exchanging:  # as on a file system that cannot
+        monkeypatch.setattr(local_files, "_exchange", lambda *_: False)
+    target = tmp_path / "made"
+    there: list[bool] = []
+
+    def replace(text):
+        there.clear()
+        with (
+            watched(seen=lambda: there.append((target / "a").exists())),
+            local_files.partial_dir(str(target)) as folder,
+        ):
+            files.write_text(f"{folder}/a", text)
+
+    replace("old")
+    replace("new")
+    assert all(there) == exchanging and len(there) > 3
+    assert (target / "a").read_text() == "new" and os.listdir(tmp_path) == ["made"]
+
+
+def test_a_writer_killed_around_the_exchange_leaves_one_folder_whole(tmp_path):
+    target = tmp_path / "made"
+
+    def replace(text, kill_at=10**9):
+        with (
+            contextlib.suppress(*KILLED),
+            watched(killed_at(kill_at)),
+            local_files.partial_dir(str(target)) as folder,
+        ):
+            files.write_text(f"{folder}/a", text)
+
+    found = set()
+    for number in range(1, 16):
+        replace("old")
+        replace("new", kill_at=number)
+        found.add((target / "a").read_text())
+    assert found == {"old", "new"}
+    replace("last")
+    assert os.listdir(tmp_path) == ["made"] and (target / "a").read_text() == "last"
