@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.object_store import PARTS_AT_ONCE, ObjectStore
-from detection_core.storage.store_connection import Listing, StoredObject, missing, taken
+from detection_core.storage.store_connection import Listing, StoredObject, missing, seconds_between, taken
 
 _VARIABLES = (
     "AZURE_STORAGE_CONNECTION_STRING",
@@ -82,17 +80,16 @@ class AzureStore(ObjectStore):
         return self.file_system.service_client.get_blob_client(bucket, key)
 
     def _head(self, bucket: str, key: str) -> StoredObject:
-        dates: list[datetime.datetime] = []
+        dates: list[str | None] = []
 
         async def ask() -> Any:
             def note(answer: Any) -> None:
-                date = answer.http_response.headers.get("Date")
-                dates.append(parsedate_to_datetime(date) if date else datetime.datetime.now(datetime.UTC))
+                dates.append(answer.http_response.headers.get("Date"))
 
             return await self._blob(bucket, key).get_blob_properties(raw_response_hook=note)
 
         found = self._wait(ask)
-        return _object(found, (dates[-1] - found.last_modified).total_seconds())
+        return _object(found, seconds_between(found.last_modified, dates[-1]))
 
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
         from azure.core import MatchConditions

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import json
 import logging
 import os
-import time
 import uuid
 from collections.abc import Iterator
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from detection_core.storage.object_store import ObjectStore
-from detection_core.storage.store_connection import Listing, StoredObject, missing, taken
+from detection_core.storage.store_connection import Listing, StoredObject, missing, seconds_between, taken
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _CHUNK_BYTES = 32 << 20
@@ -76,9 +73,9 @@ class GcsStore(ObjectStore):
 
     def _head(self, bucket: str, key: str) -> StoredObject:
         headers, content = self.file_system.call("GET", "b/{}/o/{}", bucket, key)
-        entry, date = json.loads(content), headers.get("Date")
-        now = parsedate_to_datetime(date).timestamp() if date else time.time()
-        return _object(entry, now - datetime.datetime.fromisoformat(entry["updated"]).timestamp())
+        entry = json.loads(content)
+        written = datetime.datetime.fromisoformat(entry["updated"])
+        return _object(entry, seconds_between(written, headers.get("Date")))
 
     def read(self, path: str) -> bytes:
         """Return the content of an object; see `ObjectStore.read`."""
@@ -124,7 +121,7 @@ class GcsStore(ObjectStore):
             return self._refused(path, f"{error.code} ({_first_line(error)})")
         if isinstance(error, OSError) and str(error).startswith("Forbidden"):
             return self._refused(path, f"403 ({_first_line(error)})")
-        if isinstance(error, ClientError | RequestException | GoogleAuthError | asyncio.TimeoutError):
+        if isinstance(error, ClientError | RequestException | GoogleAuthError | TimeoutError):
             endpoint = os.environ.get(_EMULATOR) or "storage.googleapis.com"
             return self._unanswered(path, error, endpoint, _EMULATOR)
         return None

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from collections.abc import Iterator, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
 
 from detection_core.errors import ConfigError
 from detection_core.redaction import find_header_fault
 from detection_core.storage.object_store import PART_BYTES, PARTS_AT_ONCE, ObjectStore
-from detection_core.storage.store_connection import Listing, StoredObject, missing, taken
+from detection_core.storage.store_connection import Listing, StoredObject, missing, seconds_between, taken
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _MISSING = ("404", "NoSuchKey", "NotFound")
@@ -85,13 +83,12 @@ class S3Store(ObjectStore):
     def _head(self, bucket: str, key: str) -> StoredObject:
         found = self.file_system.call_s3("head_object", Bucket=bucket, Key=key)
         date = found["ResponseMetadata"]["HTTPHeaders"].get("date")
-        now = parsedate_to_datetime(date).timestamp() if date else time.time()
         return StoredObject(
             key=key,
             size=int(found["ContentLength"]),
             etag=str(found["ETag"]),
             version=str(found["ETag"]),
-            age=float(now - found["LastModified"].timestamp()),
+            age=seconds_between(found["LastModified"], date),
         )
 
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from detection_core.errors import DataError
-from detection_core.storage.azure import AzureStore
-from detection_core.storage.gcs import GcsStore
-from detection_core.storage.object_store import ObjectStore
-from detection_core.storage.s3 import S3Store
+import functools
+import importlib
+from typing import TYPE_CHECKING
 
-_STORES: dict[str, ObjectStore] = {
-    scheme: store for store in (S3Store(), GcsStore(), AzureStore()) for scheme in store.schemes
+from detection_core.errors import DataError
+
+if TYPE_CHECKING:
+    from detection_core.storage.object_store import ObjectStore
+
+# Module and class of each scheme, imported when a path of it is first met.
+_STORES = {
+    "s3": ("s3", "S3Store"),
+    "gs": ("gcs", "GcsStore"),
+    "gcs": ("gcs", "GcsStore"),
+    "abfs": ("azure", "AzureStore"),
+    "abfss": ("azure", "AzureStore"),
+    "az": ("azure", "AzureStore"),
 }
 
 
@@ -26,11 +35,17 @@ def store_of(path: str) -> ObjectStore:
     """
     scheme = path.partition("://")[0]
     if scheme in _STORES:
-        return _STORES[scheme]
+        return _store(*_STORES[scheme])
     known = ", ".join(f"{name}://" for name in sorted(_STORES))
     raise DataError(
         f"expected a local path or one of {known}, found {scheme}://; copy it to one of these", where=path
     )
+
+
+@functools.cache
+def _store(module: str, name: str) -> ObjectStore:
+    store: ObjectStore = getattr(importlib.import_module(f"detection_core.storage.{module}"), name)()
+    return store
 
 
 def opened_by_tensorflow(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import datetime
 import errno
 import importlib
 import os
@@ -171,6 +172,14 @@ class StoreConnection(abc.ABC):
     def _name(self, path: str) -> str:
         """Return what fsspec calls an object."""
         return "/".join(self._split(path))
+
+
+def seconds_between(written: datetime.datetime, date: str | None) -> float:
+    """Return the seconds from a write to the Date of an answer, or to now where it has no Date."""
+    from email.utils import parsedate_to_datetime  # of a package that takes a while to import
+
+    now = parsedate_to_datetime(date) if date else datetime.datetime.now(datetime.UTC)
+    return (now - written).total_seconds()
 
 
 def missing(path: str) -> FileNotFoundError:

@@ -12,6 +12,10 @@ from detection_core.storage.schemes import is_remote, opened_by_tensorflow, stor
 def test_each_scheme_has_its_store():
     extras = {scheme: store_of(f"{scheme}://bucket/a").extra for scheme in ("s3", "gs", "gcs", "abfs", "az")}
     assert extras == {"s3": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
+    for first in ("s3", "gs", "abfs"):
+        store = store_of(f"{first}://bucket/a")
+        assert store.schemes[0] == first
+        assert all(store_of(f"{scheme}://bucket/a") is store for scheme in store.schemes)
     assert is_remote("abfss://bucket/a") and not is_remote("file:///a") and not is_remote("/a")
     for path in ("http://nowhere/x", "hdfs://nowhere/x"):
         with pytest.raises(DataError, match=r"expected a local path or one of .*, s3://, found h"):
@@ -38,7 +42,7 @@ import sys
 from detection_core.storage import files
 files.exists("/x")
 heavy = {"fsspec", "s3fs", "gcsfs", "adlfs", "botocore", "azure", "aiohttp", "tensorflow"}
-print(sorted(heavy & set(sys.modules)))
+print(sorted(heavy & set(sys.modules)), "detection_core.storage.object_store" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert done.stdout == "[] False\n"
