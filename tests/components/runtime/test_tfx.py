@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+
+pytestmark = pytest.mark.tfx
+
+
+@pytest.fixture(scope="module")
+def tfx():
+    from components.runtime import tfx
+
+    return tfx
+
+
+def test_every_component_has_a_class_and_an_executor_that_tfx_finds_by_name(tfx):
+    from component_specs import JOBS
+
+    assert set(tfx.COMPONENTS) == set(JOBS)
+    for name, component in tfx.COMPONENTS.items():
+        executor = component.EXECUTOR_SPEC.executor_class
+        assert executor.COMPONENT == component.COMPONENT == name
+        assert component.__name__ == JOBS[name].__name__.removesuffix("Job")
+        for cls in (component, executor, component.SPEC_CLASS):
+            assert getattr(__import__(cls.__module__, fromlist=[cls.__name__]), cls.__name__) is cls
+
+
+def test_values_are_encoded_on_their_way_into_a_pipeline(tfx):
+    component = tfx.COMPONENTS["example_gen"]("ingest", data_path="/d", splits={"b": 0.5, "a": 0.5})
+    assert component.id == "ingest"
+    assert component.exec_properties["splits"] == '{"a": 0.5, "b": 0.5}'
+    assert set(component.outputs) == {"examples"}
+
+
+def test_an_executor_runs_the_step_with_decoded_values_and_describes_its_outputs(tfx, tmp_path, monkeypatch):
+    from components.evaluator import run as evaluator
+    from detection_core.artifacts.blessing import write_blessing
+
+    seen = []
+
+    def run(job):
+        seen.append(job)
+        write_blessing(job.blessing, True, [])
+
+    monkeypatch.setattr(evaluator, "run", run)
+
+    class Artifact(types.SimpleNamespace):
+        def set_int_custom_property(self, name, value):
+            self.properties[name] = value
+
+        set_string_custom_property = set_int_custom_property
+
+    def artifact(name, type_name, number=0):
+        (tmp_path / name).mkdir()
+        return [Artifact(uri=str(tmp_path / name), type_name=type_name, id=number, properties={})]
+
+    inputs = {"examples": artifact("examples", "Examples"), "model": artifact("model", "Model", 7)}
+    outputs = {
+        "evaluation": artifact("evaluation", "ModelEvaluation"),
+        "blessing": artifact("blessing", "ModelBlessing"),
+    }
+    tfx.EvaluatorExecutor().Do(inputs, outputs, {"thresholds": '{"mAP": {"lower_bound": 0.5}}'})
+    assert seen[0].thresholds == {"mAP": {"lower_bound": 0.5}}
+    # LatestBlessedModelStrategy of TFX 1.21 looks for these two custom properties.
+    properties = outputs["blessing"][0].properties
+    assert properties["blessed"] == 1 and properties["current_model_id"] == 7
+
+
+def test_the_splits_of_examples_are_listed_as_stock_components_expect_them(tfx, tmp_path, monkeypatch):
+    from components.example_gen import run as example_gen
+
+    def run(job):
+        for split in ("train", "eval"):
+            (tmp_path / "out" / f"Split-{split}").mkdir(parents=True)
+
+    monkeypatch.setattr(example_gen, "run", run)
+    out = types.SimpleNamespace(uri=str(tmp_path / "out"), type_name="Examples", split_names="")
+    tfx.ExampleGenExecutor().Do({}, {"examples": [out]}, {"data_path": "/d"})
+    assert json.loads(out.split_names) == ["eval", "train"]

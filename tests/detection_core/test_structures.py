@@ -1,0 +1,44 @@
+import dataclasses
+import typing
+
+import pytest
+import tensorflow as tf
+
+from detection_core import structures
+from detection_core.ops.objects import new_truth
+from detection_core.structures import Batch, Images, ImageTruth, Sample
+
+TENSOR_TYPES = [
+    value
+    for value in vars(structures).values()
+    if isinstance(value, type) and issubclass(value, tuple) and value.__module__ == structures.__name__
+]
+
+
+@pytest.mark.parametrize("cls", TENSOR_TYPES)
+def test_what_crosses_a_graph_has_no_field_that_may_be_missing(cls):
+    for name, hint in typing.get_type_hints(cls).items():
+        assert hint is not type(None) and type(None) not in typing.get_args(hint), name
+    assert not cls._field_defaults
+
+
+def _with_checks(batch):
+    assert isinstance(batch, Batch), "inside a graph too"
+    return batch
+
+
+def test_a_batch_passes_through_tf_data_as_it_is():
+    truth = new_truth(tf.constant([[0.0, 0.0, 0.5, 1.0]]), tf.constant([1]))
+    images = Images(tf.zeros([2, 2, 3]), tf.constant([2, 2]), tf.constant([4, 4]), tf.constant("a"))
+    element = Batch(images, truth)
+    (found,) = tf.data.Dataset.from_tensors(element).map(_with_checks)
+    assert isinstance(found, Batch) and isinstance(found.images, Images)
+    tf.nest.map_structure(tf.debugging.assert_equal, found.truth._replace(area=truth.area), truth)
+
+
+def test_fields_are_documented_with_their_shapes():
+    for cls in (*TENSOR_TYPES, structures.ImageDetections, ImageTruth):
+        names = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else cls._fields
+        for name in names if cls is not Batch else ():
+            assert f"    {name}: " in cls.__doc__, f"{cls.__name__}.{name}"
+    assert Sample._fields == ("image", "truth", "source_id")

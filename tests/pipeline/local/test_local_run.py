@@ -1,0 +1,88 @@
+"""What a run leaves behind when it ends early; whole runs are in tests/end_to_end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+from pipeline.local import local_run
+from pipeline.local.local_run import RunOptions, run_locally
+from pipeline.local.workspace import Workspace
+from pipeline.settings.settings_file import load_settings
+
+
+@pytest.fixture
+def settings(digits_settings, tmp_path):
+    return load_settings(digits_settings, [f"workspace={tmp_path}/workspace"])
+
+
+def test_a_run_without_data_is_recorded_as_failed_before_any_step(settings):
+    with pytest.raises(DataError):
+        run_locally(settings, RunOptions(parameters={"train_steps": 7}))
+    (record,) = Workspace(settings.workspace).records()
+    assert record.status == "failed" and record.finished >= record.started
+    assert {step.state for step in record.steps} == {"not run"} and record.checks == {}
+    assert record.parameters == {"train_steps": 7}
+    folder = Workspace(settings.workspace).run_dir(record.run_id)
+    assert load_settings(f"{folder}/settings.yaml", check_files=False) == settings
+    names = {os.path.basename(path) for path in files.list_matching(folder, "*")}
+    assert {"run.json", "settings.yaml", "log.txt"} <= names
+
+
+def test_a_second_run_follows_a_failed_one(settings):
+    for _ in range(2):
+        with pytest.raises(DataError):
+            run_locally(settings)
+    first, second = Workspace(settings.workspace).records()
+    assert first.run_id < second.run_id and not Workspace(settings.workspace).is_locked()
+
+
+def test_an_interrupted_run_was_stopped_and_did_not_fail(settings, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local_run, "run_checks", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_locally(settings)
+    assert [record.status for record in Workspace(settings.workspace).records()] == ["stopped"]
+
+
+def test_a_placeholder_that_nobody_fills_is_refused_before_there_is_a_workspace(digits_settings, tmp_path):
+    overrides = [f"workspace={tmp_path}/workspace", "data.shards_uri=/shards/[[RunUUID]]"]
+    with pytest.raises(ConfigError, match="example_gen: shards_uri"):
+        run_locally(load_settings(digits_settings, overrides))
+    assert not (tmp_path / "workspace").exists()
+
+
+def test_checks_get_what_is_given_for_this_run_alone(settings, monkeypatch):
+    seen = {}
+
+    def checks(settings, **given):
+        seen.update(given)
+        raise DataError("enough")
+
+    monkeypatch.setattr(local_run, "run_checks", checks)
+    options = RunOptions(parameters={"train_steps": 7, "span": "3"}, scheduled_time="2026-11-21T03:00:00Z")
+    with pytest.raises(DataError, match="enough"):
+        run_locally(settings, options)
+    assert (seen["train_steps"], seen["span"]) == (7, "3")
+    assert seen["scheduled_time"] == "2026-11-21T03:00:00Z"
+    assert seen["run_id"] == Workspace(settings.workspace).record().run_id
+
+
+def test_a_failed_run_has_a_report_and_one_that_cannot_be_drawn_hides_nothing(settings, caplog):
+    written = []
+    with pytest.raises(DataError):
+        run_locally(settings, RunOptions(write_report=lambda record, path: written.append((record, path))))
+    ((record, path),) = written
+    assert record.status == "failed" and path.endswith(f"{record.run_id}/report.html")
+
+    def broken(record, path):
+        raise ValueError("cannot draw")
+
+    with pytest.raises(DataError):
+        run_locally(settings, RunOptions(write_report=broken))
+    assert "detflow report" in caplog.text
