@@ -165,8 +165,8 @@ FAMILIES: dict[str, str | Family] = {"ssd": "detection_core.detectors.ssd.family
 def register_family(family: Family) -> None:
     """Add a family from outside of this package.
 
-    A config names it by the arm of `model` that it is called after, or, as the schema has no arm for it, by
-    `experimental_model { name: "NAME" }`.
+    A config names it by the arm of `model` that it is called after, whose fields are then its settings, or by
+    `experimental_model { name: "NAME" }`, which has none: no image_resizer either, which training needs.
 
     Args:
         family: its record.

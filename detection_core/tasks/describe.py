@@ -10,6 +10,7 @@ import tf_keras
 
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.detector import build_detector
+from detection_core.builders.fine_tuning import build_fine_tune_options
 from detection_core.builders.image_resizer import model_image_resizer, resizer_name
 from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.optimizer import build_optimizer
@@ -18,7 +19,6 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import InputShape, count_parameters
 from detection_core.detectors.family import FamilyDescription, family_name, family_of, model_message
 from detection_core.errors import ConfigError, DetectionError
-from detection_core.tasks.starting_weights import fine_tune_options
 from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
 
@@ -146,7 +146,7 @@ def _start(config: PipelineConfig) -> str:
 
     A checkpoint that is not here may be where the training will be.
     """
-    path, options = config.train_config.fine_tune_checkpoint, fine_tune_options(config)
+    path, options = config.train_config.fine_tune_checkpoint, build_fine_tune_options(config)
     taken = f"taken as a {options.kind} checkpoint of TensorFlow {1 if options.named else 2}"
     try:
         names = family_of(config.model).require_checkpoint_names()

@@ -12,6 +12,7 @@ from detection_core.artifacts import detector_layout
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import iterate_truth
+from detection_core.builders.evaluation_settings import build_evaluation_settings
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -152,14 +153,14 @@ def evaluate_config(
     Raises:
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
     """
-    label_map = load_label_map(config.eval_input_reader[0].label_map_path)
+    label_map = load_label_map(build_evaluation_settings(config).label_map_path)
     return evaluate(
         model_path=model_path,
         truth=lambda: iterate_truth(config, label_map=label_map),
         label_map=label_map,
         evaluation_dir=evaluation_dir,
         baseline_path=baseline_path,
-        options=with_eval_config(options or EvaluateOptions(), config.eval_config),
+        options=with_eval_config(options or EvaluateOptions(), config),
     )
 
 

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.evaluation.drawing import named_colour
+from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
-from detection_core.protos.eval_pb2 import EvalConfig
 
 AS_CONFIGURED = -1
 """Number of pictures: what the config says."""
@@ -41,43 +41,18 @@ class EvaluateOptions:
     trust: bool = False
 
 
-def with_eval_config(options: EvaluateOptions, message: EvalConfig) -> EvaluateOptions:
-    """Return the options with what an `eval_config` says of metrics and pictures.
+def with_eval_config(options: EvaluateOptions, config: PipelineConfig) -> EvaluateOptions:
+    """Return the options with what a config's `eval_config` says of metrics and pictures.
 
     Args:
-        options: its number of pictures goes before the message's, unless it is `AS_CONFIGURED`.
-        message: a checked one.
+        options: its number of pictures goes before the config's, unless it is `AS_CONFIGURED`.
+        config: a checked one.
     """
-    asked = options.pictures
+    found = build_evaluation_settings(config)
     return dataclasses.replace(
         options,
-        pictures=message.num_visualizations if asked == AS_CONFIGURED else asked,
-        min_score=message.min_score_threshold if message.HasField("min_score_threshold") else None,
-        drawing=_drawing(message),
-        metrics=_metrics(message),
-    )
-
-
-def _drawing(message: EvalConfig) -> PictureOptions:
-    colour = named_colour(message.groundtruth_box_visualization_color)
-    return PictureOptions(
-        most_boxes=message.max_num_boxes_to_visualize,
-        names=not message.skip_labels,
-        scores=not message.skip_scores,
-        truth_colour=colour if message.visualize_groundtruth_boxes else None,
-    )
-
-
-def _metrics(message: EvalConfig) -> MetricOptions:
-    groups = {
-        group: tuple(name.strip() for name in members.split(","))
-        for group, members in message.super_categories.items()
-    }
-    return MetricOptions(
-        sets=tuple(message.metrics_set),
-        per_category=message.include_metrics_per_category,
-        all_per_category=message.all_metrics_per_category,
-        groups=groups,
-        only_labelled=message.skip_predictions_for_unlabeled_class,
-        recall_bounds=(message.recall_lower_bound, message.recall_upper_bound),
+        pictures=found.pictures if options.pictures == AS_CONFIGURED else options.pictures,
+        min_score=found.min_score,
+        drawing=found.drawing,
+        metrics=found.metrics,
     )

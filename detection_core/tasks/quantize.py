@@ -8,6 +8,7 @@ import os
 
 from detection_core.artifacts import detector_layout
 from detection_core.builders.datasets import naming_bad_train_records
+from detection_core.builders.train_options import build_train_options
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import TOTAL_LOSS
@@ -22,7 +23,6 @@ from detection_core.tasks.fitting import FitRequest, fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
 from detection_core.tasks.starting_files import starting_files
-from detection_core.tasks.train_options import build_train_options
 from detection_core.tasks.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 
+from detection_core.builders.fine_tuning import build_fine_tune_options
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import extractor_type, family_of, model_message
+from detection_core.detectors.family import family_of
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.protos.train_pb2 import CheckpointVersion
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import RestoreReport, restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
 
@@ -39,21 +38,6 @@ class StartingWeights:
         return {"fine_tune_checkpoint.txt": self.restored.table() + "\n"} if self.restored else {}
 
 
-def fine_tune_options(config: PipelineConfig) -> FineTuneOptions:
-    """Return what a checked config wants of its `fine_tune_checkpoint`.
-
-    The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given.
-    """
-    train = config.train_config
-    old = "detection" if train.from_detection_checkpoint else "classification"
-    return FineTuneOptions(
-        kind=train.fine_tune_checkpoint_type or old,
-        named=train.fine_tune_checkpoint_version == CheckpointVersion.V1,
-        extractor=extractor_type(model_message(config.model)[0]),
-        heads=train.load_all_detection_checkpoint_vars,
-    )
-
-
 def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_dir: str) -> StartingWeights:
     """Fill in a new model's first weights.
 
@@ -76,7 +60,7 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
         return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
     if checkpoint:
         names = family_of(config.model).require_checkpoint_names()
-        options, file = fine_tune_options(config), CheckpointFile(checkpoint)
+        options, file = build_fine_tune_options(config), CheckpointFile(checkpoint)
         report = restore_fine_tune_checkpoint(model, names, options, file)
         _logger.info("%s", report.table())
         return StartingWeights(source=checkpoint, restored=report)

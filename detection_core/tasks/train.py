@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.builders.detector import build_detector
+from detection_core.builders.train_options import build_train_options
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import PipelineConfig
@@ -24,7 +25,6 @@ from detection_core.tasks.fitting import FitRequest, fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
-from detection_core.tasks.train_options import build_train_options
 from detection_core.tasks.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,

@@ -28,8 +28,8 @@ def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]
 RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
         (
-            "tasks.train_options",
-            "tasks.starting_weights",
+            "builders.train_options",
+            "builders.fine_tuning",
             "builders.datasets",
             "builders.training_labels",
             "tasks.train",

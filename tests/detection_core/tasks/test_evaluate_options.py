@@ -5,8 +5,8 @@ from detection_core.tasks.evaluate_options import AS_CONFIGURED, EvaluateOptions
 
 
 def _read(text, **options):
-    message = parse_pipeline_config(f"eval_config {{ {text} }}").eval_config
-    return with_eval_config(EvaluateOptions(**options), message)
+    config = parse_pipeline_config(f"eval_config {{ {text} }}")
+    return with_eval_config(EvaluateOptions(**options), config)
 
 
 def test_every_setting_reaches_the_evaluation():

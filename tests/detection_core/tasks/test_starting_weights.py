@@ -12,8 +12,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.starting_weights import fill_starting_weights, fine_tune_options
-from detection_core.training.checkpoint_names import FineTuneOptions
+from detection_core.tasks.starting_weights import fill_starting_weights
 from tests.detection_core.tasks.tiny_training import config_text
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 
@@ -25,17 +24,6 @@ def _config(path: str, **fields: object) -> TrainEvalPipelineConfig:
     return apply_overrides(
         parse_pipeline_config(config_text()), {"train_config.fine_tune_checkpoint": path, **changes}
     )
-
-
-def test_what_a_config_wants_of_a_checkpoint() -> None:
-    v2 = {"fine_tune_checkpoint_version": "V2"}
-    wanted = FineTuneOptions(kind="full", extractor=EXTRACTOR)
-    assert fine_tune_options(_config("x", fine_tune_checkpoint_type="full", **v2)) == wanted
-    assert fine_tune_options(_config("x", **v2)).kind == "classification"
-    assert fine_tune_options(_config("x", from_detection_checkpoint=True, **v2)).kind == "detection"
-    named = fine_tune_options(_config("x", load_all_detection_checkpoint_vars=True))
-    assert named.named
-    assert named.heads
 
 
 def test_nothing_gives_random_weights() -> None:

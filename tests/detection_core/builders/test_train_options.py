@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from google.protobuf import text_format
 
+from detection_core.builders.train_options import build_train_options
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
-from detection_core.tasks.train_options import build_train_options
 from detection_core.training.loop_options import TrainOptions
 
 

@@ -1,0 +1,67 @@
+"""EvalConfig messages -> what an evaluation reports and draws."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from detection_core.evaluation.drawing import named_colour
+from detection_core.evaluation.metric_sets import MetricOptions
+from detection_core.evaluation.pictures import PictureOptions
+from detection_core.protos.eval_pb2 import EvalConfig
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """What a config says of an evaluation.
+
+    Attributes:
+        label_map_path: of the first eval_input_reader; "" where there is none.
+        pictures: how many images to draw.
+        min_score: lowest score of the detections that are drawn; None: the one with the best F1.
+        drawing: how pictures look.
+        metrics: what to report.
+    """
+
+    label_map_path: str
+    pictures: int
+    min_score: float | None
+    drawing: PictureOptions
+    metrics: MetricOptions
+
+
+def build_evaluation_settings(config: TrainEvalPipelineConfig) -> EvaluationSettings:
+    """Read the `eval_config` of a checked config, and where its first reader has the classes."""
+    message, readers = config.eval_config, config.eval_input_reader
+    return EvaluationSettings(
+        label_map_path=readers[0].label_map_path if readers else "",
+        pictures=message.num_visualizations,
+        min_score=message.min_score_threshold if message.HasField("min_score_threshold") else None,
+        drawing=_drawing(message),
+        metrics=_metrics(message),
+    )
+
+
+def _drawing(message: EvalConfig) -> PictureOptions:
+    colour = named_colour(message.groundtruth_box_visualization_color)
+    return PictureOptions(
+        most_boxes=message.max_num_boxes_to_visualize,
+        names=not message.skip_labels,
+        scores=not message.skip_scores,
+        truth_colour=colour if message.visualize_groundtruth_boxes else None,
+    )
+
+
+def _metrics(message: EvalConfig) -> MetricOptions:
+    groups = {
+        group: tuple(name.strip() for name in members.split(","))
+        for group, members in message.super_categories.items()
+    }
+    return MetricOptions(
+        sets=tuple(message.metrics_set),
+        per_category=message.include_metrics_per_category,
+        all_per_category=message.all_metrics_per_category,
+        groups=groups,
+        only_labelled=message.skip_predictions_for_unlabeled_class,
+        recall_bounds=(message.recall_lower_bound, message.recall_upper_bound),
+    )

@@ -1,0 +1,23 @@
+"""What a config takes of a checkpoint of the field to start from."""
+
+from __future__ import annotations
+
+from detection_core.detectors.family import extractor_type, model_message
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.train_pb2 import CheckpointVersion
+from detection_core.training.checkpoint_names import FineTuneOptions
+
+
+def build_fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
+    """Return what a checked config wants of its `fine_tune_checkpoint`.
+
+    The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given.
+    """
+    train = config.train_config
+    old = "detection" if train.from_detection_checkpoint else "classification"
+    return FineTuneOptions(
+        kind=train.fine_tune_checkpoint_type or old,
+        named=train.fine_tune_checkpoint_version == CheckpointVersion.V1,
+        extractor=extractor_type(model_message(config.model)[0]),
+        heads=train.load_all_detection_checkpoint_vars,
+    )
