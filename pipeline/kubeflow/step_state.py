@@ -13,19 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.kubeflow.argo_nodes import NodeTree, node_id
+from pipeline.step_states import StepStatus
 
 Tasks = Mapping[str, Any]  # a task to the tasks inside it
 
 _DRIVER = "-driver"
-_NEVER_BEGUN = ("pending", "cached", "skipped", "not run")
-_STARTED = ("running", "failed", "cancelling")
+_NEVER_BEGUN = (StepStatus.PENDING, StepStatus.CACHED, StepStatus.SKIPPED, StepStatus.NOT_RUN)
+_MEASURED = (StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELLED)
+_STARTED = (StepStatus.RUNNING, StepStatus.FAILED, StepStatus.CANCELLING)
 _NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 _WORDS = {
-    "": "pending",
-    "RUNTIME_STATE_UNSPECIFIED": "pending",
-    "CANCELED": "cancelled",
-    "CANCELING": "cancelling",
+    "": StepStatus.PENDING,
+    "RUNTIME_STATE_UNSPECIFIED": StepStatus.PENDING,
+    "CANCELED": StepStatus.CANCELLED,
+    "CANCELING": StepStatus.CANCELLING,
 }
+_STEP_WORDS = frozenset(StepStatus)
 # Argo names a pod after the workflow, the template and the node; the templates are those of Kubeflow's
 # compiler (`backend/src/v2/compiler/argocompiler`: container.go, dag.go, importer.go).
 _EXECUTOR_PODS = ("system-container-impl", "retry-system-container-impl", "system-importer")
@@ -71,7 +74,8 @@ class Ending:
 
 def word_of(state: str | None) -> str:
     """Return a state of Kubeflow as the word for it here."""
-    return _WORDS.get(state or "", (state or "").lower())
+    word = _WORDS.get(state or "", (state or "").lower())
+    return StepStatus(word) if word in _STEP_WORDS else word
 
 
 def error_of(thing: Any) -> str:
@@ -103,7 +107,11 @@ class _Steps:
     def of_run(self, entry: str, tasks: Tasks) -> Iterator[StepState]:
         root = f"{entry}.root"
         driver = self._tree.detail(root + _DRIVER)
-        if self._tree.detail(root) is None and driver is not None and word_of(driver.state) == "failed":
+        if (
+            self._tree.detail(root) is None
+            and driver is not None
+            and word_of(driver.state) == StepStatus.FAILED
+        ):
             yield self._step(root, "", 0)
         yield from self._inside(self._tree.last(root), tasks, "", 0)
 
@@ -140,26 +148,26 @@ class _Steps:
     def _step(self, name: str, prefix: str, depth: int) -> StepState:
         tree, label = self._tree, _item(_label(name))
         detail, driver = tree.detail(name), tree.detail(name + _DRIVER)
-        state = word_of(detail.state) if detail is not None else "pending"
-        if state == "pending" and driver is not None and word_of(driver.state) == "failed":
+        state = word_of(detail.state) if detail is not None else StepStatus.PENDING
+        if state == StepStatus.PENDING and driver is not None and word_of(driver.state) == StepStatus.FAILED:
             return StepState(
                 name=prefix + label,
                 depth=depth,
-                state=self._settled("failed", driver),
+                state=self._settled(StepStatus.FAILED, driver),
                 error=error_of(driver) or "Kubeflow's driver could not prepare it",
                 pods=tuple(self._pods(name + _DRIVER, _DRIVER_PODS)),
                 attempts=len(tree.attempts(name + _DRIVER)) or 1,
             )
         body = self._body(name)
         executor = f"{body}.executor" if self._is_container(body) else name
-        if state == "succeeded" and self._is_cached(name, executor):
-            state = "cached"
+        if state == StepStatus.SUCCEEDED and self._is_cached(name, executor):
+            state = StepStatus.CACHED
         state = self._settled(state, detail)
         return StepState(
             name=prefix + label,
             depth=depth,
             state=state,
-            seconds=_seconds(detail) if state in ("succeeded", "failed", "cancelled") else None,
+            seconds=_seconds(detail) if state in _MEASURED else None,
             error=error_of(detail) if detail is not None else "",
             pods=tuple(self._pods(executor, _EXECUTOR_PODS)) if detail is not None else (),
             attempts=0 if state in _NEVER_BEGUN else len(tree.attempts(executor)) or 1,
@@ -173,7 +181,7 @@ class _Steps:
         detail = tree.detail(executor)
         # Where Kubeflow's own retries are on, a container that ran has an attempt.
         return bool(tree.attempts(name + _DRIVER)) or (
-            detail is not None and word_of(detail.state) == "skipped"
+            detail is not None and word_of(detail.state) == StepStatus.SKIPPED
         )
 
     def _settled(self, state: str, detail: Any) -> str:
@@ -196,16 +204,16 @@ def _settled(state: str, detail: Any, ending: Ending) -> str:
     """Return a step's state in the light of the run's."""
     if not ending.ended:
         return state
-    if state == "pending":
-        return "not run"
+    if state == StepStatus.PENDING:
+        return StepStatus.NOT_RUN
     begun_before_the_stop = (
         ending.cancelled
         and detail is not None
         and (not detail.end_time or detail.end_time.year <= 1970 or detail.end_time >= ending.cancelled)
     )
     if begun_before_the_stop and state in _STARTED:
-        return "cancelled"
-    return "unknown" if state in ("running", "cancelling") else state
+        return StepStatus.CANCELLED
+    return StepStatus.UNKNOWN if state in (StepStatus.RUNNING, StepStatus.CANCELLING) else state
 
 
 def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[StepState]:
@@ -221,13 +229,13 @@ def _flat(details: Sequence[Any], tasks: Tasks, ending: Ending) -> Iterator[Step
         yield StepState(
             name=name,
             state=state,
-            seconds=_seconds(detail) if state in ("succeeded", "failed", "cancelled") else None,
+            seconds=_seconds(detail) if state in _MEASURED else None,
             error=error_of(detail),
             pods=tuple(dict.fromkeys(p for p in pods if p)),
             attempts=int(state not in _NEVER_BEGUN),
         )
     if ending.ended and details:
-        yield from (StepState(name=name, state="not run") for name in tasks if name not in last)
+        yield from (StepState(name=name, state=StepStatus.NOT_RUN) for name in tasks if name not in last)
 
 
 def _is_step(name: str) -> bool:

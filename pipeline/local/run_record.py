@@ -7,9 +7,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pipeline.step_states import LOCAL_STATES
+
 RUN_STATUSES = ("running", "succeeded", "failed", "stopped")
-STEP_STATES = ("not run", "running", "executed", "cached", "failed")
 FORMAT_VERSION = 1
+_LOCAL_WORDS = ", ".join(LOCAL_STATES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,7 +21,7 @@ class StepRecord:
     Attributes:
         id: name of the step in the DAG, such as `quantized_evaluator`.
         component: name of the component's folder, such as `evaluator`.
-        state: one of `STEP_STATES`.
+        state: one of `pipeline.step_states.LOCAL_STATES`.
         started: ISO 8601 time; "" for a step that did not run.
         seconds: how long it took; 0 for a step that did not run.
         outputs: name of the output (a field of the Job) to its folder.
@@ -35,8 +37,8 @@ class StepRecord:
     error: str = ""
 
     def __post_init__(self) -> None:
-        if self.state not in STEP_STATES:
-            raise ValueError(f"state of step {self.id}: expected one of {STEP_STATES}, found {self.state!r}")
+        if self.state not in LOCAL_STATES:
+            raise ValueError(f"state of step {self.id}: expected one of {_LOCAL_WORDS}, found {self.state!r}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from components.runtime.tfx import COMPONENTS
 from pipeline.dag import Dag, FromCheck
 from pipeline.local.run_record import StepRecord
+from pipeline.step_states import StepStatus
 
 _logger = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str]]:
         uris = {a.id: a.uri for a in m.store.get_artifacts_by_id([e.artifact_id for e in output_events])}
     cached = execution.last_known_state == metadata_store_pb2.Execution.CACHED
     outputs = {e.path.steps[0].key: uris[e.artifact_id] for e in output_events}
-    return ("cached" if cached else "executed"), outputs
+    return (StepStatus.CACHED if cached else StepStatus.EXECUTED), outputs
 
 
 def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -> None:

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.local.run_record import RUN_STATUSES, STEP_STATES, RunRecord, StepRecord
+from pipeline.local.run_record import RUN_STATUSES, RunRecord, StepRecord
+from pipeline.step_states import LOCAL_STATES
 
 _TEXT = st.text(max_size=20)
 _STEPS = st.builds(
     StepRecord,
     id=_TEXT,
     component=_TEXT,
-    state=st.sampled_from(STEP_STATES),
+    state=st.sampled_from(LOCAL_STATES),
     started=_TEXT,
     seconds=st.floats(0, 1e6),
     outputs=st.dictionaries(_TEXT, _TEXT, max_size=3),

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import json
+
+from pipeline.kubeflow.step_state import word_of
+from pipeline.local.run_record import StepRecord
+from pipeline.step_states import LOCAL_STATES, StepStatus
+
+
+def test_a_record_holds_every_state_of_one_machine_as_its_word():
+    for state in LOCAL_STATES:
+        assert StepRecord(id="a", component="a", state=state).state == str(state)
+    assert json.dumps([*StepStatus][:2]) == '["not run", "pending"]'
+
+
+def test_states_of_kubeflow_are_those_of_the_project():
+    """The names of V2beta1RuntimeState in kfp_server_api 2.17."""
+    for name in ("PENDING", "RUNNING", "SUCCEEDED", "SKIPPED", "FAILED", "CANCELING", "CANCELED"):
+        assert isinstance(word_of(name), StepStatus)
+    assert word_of("PAUSED") == "paused", "which is one of runs alone"
+    assert word_of(None) is StepStatus.PENDING
