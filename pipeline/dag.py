@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from component_specs import JOBS
@@ -92,8 +92,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
     steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]
     steps = [_keyed_by_code(step) for step in steps]
-    for step in steps:
-        _check_step(step, steps)
+    check_contracts(steps)
     return Dag(name=settings.name, steps=tuple(steps))
 
 
@@ -252,8 +251,17 @@ def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
     )
 
 
-def _check_step(step: Step, steps: list[Step]) -> None:
-    """Refuse a step that does not fit its contract; a programmer's mistake, so a ValueError."""
+def check_contracts(steps: Sequence[Step]) -> None:
+    """Refuse steps that do not fit their contracts or each other; a programmer's mistake, so a ValueError.
+
+    Raises:
+        ValueError: naming the step, and what it lacks, does not know or cannot take.
+    """
+    for step in steps:
+        _check_step(step, steps)
+
+
+def _check_step(step: Step, steps: Sequence[Step]) -> None:
     fields = job_fields(JOBS[step.component])
     missing = [n for n, p in fields.parameters.items() if n not in step.parameters and p.required]
     missing += [n for n, i in fields.inputs.items() if n not in step.inputs and not i.optional]

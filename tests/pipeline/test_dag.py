@@ -8,7 +8,7 @@ from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
 from components.runtime.pipeline_config import read_pipeline_config
 from pipeline.checks import CHECKS
-from pipeline.dag import FromCheck, FromStep, build_dag
+from pipeline.dag import FromCheck, FromStep, build_dag, check_contracts
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
 
@@ -100,18 +100,26 @@ def test_quantization_settings_do_not_change_the_float_training(digits_settings)
     assert _steps(plain)["quantization_rewriter"] != _steps(changed)["quantization_rewriter"]
 
 
-def test_an_edge_that_does_not_fit_the_contracts_is_refused(digits_settings, monkeypatch):
-    from pipeline import dag
-
-    original = dag._evaluator
-
-    def wrong(settings):
-        step = original(settings)
-        return dataclasses.replace(step, inputs={**step.inputs, "model": FromStep("example_gen", "examples")})
-
-    monkeypatch.setattr(dag, "_evaluator", wrong)
-    with pytest.raises(ValueError, match="step evaluator: input model cannot come from"):
-        build_dag(load_settings(digits_settings))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"inputs": {"model": FromStep("example_gen", "examples")}},
+            "input model cannot come from example_gen",
+        ),
+        ({"inputs": {"model": FromStep("pusher", "pushed_model")}}, "input model cannot come from pusher"),
+        ({"inputs": {"more": FromStep("trainer", "model")}}, r"unknown \['more'\]"),
+        ({"parameters": {"more": 1}}, r"unknown \['more'\]"),
+    ],
+)
+def test_a_step_that_does_not_fit_its_contract_is_refused(digits_settings, changes, message):
+    steps = list(build_dag(load_settings(digits_settings)).steps)
+    check_contracts(steps)
+    number = next(i for i, step in enumerate(steps) if step.id == "evaluator")
+    changed = {name: {**getattr(steps[number], name), **values} for name, values in changes.items()}
+    steps[number] = dataclasses.replace(steps[number], **changed)
+    with pytest.raises(ValueError, match=f"step evaluator: .*{message}"):
+        check_contracts(steps)
 
 
 def test_training_goes_on_from_the_deployed_model_where_the_settings_say_so(digits_settings):
