@@ -23,10 +23,11 @@ from pipeline.dag import FromCheck, Step
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.settings_file import format_settings
+from pipeline.settings.steps import RUN_CHECKER
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import fine_tune_checkpoint
 
-CHECKS = tuple(KFP_OUTPUTS["run_checker"].results)
+CHECKS = tuple(KFP_OUTPUTS[RUN_CHECKER].results)
 
 
 def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
@@ -47,7 +48,7 @@ def run_checks(settings: PipelineSettings, **given: Any) -> Mapping[str, Any]:
 def check_step(settings: PipelineSettings) -> Step:
     """Return the checks as a step of a workflow."""
     return Step(
-        id="run_checker", component="run_checker", parameters=dict(checker_parameters(settings)), inputs={}
+        id=RUN_CHECKER, component=RUN_CHECKER, parameters=dict(checker_parameters(settings)), inputs={}
     )
 
 
@@ -84,7 +85,7 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
     for step in steps:
         declared = job_fields(JOBS[step.component]).parameters
         for name, value in step.parameters.items():
-            if isinstance(value, FromCheck) or (step.component == "run_checker" and name in FILLED):
+            if isinstance(value, FromCheck) or (step.component == RUN_CHECKER and name in FILLED):
                 continue
             text = str(declared[name].encode(value))
             if asks_for_value(text):

@@ -10,10 +10,11 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from pipeline.dag import Step
 from pipeline.parameters import Parameter
+from pipeline.settings.steps import RUN_CHECKER, TRAINER
 
 _KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN"}
 
-CHECKER = "run_checker"
+CHECKER = RUN_CHECKER
 IMAGE = "image"
 """The one parameter that no step has: on a cluster, which image the steps run in."""
 
@@ -48,12 +49,12 @@ RUN_PARAMETERS = (
     RunParameter(
         "train_steps",
         "How many steps Trainer trains, the learning rate's schedule unchanged; 0: as the config says.",
-        ((CHECKER, "train_steps"), ("trainer", "train_steps")),
+        ((CHECKER, "train_steps"), (TRAINER, "train_steps")),
     ),
     RunParameter(
         "learning_rate",
         "Peak of Trainer's learning rate; 0: what the pipeline.config says.",
-        ((CHECKER, "learning_rate"), ("trainer", "learning_rate")),
+        ((CHECKER, "learning_rate"), (TRAINER, "learning_rate")),
     ),
     RunParameter(
         "thresholds",

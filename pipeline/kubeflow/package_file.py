@@ -111,8 +111,8 @@ def _check_shape(spec: Mapping[str, Any], path: str) -> None:
 
 
 def _mistaken(key: str, expected: str, found: Any, path: str) -> ConfigError:
-    told = "nothing" if found is None else repr(found)[:60]
-    return ConfigError(f"{key}: expected {expected}, found {told}; compile the pipeline again", where=path)
+    shown = "nothing" if found is None else repr(found)[:60]
+    return ConfigError(f"{key}: expected {expected}, found {shown}; compile the pipeline again", where=path)
 
 
 def _at(tree: Any, keys: list[str], place: str = "") -> Iterator[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from detection_core.redaction import hide
 from pipeline.kubeflow.connection_options import VARIABLES
 
 ANSWER_MIB = 64
-"""Largest answer that is read. A run of a thousand steps is told in some 2 MiB."""
+"""Largest answer that is read. That about a run of a thousand steps takes some 2 MiB."""
 
 _CHUNK = 1 << 16
 
@@ -83,10 +83,10 @@ class _BoundedPool:
         import urllib3
 
         most, until = ANSWER_MIB << 20, time.monotonic() + self._timeout
-        told = answer.headers.get("Content-Length", "")
-        if told.isdigit() and int(told) > most and not self._end_only:
+        announced = answer.headers.get("Content-Length", "")
+        if announced.isdigit() and int(announced) > most and not self._end_only:
             answer.close()
-            raise AnswerTooLargeError(f"{int(told) / (1 << 20):,.0f} MiB")
+            raise AnswerTooLargeError(f"{int(announced) / (1 << 20):,.0f} MiB")
         pieces: collections.deque[bytes] = collections.deque()
         size = 0
         while piece := answer.read1(_CHUNK):
