@@ -13,16 +13,15 @@ import tensorflow as tf
 from detection_core.artifacts.detector_layout import EXTRA, MODEL_INFO, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
+from detection_core.evaluation.checked_detections import checked_detections
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
-from detection_core.structures import ImageDetections
+from detection_core.structures import FIRST_CLASS, ImageDetections
 
 _logger = logging.getLogger(__name__)
 
 SIGNATURE = "serving_default"
-MOST_CLASS = 2**24
-"""Beyond it float32, in which models give classes, has not every whole number."""
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
 OUTPUT_SHAPES: dict[str, list[int | None]] = {
     "detection_boxes": [1, None, 4],
@@ -32,8 +31,6 @@ OUTPUT_SHAPES: dict[str, list[int | None]] = {
 }
 # What TensorFlow raises for damaged files of a SavedModel, beside its own errors.
 _UNLOADABLE = (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, tf.errors.OpError)
-# Classes of a SavedModel are numbered as in the label map; classes of a TensorFlow Lite file from 0.
-FIRST_CLASS = 1
 
 
 class Runner(Protocol):
@@ -107,7 +104,13 @@ class SavedModelRunner:
                 where=self.path,
             )
         return checked_detections(
-            boxes, scores, classes - FIRST_CLASS, int(count), source_id=source_id, where=self.path
+            # Its classes are numbered as in the label map; those of a TensorFlow Lite file from 0.
+            boxes,
+            scores,
+            classes - FIRST_CLASS,
+            int(count),
+            source_id=source_id,
+            where=self.path,
         )
 
 
@@ -138,62 +141,8 @@ def _serving_signature(model: tf.Module, path: str) -> Any:
     return signature
 
 
-def checked_detections(
-    boxes: np.ndarray,
-    scores: np.ndarray,
-    classes: np.ndarray,
-    count: int,
-    *,
-    source_id: str,
-    where: str,
-) -> ImageDetections:
-    """Take the padding off a detector's outputs and refuse what is not a number.
-
-    Args:
-        boxes: float32 [D, 4].
-        scores: float32 [D].
-        classes: float32 [D], whole numbers from 0.
-        count: how many rows are detections.
-        source_id: of the image.
-        where: the model, for errors.
-
-    Raises:
-        ModelError: for NaN or infinity among the detections, for classes that are none, and where there are
-            not as many boxes and classes as scores.
-    """
-    if boxes.shape != (len(scores), 4) or scores.shape != classes.shape or scores.ndim != 1 or count < 0:
-        raise ModelError(
-            f"expected boxes [D, 4], scores [D], classes [D] and a count for image {source_id!r}, found"
-            f" {list(boxes.shape)}, {list(scores.shape)}, {list(classes.shape)} and {count}; export the model"
-            " again",
-            where=where,
-        )
-    boxes, scores, classes = boxes[:count], scores[:count], classes[:count]
-    for name, values in (("boxes", boxes), ("scores", scores), ("classes", classes)):
-        if not np.isfinite(values).all():
-            raise ModelError(
-                f"expected finite {name} for image {source_id!r}, found {values[~np.isfinite(values)][0]};"
-                " the training diverged or the conversion broke the model: look at its loss, lower the"
-                " learning rate or clip gradients",
-                where=where,
-            )
-    if classes.size and not 0 <= classes.min() <= classes.max() <= MOST_CLASS:
-        raise ModelError(
-            f"expected classes of a label map for image {source_id!r}, found numbers from {classes.min()} to"
-            f" {classes.max()}; export the model again",
-            where=where,
-        )
-    order = np.argsort(-scores, kind="stable")
-    return ImageDetections(
-        source_id=source_id,
-        boxes=boxes[order].astype(np.float32),
-        scores=scores[order].astype(np.float32),
-        classes=np.rint(classes[order]).astype(np.int32),
-    )
-
-
 def _load_tflite(path: str, threads: int, _: bool) -> Runner:
-    return TFLiteRunner(path, check=checked_detections, threads=threads)
+    return TFLiteRunner(path, threads=threads)
 
 
 _LOADERS: dict[str, Callable[[str, int, bool], Runner]] = {

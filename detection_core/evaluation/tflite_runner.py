@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ import tensorflow as tf
 from detection_core.artifacts.tflite_file import verify_tflite
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.errors import ModelError
+from detection_core.evaluation.checked_detections import checked_detections
 from detection_core.ops.resampling import resize_pixels
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
 
-ROLES = ("boxes", "classes", "scores", "count")
 # The post-processing operation's outputs, by what names and places tell in the files that exist. Exports of
 # TensorFlow 2 name the signature's outputs; those of TensorFlow 1 have no signature but name the tensors.
 SIGNATURE_NAMES = {
@@ -42,8 +42,6 @@ ORDERS_BY_PLACE_OF_BOXES = {
 }
 _QUANTIZED = (np.uint8, np.int8)
 
-Check = Callable[..., ImageDetections]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Normalisation:
@@ -65,14 +63,11 @@ class TFLiteRunner:
     quantised by the input's own parameters where it takes integers.
     """
 
-    def __init__(
-        self, path: str, *, check: Check, threads: int = 1, normalisation: Normalisation | None = None
-    ) -> None:
+    def __init__(self, path: str, *, threads: int = 1, normalisation: Normalisation | None = None) -> None:
         """Load the file.
 
         Args:
             path: of the file.
-            check: turns padded outputs into detections and refuses what is not a number.
             threads: of the interpreter.
             normalisation: None: as the file's metadata says.
 
@@ -82,7 +77,6 @@ class TFLiteRunner:
         from ai_edge_litert.interpreter import Interpreter
 
         self.path = path
-        self._check = check
         content = files.read_bytes(path)
         verify_tflite(content, where=path)
         if normalisation is None:
@@ -124,7 +118,7 @@ class TFLiteRunner:
             )
         # The operation does not clip its boxes to the image, a SavedModel does.
         boxes = np.clip(values["boxes"], 0.0, 1.0)
-        return self._check(
+        return checked_detections(
             boxes, values["scores"], values["classes"], count, source_id=source_id, where=self.path
         )
 

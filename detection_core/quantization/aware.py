@@ -13,7 +13,7 @@ import tf_keras
 from detection_core.errors import ModelError
 from detection_core.quantization.folding import FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
-from detection_core.quantization.placement import Placement, place
+from detection_core.quantization.placement import Placement, RangeSource, place
 from detection_core.quantization.quantizers import (
     ActivationQuantizer,
     BiasRule,
@@ -27,11 +27,11 @@ from detection_core.quantization.quantizers import (
 )
 
 PREFIX = "quant_"
-# `Quantized.output` -> what quantizes the output; other values name the call that does.
-OUTPUT_QUANTIZERS: dict[str, Callable[..., ActivationQuantizer | SigmoidQuantizer]] = {
-    "own": ActivationQuantizer,
-    "fixed": SigmoidQuantizer,
+OUTPUT_QUANTIZERS: dict[RangeSource, Callable[..., ActivationQuantizer | SigmoidQuantizer]] = {
+    RangeSource.OWN: ActivationQuantizer,
+    RangeSource.FIXED: SigmoidQuantizer,
 }
+"""What quantizes an output; one whose range is shared is quantized by the call that has the range."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def add_fake_quantization(
             return made[call.name]
         copy = _copy_of(call)
         entry = placement.quantized.get(call.name)
-        if entry is None or not (entry.weights or entry.output in OUTPUT_QUANTIZERS):
+        if entry is None or not (entry.weights or entry.range_source in OUTPUT_QUANTIZERS):
             return copy
         kernel = None
         if entry.weights:
@@ -92,7 +92,9 @@ def add_fake_quantization(
             rule = bias_rule(call, copy)
             kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise, bias_rule=rule)
         output = (
-            OUTPUT_QUANTIZERS[entry.output](options, clock) if entry.output in OUTPUT_QUANTIZERS else None
+            OUTPUT_QUANTIZERS[entry.range_source](options, clock)
+            if entry.range_source in OUTPUT_QUANTIZERS
+            else None
         )
         config = CallConfig(entry.weights, kernel, output)
         wrapped = QuantizedCall(copy, config, name=PREFIX + call.name)
@@ -117,9 +119,7 @@ def _copy_of(call: LayerCall) -> tf_keras.layers.Layer:
 def _range_owner(placement: Placement, name: str) -> str:
     """Return the call whose quantization range the output of a call has; "" where it is not quantized."""
     entry = placement.quantized.get(name)
-    if entry is None:
-        return ""
-    return name if entry.output in OUTPUT_QUANTIZERS else entry.output
+    return entry.range_owner if entry else ""
 
 
 def observe_ranges(

@@ -8,6 +8,7 @@ inputs share one scale.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from typing import Any
 
 import tf_keras
@@ -45,6 +46,17 @@ WEIGHTED_SUMS_REASON = (
 )
 
 
+class RangeSource(enum.Enum):
+    """Where the range of a call's output comes from."""
+
+    OWN = "own"
+    """It is observed in training."""
+    FIXED = "fixed"
+    """The integer kernel sets it."""
+    SHARED = "shared"
+    """It is that of another call."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Quantized:
     """A call that runs in integers.
@@ -53,14 +65,21 @@ class Quantized:
         layer: name of the call.
         kind: class of its layer.
         weights: attribute of the layer that holds the quantized kernel; "" where it has none.
-        output: `own` where its output has its own range, `fixed` where the integer kernel sets the range,
-            else the name of the call whose range it shares.
+        range_source: where the range of its output comes from.
+        range_owner: name of the call that has the range; its own unless the range is shared.
     """
 
     layer: str
     kind: str
     weights: str
-    output: str
+    range_source: RangeSource
+    range_owner: str
+
+    def record(self) -> dict[str, Any]:
+        """Describe it, JSON-able; `output` is `own`, `fixed` or the call whose range it shares."""
+        shared = self.range_source is RangeSource.SHARED
+        output = self.range_owner if shared else self.range_source.value
+        return {"layer": self.layer, "kind": self.kind, "weights": self.weights, "output": output}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +97,7 @@ class Placement:
     @property
     def observed(self) -> list[str]:
         """Names of the calls whose outputs have a range of their own, inputs included."""
-        return [name for name, entry in self.quantized.items() if entry.output == "own"]
+        return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 
 def place(graph: NetworkGraph) -> Placement:
@@ -95,11 +114,18 @@ def place(graph: NetworkGraph) -> Placement:
             layer=call.name,
             kind=type(call.layer).__name__,
             weights=WEIGHTED.get(type(call.layer), ""),
-            output="fixed" if _is_sigmoid(call.layer) else "own" if owner == call.name else owner,
+            range_source=_range_source(call, owner),
+            range_owner=call.name if _is_sigmoid(call.layer) else owner,
         )
     if any(isinstance(call.layer, WeightedFusion) for call in graph.calls.values()):
         placement.not_quantized[WEIGHTED_SUMS] = WEIGHTED_SUMS_REASON
     return placement
+
+
+def _range_source(call: LayerCall, owner: str) -> RangeSource:
+    if _is_sigmoid(call.layer):
+        return RangeSource.FIXED
+    return RangeSource.OWN if owner == call.name else RangeSource.SHARED
 
 
 def _refusal(call: LayerCall, graph: NetworkGraph) -> str:

@@ -85,7 +85,7 @@ class RewrittenDetector(Generic[D]):
         ranges = read_ranges(self.aware)
         quantized = []
         for entry in self.aware.placement.quantized.values():
-            fields = dataclasses.asdict(entry)
+            fields = entry.record()
             if entry.layer in self.folded.folded:
                 fields["folded"] = self.folded.folded[entry.layer]
             if entry.layer in ranges:

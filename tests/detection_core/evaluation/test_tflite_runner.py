@@ -11,7 +11,7 @@ import tensorflow as tf
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.detectors.ssd.tflite import input_normalisation
 from detection_core.errors import ModelError
-from detection_core.evaluation.runner import checked_detections, load_runner
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
 from detection_core.exporters.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
@@ -37,7 +37,7 @@ def written(path, content) -> str:
 
 
 def runner_of(path, normalisation=None):
-    return TFLiteRunner(path, check=checked_detections, normalisation=normalisation)
+    return TFLiteRunner(path, normalisation=normalisation)
 
 
 def interpreted(content, network_input):

@@ -48,7 +48,7 @@ def test_every_call_is_quantized(placement):
     ],
 )
 def test_the_output_has_the_range_of(placement, call, output):
-    assert placement.quantized[call].output == output
+    assert placement.quantized[call].record()["output"] == output
 
 
 def test_observed_lists_each_range_once(placement):
@@ -76,7 +76,7 @@ def test_weighted_sums_run_in_float_between_integers_and_sigmoids_on_their_fixed
     gate = layers.Activation("sigmoid", name="gate")(x)
     x = layers.Multiply(name="product")([x, gate])
     found = place(read_graph(tf_keras.Model(pixels, [x, layers.Activation("sigmoid", name="scores")(x)])))
-    outputs = {name: entry.output for name, entry in found.quantized.items()}
+    outputs = {name: entry.record()["output"] for name, entry in found.quantized.items()}
     assert outputs == {
         **{name: "own" for name in ("pixels", "left", "right", "sum", "product")},
         "gate": "fixed",
