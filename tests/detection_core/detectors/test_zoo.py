@@ -18,15 +18,10 @@ from detection_core.builders.detector import build_detector
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.base import (
-    CLASSIFICATION_LOSS,
-    LOCALIZATION_LOSS,
-    REGULARIZATION_LOSS,
-    TOTAL_LOSS,
-)
+from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.model import SsdModel
+from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
 from detection_core.protos import model_pb2
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch, Detections, Images
