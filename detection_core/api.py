@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from detection_core.extensions import with_extensions
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -81,6 +83,7 @@ class ExportedFiles:
     report: ParityReport
 
 
+@with_extensions
 def load_config(
     path: Path, overrides: Overrides = (), *, override_files: Sequence[Path] = ()
 ) -> TrainEvalPipelineConfig:
@@ -104,6 +107,7 @@ def load_config(
     )
 
 
+@with_extensions
 def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> Detector:
     """Build a detector: from a config with first weights, from a detector folder with those that it has.
 
@@ -124,6 +128,7 @@ def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> 
     return build(_config(config).model, seed=seed)
 
 
+@with_extensions
 def train(
     config: Path | TrainEvalPipelineConfig,
     *,
@@ -166,6 +171,7 @@ def train(
     return TrainedDetector(model=model_dir, run=run_dir, report=report)
 
 
+@with_extensions
 def evaluate(
     model: Path,
     *,
@@ -212,6 +218,7 @@ def evaluate(
         )
 
 
+@with_extensions
 def quantize(
     model: Path,
     *,
@@ -251,6 +258,7 @@ def quantize(
     return QuantizedDetector(model=model_dir, run=run_dir, report=report)
 
 
+@with_extensions
 def export(
     model: Path,
     *,
@@ -347,11 +355,7 @@ def _config(config: Path | TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
 
 
 def _stored_config(model: str) -> TrainEvalPipelineConfig:
-    """Return the config inside a detector folder.
-
-    Raises:
-        ContractError: when it is no detector folder.
-    """
+    """Return the config inside a detector folder, which has to be one."""
     from detection_core.artifacts.detector_layout import PIPELINE_CONFIG, extra_file, read_extra
     from detection_core.config.load import parse_pipeline_config
 
@@ -383,11 +387,7 @@ def _reading(
 
 
 def _with_eval_input(config: TrainEvalPipelineConfig, model: str) -> TrainEvalPipelineConfig:
-    """Return the config, refused where it does not say what to measure on.
-
-    Raises:
-        ConfigError: naming the model that was to be measured.
-    """
+    """Return the config, refused where it does not say what the model is to be measured on."""
     if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
         return config
     from detection_core.errors import ConfigError

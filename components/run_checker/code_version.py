@@ -19,6 +19,7 @@ from pathlib import Path
 import component_specs
 import components
 import detection_core
+from detection_core.extensions import load_extensions
 
 PACKAGES = (component_specs, components, detection_core)
 _OWN = tuple(package.__name__ for package in PACKAGES)
@@ -51,6 +52,8 @@ def component_version(component: str, root: Path | None = None) -> str:
         digest.update(name.encode() + sources.module(name).digest)
     for name, version in sorted(package_versions(foreign).items()):
         digest.update(f"{name}=={version}\0".encode())
+    for extension in load_extensions():
+        digest.update(f"{extension}\0".encode())
     return digest.hexdigest()[:_DIGITS]
 
 

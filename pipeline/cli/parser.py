@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.errors import EXIT_USER_ERROR, DetectionError, as_user_error
+from detection_core.extensions import load_extensions
 from detection_core.redaction import clean
 from pipeline.cli import verbs
 from pipeline.cli.base import Verb
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = getattr(arguments, "json", False)
     start_logging(quiet=as_json)
     try:
+        load_extensions()
         result = arguments.command(arguments)
     except DetectionError as e:
         return _fail(as_json, type(e).__name__, str(e))

@@ -1,0 +1,282 @@
+"""Each recipe of CONTRIBUTING.md, followed from outside of the packages and used end to end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import yaml
+from PIL import Image
+
+import detection_core
+from component_specs import ExampleGenJob
+from component_specs.registration import unregister_component
+from components.example_gen.readers import unregister_reader
+from components.example_gen.run import run as ingest
+from detection_core.builders.augment import build_augmentation
+from detection_core.builders.backbones import unregister_backbone
+from detection_core.config.messages.extractors import unregister_extractor
+from detection_core.config.messages.registered import unregister_part
+from detection_core.config.metric_names import unregister_metric_set
+from detection_core.data.records import read_records
+from detection_core.detectors import family as families
+from detection_core.structures import GroundTruth, Sample
+from pipeline.settings.settings_file import load_settings
+from tests.components.evaluator.test_run import save_model
+from tests.components.evaluator.test_run import write_examples as write_blob_examples
+from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.recipes import page
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A pipeline.config of two updates that names its records."""
+    folder = tmp_path_factory.mktemp("tiny")
+    examples = write_examples(folder / "examples")
+    readers = (
+        f'{{ label_map_path: "{examples}/label_map.pbtxt"'
+        f' tf_record_input_reader {{ input_path: "{examples}/Split-train/*.tfrecord" }} }}'
+    )
+    text = f"{config_text(2)}\ntrain_input_reader {readers}\neval_input_reader {readers}\n"
+    (folder / "pipeline.config").write_text(text)
+    return str(folder / "pipeline.config")
+
+
+@contextlib.contextmanager
+def recipe(title, folder):
+    yield from page.unpacked(title, folder)
+
+
+def loaded(tiny, recipe, name, overrides=()):
+    return detection_core.load_config(tiny, overrides, override_files=[recipe.path(name)])
+
+
+def test_the_table_counts_the_files():
+    assert set(page.counts()) == {"a loss", "a backbone", "an augmentation", "an input format", "a metric",
+                                  "a family", "a component"}  # fmt: skip
+    for title, count in page.counts().items():
+        modules = [name for name in page.files_of(title) if name.endswith(".py")]
+        assert len(modules) == count <= 3, title
+
+
+@pytest.fixture
+def poly(tmp_path):
+    with recipe("a loss", tmp_path) as found:
+        found.load("poly_loss").register()
+        yield found
+        unregister_part("classification_loss", "poly")
+
+
+def test_a_loss_is_what_its_paper_says(poly):
+    logits, target = np.array([[[-2.0, 0.5, 3.0]]]), np.array([[[0.0, 1.0, 1.0]]])
+    found = poly.load("poly_loss").PolyLoss(epsilon=2.0)(
+        *(tf.constant(value, tf.float32) for value in (logits, target, np.full((1, 1, 1), 0.5)))
+    )
+    for k in range(3):
+        right = 1 / (1 + math.exp(-logits[0, 0, k]))
+        right = right if target[0, 0, k] else 1 - right
+        expected = 0.5 * (-math.log(right) + 2.0 * (1 - right))
+        assert float(found[0, 0, k]) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_loss_trains(poly, tiny, tmp_path):
+    config = loaded(tiny, poly, "poly.config", {"train_config.num_steps": 1})
+    losses = []
+    for epsilon in ("2.0", "4.0"):
+        config.model.ssd.loss.classification_loss.registered.options["epsilon"] = epsilon
+        report = detection_core.train(config, output=tmp_path / epsilon, log_every=1).report
+        losses.append(report.losses["Loss/classification_loss"])
+    assert 0 < losses[0] < losses[1]
+
+
+def test_a_loss_with_an_option_out_of_range_is_refused(poly, tiny):
+    path = "model.ssd.loss.classification_loss.registered.options[epsilon]"
+    with pytest.raises(detection_core.ConfigError, match="a number above 0, found 0"):
+        loaded(tiny, poly, "poly.config", {path: "0"})
+
+
+@pytest.mark.slow
+def test_a_backbone_trains_and_is_loaded_again(tiny, tmp_path):
+    with recipe("a backbone", tmp_path) as plain:
+        plain.load("plain_backbone").register()
+        try:
+            config = loaded(tiny, plain, "plain.config")
+            trained = detection_core.train(config, output=tmp_path / "trained")
+            detector = detection_core.build_detector(trained)
+            names = {layer.name for network in detector.networks.values() for layer in network.layers}
+            assert {f"backbone_conv_{level}" for level in range(1, 6)} <= names
+            assert not any("expanded" in name for name in names)
+        finally:
+            unregister_backbone("plain")
+            unregister_extractor("ssd_plain_fpn")
+
+
+@pytest.fixture
+def solarize(tmp_path):
+    with recipe("an augmentation", tmp_path) as found:
+        found.load("solarize").register()
+        yield found
+        unregister_part("augmentation", "solarize")
+
+
+def test_an_augmentation_of_a_config_changes_a_sample(solarize, tiny):
+    config = loaded(tiny, solarize, "solarize.config")
+    step = build_augmentation(config.train_config.data_augmentation_options[1])
+    pixels = np.array([[[0, 127, 128]], [[200, 255, 10]]], np.uint8)
+    truth = GroundTruth(*(tf.zeros([0]) for _ in GroundTruth._fields))
+    sample = Sample(image=tf.constant(pixels), truth=truth, source_id=tf.constant("1"))
+    changed = step(sample, tf.constant([1, 2], tf.int64))
+    np.testing.assert_array_equal(changed.image, [[[0, 127, 127]], [[55, 0, 10]]])
+
+
+@pytest.mark.slow
+def test_an_augmentation_trains(solarize, tiny, tmp_path):
+    report = detection_core.train(loaded(tiny, solarize, "solarize.config"), output=tmp_path / "t").report
+    assert report.steps == 2 and math.isfinite(report.loss)
+
+
+def test_an_input_format_is_ingested(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = ["image,xmin,ymin,xmax,ymax,class"]
+    for number in range(8):
+        Image.new("RGB", (40, 30), (number, 0, 0)).save(data / f"{number}.png")
+        lines.append(f"{number}.png,4,3,20,27,cat")
+    lines += ["0.png,1,1,5,x,cat", "1.png,1,1,9,9,dog"]
+    (data / "boxes.csv").write_text("\n".join(lines))
+    with recipe("an input format", tmp_path) as csv_boxes:
+        csv_boxes.load("csv_boxes").register()
+        try:
+            text = csv_boxes.files["csv.yaml"].replace("PATH", str(data))
+            settings = tmp_path / "settings.yaml"
+            settings.write_text(
+                f"name: csv\n{text}model: {{config: {ROOT}/examples/digits/pipeline.config}}\nworkspace: w\n"
+            )
+            wanted = load_settings(str(settings), check_files=False).data
+            job = ExampleGenJob(
+                examples=str(tmp_path / "examples"),
+                data_path=wanted.path,
+                data_format=wanted.format,
+                splits=dict(wanted.splits),
+                quarantine_limit=0.5,
+            )
+            card = ingest(job)
+        finally:
+            unregister_reader("csv_boxes")
+    assert card["total"]["images"] == 8 and card["total"]["objects"] == 9
+    assert card["quarantine"]["reasons"] == {"malformed_annotation": 1}
+    rows = (tmp_path / "examples" / "quarantine.jsonl").read_text().splitlines()
+    assert json.loads(rows[0])["record"] == "line 10"
+    records = [
+        tf.train.Example.FromString(record)
+        for path in (tmp_path / "examples").glob("Split-*/*.tfrecord")
+        for record in read_records(str(path)).as_numpy_iterator()
+    ]
+    found = {r.features.feature["image/filename"].bytes_list.value[0]: r.features.feature for r in records}
+    edges = found[b"2.png"]["image/object/bbox/xmax"].float_list.value
+    assert edges == [0.5]
+
+
+def test_a_metric_is_measured_and_gates(tmp_path):
+    write_blob_examples(tmp_path / "examples", "eval", scenes(4))
+    with recipe("a metric", tmp_path) as coverage:
+        coverage.load("coverage").register()
+        try:
+            config = coverage.files["coverage.config"]
+            model = save_model(BlobDetector(), tmp_path / "model", config=config)
+            options = detection_core.EvaluateOptions(thresholds={"Coverage_Images@0.5": {"lower_bound": 1.1}})
+            report = detection_core.evaluate(model, examples=tmp_path / "examples", options=options)
+        finally:
+            unregister_metric_set("coverage_metrics")
+    expected = np.mean([len(truth.boxes) > 0 for _, truth in scenes(4)])
+    assert report.metrics["Coverage_Images@0.5"] == expected > 0
+    assert not report.blessed
+
+
+@pytest.mark.slow
+def test_a_family_trains_is_measured_and_predicts(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(families, "FAMILIES", dict(families.FAMILIES))
+    with recipe("a family", tmp_path) as one_box:
+        with pytest.raises(detection_core.ConfigError, match="center_net"):
+            loaded(tiny, one_box, "one_box.config")
+        one_box.load("one_box").register()
+        with pytest.raises(detection_core.ConfigError, match="expected one_box"):
+            loaded(tiny, one_box, "one_box.config", {"model.center_net.feature_extractor.type": "other"})
+        config = loaded(tiny, one_box, "one_box.config")
+        trained = detection_core.train(config, output=tmp_path / "trained", log_every=1)
+        assert set(trained.report.losses) >= {"Loss/box", "Loss/class"}
+        assert type(detection_core.build_detector(trained)).__name__ == "OneBox"
+        assert detection_core.evaluate(trained).images == 6
+        image = np.full((30, 40, 3), 99, np.uint8)
+        (prediction,) = detection_core.predict(trained, [image], min_score=0.0)
+        assert len(prediction.detections) == 1
+        with pytest.raises(detection_core.ExportError, match="center_net"):
+            detection_core.export(trained, output=tmp_path / "exported")
+
+
+def test_a_component_is_compiled_beside_ours_and_runs(tmp_path):
+    from kfp import compiler
+
+    with recipe("a component", tmp_path) as graded:
+        try:
+            pipeline = graded.load("graded_pipeline").graded
+            compiler.Compiler().compile(pipeline, str(tmp_path / "graded.yaml"))
+        finally:
+            unregister_component("grader")
+    package = next(yaml.safe_load_all((tmp_path / "graded.yaml").read_text()))
+    executors = package["deploymentSpec"]["executors"]
+    assert executors["exec-grader"]["container"]["command"] == ["python", "-m", "grader"]
+    assert executors["exec-evaluator"]["container"]["command"] == ["python", "-m", "components.evaluator"]
+    tasks = package["root"]["dag"]["tasks"]
+    assert tasks["grader"]["inputs"]["parameters"]["largest"]["runtimeValue"]["constant"] == 1_000_000
+
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_bytes(b"x" * 100)
+    command = [
+        sys.executable,
+        "-m",
+        "grader",
+        "--model",
+        "model",
+        "--evaluation",
+        "grade",
+        "--largest",
+        "100",
+    ]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
+    assert (tmp_path / "grade" / "grade.txt").read_text() == "failed"
+
+
+def test_an_installed_package_is_known_to_the_command_line(tiny, tmp_path):
+    """Its metadata name what registers its parts; without it the same config is refused."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+
+    def validate(recipe):
+        words = ["validate", tiny, "--override-file", recipe.path("poly.config")]
+        return subprocess.run(
+            [sys.executable, "-m", "pipeline.cli", *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    with recipe("a loss", tmp_path) as poly:
+        refused = validate(poly)
+        assert refused.returncode == 2 and "expected a registered classification_loss" in refused.stderr
+        metadata = tmp_path / "poly_parts-1.2.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: poly-parts\nVersion: 1.2\n")
+        (metadata / "entry_points.txt").write_text("[detflow.extensions]\npoly = poly_loss:register\n")
+        done = validate(poly)
+    assert done.returncode == 0, done.stderr
