@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         train,
     )
     from detection_core.artifacts.evaluation import EvalReport
+    from detection_core.artifacts.model_run import QuantizationReport, TrainReport
     from detection_core.artifacts.parity import ParityReport
     from detection_core.detectors.base import Detector
     from detection_core.errors import (
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from detection_core.tasks.evaluate_options import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
     from detection_core.tasks.predict import DetectedObject, Prediction
-    from detection_core.tasks.quantize import QuantizationReport
-    from detection_core.tasks.train import TrainReport
 
 _MODULES = {
     "load_config": "api",
@@ -66,9 +65,9 @@ _MODULES = {
     "Detector": "detectors.base",
     "EvaluateOptions": "tasks.evaluate_options",
     "TFLiteExportOptions": "tasks.export",
-    "TrainReport": "tasks.train",
+    "TrainReport": "artifacts.model_run",
     "EvalReport": "artifacts.evaluation",
-    "QuantizationReport": "tasks.quantize",
+    "QuantizationReport": "artifacts.model_run",
     "ParityReport": "artifacts.parity",
     "Prediction": "tasks.predict",
     "DetectedObject": "tasks.predict",

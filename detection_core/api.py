@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from detection_core.artifacts.evaluation import EvalReport
+    from detection_core.artifacts.model_run import QuantizationReport, TrainReport
     from detection_core.artifacts.parity import ParityReport
     from detection_core.config.paths.overrides import Overrides
     from detection_core.detectors.base import Detector
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from detection_core.tasks.evaluate_options import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
     from detection_core.tasks.predict import Prediction
-    from detection_core.tasks.quantize import QuantizationReport
-    from detection_core.tasks.train import TrainReport
 
 Path = str | os.PathLike[str]
 """A local path, or a URI of an object store."""
@@ -356,7 +355,7 @@ def _config(config: Path | TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
 
 def _stored_config(model: str) -> TrainEvalPipelineConfig:
     """Return the config inside a detector folder, which has to be one."""
-    from detection_core.artifacts.detector_layout import PIPELINE_CONFIG, extra_file, read_extra
+    from detection_core.artifacts.detector import PIPELINE_CONFIG, extra_file, read_extra
     from detection_core.config.load import parse_pipeline_config
 
     return parse_pipeline_config(read_extra(model, PIPELINE_CONFIG), where=extra_file(model, PIPELINE_CONFIG))

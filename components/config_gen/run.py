@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from component_specs import ConfigGenJob
-from components.runtime.pipeline_config import FILE_NAME
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.config.load import parse_pipeline_config, write_as_run
 
 
@@ -20,5 +20,5 @@ def run(job: ConfigGenJob) -> dict[str, Any]:
         ConfigError: for a text that does not fit the schema.
     """
     config = parse_pipeline_config(job.text, "text")
-    write_as_run(config, os.path.join(job.pipeline_config, FILE_NAME))
+    write_as_run(config, os.path.join(job.pipeline_config, PIPELINE_CONFIG))
     return {"model": config.model.WhichOneof("model") or ""}

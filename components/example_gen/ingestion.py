@@ -11,12 +11,12 @@ from typing import Any
 
 from component_specs.example_gen import Spans
 from components.example_gen.classes import make_label_map
+from components.example_gen.counts import Counts
 from components.example_gen.quarantine import count_reasons
 from components.example_gen.readers import AnnotationReader, find_reader
 from components.example_gen.records import Annotations, ImageRecord, Rejection
 from components.example_gen.spans import NO_SPANS, sources
-from components.example_gen.splits import check_splits, deal, is_by_ratio, order_key
-from components.example_gen.tally import Tally
+from components.example_gen.splits import assign_splits, check_splits, is_by_ratio, order_key
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError
 
@@ -86,11 +86,11 @@ def _read_splits(
             kept, doubles = _drop_doubles(found)
             faults = [*found.rejected, *doubles]
             # By the id alone: an image that comes again in a later span stays in its split.
-            dealt = deal([(image.source_id, image) for image in kept], wanted)
-            faulty = deal([(r.record or r.file, r) for r in faults], wanted)
+            assigned = assign_splits([(image.source_id, image) for image in kept], wanted)
+            faulty = assign_splits([(r.record or r.file, r) for r in faults], wanted)
             for name in wanted:
                 if not span or span in spans.of(name):
-                    images[name] += [_in_span(image, span) for image in dealt[name]]
+                    images[name] += [_in_span(image, span) for image in assigned[name]]
                     rejected[name] += [_rejection_in_span(r, span) for r in faulty[name]]
     else:
         for name, place in wanted.items():
@@ -136,7 +136,7 @@ def _drop_doubles(found: Annotations) -> tuple[list[ImageRecord], list[Rejection
 
 def gather(
     dataset: Dataset, reports: Iterable[Mapping[str, Any]]
-) -> tuple[dict[str, Tally], dict[str, list[Rejection]]]:
+) -> tuple[dict[str, Counts], dict[str, list[Rejection]]]:
     """Add up what the shards report.
 
     Args:
@@ -149,13 +149,13 @@ def gather(
     Raises:
         DataError: when nothing is left of a split.
     """
-    tallies = {name: Tally() for name in dataset.splits}
+    counts = {name: Counts() for name in dataset.splits}
     rejected = defaultdict(list, {name: list(rejections) for name, rejections in dataset.rejected.items()})
     for report in reports:
-        tallies[report["split"]].merge(Tally(report["tally"]))
+        counts[report["split"]].merge(Counts(report["counts"]))
         rejected[report["split"]] += [Rejection(*fields) for fields in report["rejected"]]
-    for name, tally in tallies.items():
-        if not tally.counts["total"]["images"]:
+    for name, split in counts.items():
+        if not split.counts["total"]["images"]:
             found = count_reasons(rejected[name])
             raise DataError(f"expected images in the split {name!r}, found all in quarantine: {found}")
-    return tallies, dict(rejected)
+    return counts, dict(rejected)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from components.example_gen.records import Rejection
+from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedRecord
 from detection_core.errors import DataError
 from detection_core.storage import files
 
@@ -16,12 +16,12 @@ Quarantine = Mapping[str, Sequence[Rejection]]
 
 def write_quarantine(path: str, quarantine: Quarantine) -> None:
     """Write one JSON object a line: split, file, record, reason, detail."""
-    lines = (
-        json.dumps({"split": split, **rejection._asdict()})
+    records = (
+        QuarantinedRecord(split=split, **rejection._asdict())
         for split, rejections in sorted(quarantine.items())
         for rejection in rejections
     )
-    files.write_text(path, "".join(f"{line}\n" for line in lines))
+    files.write_text(path, QUARANTINE.format(records))
 
 
 def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:

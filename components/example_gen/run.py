@@ -10,7 +10,7 @@ from typing import Any
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
 from component_specs.example_gen import SPANS, Spans
-from components.example_gen.card import format_card, make_card
+from components.example_gen.card import make_card
 from components.example_gen.decoding import find_decoding
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.ingestion import Dataset, gather, read_dataset
@@ -18,6 +18,9 @@ from components.example_gen.quarantine import check_limit, write_quarantine
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.example_gen.transforms import write_shards
+from detection_core.artifacts.dataset_card import CARD
+from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
 from detection_core.errors import ConfigError
@@ -40,7 +43,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     label_map = load_label_map(job.label_map) if job.label_map else None
     spans = _spans(job)
     dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map, spans)
-    list_path = f"{job.examples.rstrip('/')}.quarantine.jsonl"
+    list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     check_limit(dataset.rejected, dataset.records, job.quarantine_limit, list_path)
     shard_folder = _shard_folder(job, spans)
     with files.atomic_dir(job.examples) as folder:
@@ -49,24 +52,24 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
             {path: count for paths in tasks.values() for path, count in paths.items()}, job.beam_args
         )
         reports = read_reports(folder)
-        tallies, quarantine = gather(dataset, reports)
+        counts, quarantine = gather(dataset, reports)
         check_limit(quarantine, dataset.records, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
         decoding = find_decoding(job.decode_images)
-        card = make_card(job.data_format, dataset.label_map, tallies, shards, quarantine, spans, decoding)
-        write_quarantine(files.join(folder, "quarantine.jsonl"), quarantine)
-        files.write_text(files.join(folder, "label_map.pbtxt"), format_label_map(dataset.label_map))
-        files.write_text(files.join(folder, "dataset_card.json"), format_card(card))
+        card = make_card(job.data_format, dataset.label_map, counts, shards, quarantine, spans, decoding)
+        write_quarantine(QUARANTINE.path(folder), quarantine)
+        files.write_text(files.join(folder, LABEL_MAP), format_label_map(dataset.label_map))
+        CARD.write(folder, card)
         if shard_folder:
             write_manifests(folder, reports)
         files.remove_tree(files.join(folder, WORK))
     files.remove_tree(list_path)
-    total, kept_out = card["total"], card["quarantine"]
-    left_out = ", ".join(f"{n} {reason}" for reason, n in kept_out["reasons"].items()) or "nothing"
-    _logger.info("ingest | %d images, %d objects | left out: %s", total["images"], total["objects"], left_out)
-    if card["images_in_two_splits"]:
-        _logger.warning("ingest | %d images are in more than one split", card["images_in_two_splits"])
-    return card
+    total = card.total
+    put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"
+    _logger.info("ingest | %d images, %d objects | quarantined: %s", total.images, total.objects, put_aside)
+    if card.images_in_two_splits:
+        _logger.warning("ingest | %d images are in more than one split", card.images_in_two_splits)
+    return CARD.encode(card)
 
 
 def _spans(job: ExampleGenJob) -> Spans:

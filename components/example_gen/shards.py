@@ -13,9 +13,9 @@ from typing import IO, Any, cast
 import google_crc32c
 
 from components.example_gen.checks import make_example
+from components.example_gen.counts import Counts
 from components.example_gen.decoding import find_decoding
 from components.example_gen.records import ImageRecord, ObjectRecord, Rejected, Rejection
-from components.example_gen.tally import Tally
 from detection_core.data.record_writer import write_record
 from detection_core.errors import ConfigError
 from detection_core.storage import files
@@ -89,7 +89,7 @@ def write_shard(task_path: str) -> int:
     task = json.loads(files.read_bytes(task_path))
     folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
-    tally, rejected, decoding = Tally(), [], find_decoding(task["decode"])
+    counts, rejected, decoding = Counts(), [], find_decoding(task["decode"])
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
         for number, fields in enumerate(task["records"]):
@@ -102,11 +102,11 @@ def write_shard(task_path: str) -> int:
                 rejected.append(Rejection(record.filename, record.source_id, e.reason, e.detail))
                 continue
             write_record(out, example.data)
-            tally.add(example)
-    examples = tally.counts["total"]["images"]
+            counts.add(example)
+    examples = counts.counts["total"]["images"]
     shard = Shard(uri=path, size=measured.size, crc32c=measured.crc32c, examples=examples)
     report = {
-        "tally": tally.state(),
+        "counts": counts.state(),
         "rejected": rejected,
         "split": task["split"],
         "shard": dataclasses.asdict(shard),

@@ -54,8 +54,8 @@ def _is_ratio(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def deal(records: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[str, list[T]]:
-    """Deal records to splits by a hash of their ids.
+def assign_splits(records: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[str, list[T]]:
+    """Assign records to splits by a hash of their ids.
 
     An image stays in its split whatever is added to the data set, and in whatever order it is listed.
 
@@ -63,12 +63,12 @@ def deal(records: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[
         records: (id, record) each.
         ratios: split name to share, as `check_splits` gives them.
     """
-    dealt: dict[str, list[T]] = {name: [] for name in ratios}
+    assigned: dict[str, list[T]] = {name: [] for name in ratios}
     edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
     for record_id, record in records:
         at = _hash("split", record_id) / 2**64
-        dealt[next((name for edge, name in edges if at < edge), edges[-1][1])].append(record)
-    return dealt
+        assigned[next((name for edge, name in edges if at < edge), edges[-1][1])].append(record)
+    return assigned
 
 
 def order_key(source_id: str) -> tuple[int, str]:

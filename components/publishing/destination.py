@@ -7,7 +7,7 @@ Layout below the root:
     rolled_back/VERSION/   SavedModels taken out of service
     current.json           the deployed version, and which versions were rolled back
 
-The SavedModel becomes visible last of a version's pieces, each of which is renamed in whole, and
+The SavedModel becomes visible last of a version's pieces, each of which appears by one rename, and
 the pointer after it. A rollback writes the pointer when its target is in service, and then takes the others
 out. Every writer begins with completing or undoing what a killed one left, so a reader that follows the
 pointer, and TensorFlow Serving, which follows the folders, never see half a version.
@@ -22,19 +22,20 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from components.publishing.folders import IN_SERVICE, TFLITE, WITHDRAWN, VersionFolders
+from components.publishing.folders import VersionFolders
 from components.publishing.rollback import predecessor, returned_to, superfluous
-from components.publishing.versions import (
+from detection_core.artifacts.published import (
+    IN_SERVICE,
+    TFLITE,
+    WITHDRAWN,
     Deployment,
-    Version,
+    PublishedVersion,
     read_deployment,
     write_deployment,
     write_version,
 )
 from detection_core.errors import ContractError
 from detection_core.storage import files
-
-__all__ = ["Overtaken", "PushDestination", "RolledBack", "Version"]
 
 _logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Overtaken(Exception):
         current: the deployed version, if any.
     """
 
-    def __init__(self, current: Version | None) -> None:
+    def __init__(self, current: PublishedVersion | None) -> None:
         super().__init__(str(current.number) if current else "none")
         self.current = current
 
@@ -58,7 +59,7 @@ class RolledBack(Exception):
         version: as which version.
     """
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: PublishedVersion) -> None:
         super().__init__(str(version.number))
         self.version = version
 
@@ -78,11 +79,11 @@ class PushDestination:
         """Return the folder of a version's TensorFlow Lite files."""
         return self._folders.path(TFLITE, version)
 
-    def current(self) -> Version | None:
+    def current(self) -> PublishedVersion | None:
         """Return the deployed version, or None before the first push.
 
         Raises:
-            ContractError: when the pointer or the version's record cannot be used.
+            ContractError: when the pointer or the version's file cannot be used.
         """
         while True:
             number = self._deployment().version
@@ -94,15 +95,15 @@ class PushDestination:
                 # Pruned since, if another one is deployed by now.
                 if self._deployment().version == number:
                     raise ContractError(
-                        "expected the record of the deployed version, found none; restore the file, or name"
+                        "expected the file of the deployed version, found none; restore the file, or name"
                         " the version to return to: `detflow rollback DESTINATION --to VERSION`",
-                        where=self._folders.record_path(number),
+                        where=self._folders.version_path(number),
                     ) from e
 
-    def versions(self) -> list[Version]:
+    def versions(self) -> list[PublishedVersion]:
         """Return all published versions, oldest first, rolled-back ones included.
 
-        Those whose record is damaged are left out, with a warning.
+        Those whose file is damaged are left out, with a warning.
         """
         found = []
         for number in self._folders.numbers():
@@ -118,18 +119,18 @@ class PushDestination:
         """Return the numbers of the versions taken out of service."""
         return list(self._deployment().rolled_back)
 
-    def find(self, run_key: str) -> Version | None:
+    def find(self, run_key: str) -> PublishedVersion | None:
         """Return the newest version in service that a run with this key published."""
         out = self.rolled_back()
         found = [v for v in self.versions() if v.run_key == run_key and v.number not in out]
         return found[-1] if found else None
 
-    def find_rolled_back(self, fingerprint: str) -> Version | None:
+    def find_rolled_back(self, fingerprint: str) -> PublishedVersion | None:
         """Return the version as which a model was published at last, if that one was rolled back."""
         found = [v for v in self.versions() if v.fingerprint == fingerprint and fingerprint]
         return found[-1] if found and found[-1].number in self.rolled_back() else None
 
-    def fetch(self, number: int, folder: str) -> Version:
+    def fetch(self, number: int, folder: str) -> PublishedVersion:
         """Copy a version's SavedModel, or the deployed one's where that version is gone or goes meanwhile.
 
         Args:
@@ -165,12 +166,12 @@ class PushDestination:
         self,
         saved_model: str,
         tflite: str,
-        version: Version,
+        version: PublishedVersion,
         keep: int,
         *,
         onto: str | None = None,
         again: bool = True,
-    ) -> Version:
+    ) -> PublishedVersion:
         """Add a version and point at it.
 
         Args:
@@ -193,7 +194,7 @@ class PushDestination:
             deployment = self._recover(self._deployment())
             current = self.current()
             if current and version.fingerprint and current.fingerprint == version.fingerprint:
-                if self._folders.is_whole(IN_SERVICE, current.number):
+                if self._folders.is_complete(IN_SERVICE, current.number):
                     return current  # A killed push of the same model, which has just been finished.
                 onto = None
             before = None if again else self.find_rolled_back(version.fingerprint)
@@ -203,12 +204,12 @@ class PushDestination:
                 raise Overtaken(current)
             version = self._add(saved_model, tflite, version, confirm)
             deployment = deployment.pointing_at(version.number)
-            write_deployment(self._pointer, deployment)
-            for number in superfluous(deployment, self._folders.whole(), keep):
-                self._folders.remove(number, keep_record=number in deployment.rolled_back)
+            write_deployment(self.root, deployment)
+            for number in superfluous(deployment, self._folders.complete(), keep):
+                self._folders.remove(number, keep_file=number in deployment.rolled_back)
         return version
 
-    def rollback(self, to: int | None = None) -> Version:
+    def rollback(self, to: int | None = None) -> PublishedVersion:
         """Take the deployed version out of service, or return to a named one.
 
         Args:
@@ -224,29 +225,25 @@ class PushDestination:
         with self._locked() as confirm:
             deployment = self._recover(self._deployment() if to is None else self._deployment_or_rebuilt())
             if to is None:
-                self.current()  # says so where its record is damaged
-            whole = self._folders.whole()
-            target = to if to is not None else predecessor(deployment, whole)
-            if target is None or target not in whole:
+                self.current()  # raises where its file is damaged
+            complete = self._folders.complete()
+            target = to if to is not None else predecessor(deployment, complete)
+            if target is None or target not in complete:
                 raise ContractError(
-                    f"expected a version to return to, found {whole} with {deployment.version} deployed and"
-                    f" {list(deployment.rolled_back)} rolled back; name one that is there with --to",
+                    f"expected a version to return to, found {complete} with {deployment.version} deployed"
+                    f" and {list(deployment.rolled_back)} rolled back; name one that is there with --to",
                     where=self.root,
                 )
             version = self._folders.read(target)
             deployment = returned_to(deployment, target, self._folders.numbers())
             confirm()
             self._folders.move(target, out=False)
-            write_deployment(self._pointer, deployment)
+            write_deployment(self.root, deployment)
             self._settle(deployment)
             return version
 
-    @property
-    def _pointer(self) -> str:
-        return self._folders.path("current.json")
-
     def _deployment(self) -> Deployment:
-        return read_deployment(self._pointer)
+        return read_deployment(self.root)
 
     def _deployment_or_rebuilt(self) -> Deployment:
         """Return what the pointer says; where it is damaged, what the folders say."""
@@ -254,11 +251,13 @@ class PushDestination:
             return self._deployment()
         except ContractError as e:
             _logger.warning("push | the pointer is made anew: %s", e)
-            in_service = [n for n in self._folders.numbers() if self._folders.is_whole(IN_SERVICE, n)]
+            in_service = [n for n in self._folders.numbers() if self._folders.is_complete(IN_SERVICE, n)]
             out = [n for n in self._folders.numbers() if n not in in_service]
             return Deployment(max(in_service, default=None), tuple(out))
 
-    def _add(self, saved_model: str, tflite: str, version: Version, confirm: Callable[[], None]) -> Version:
+    def _add(
+        self, saved_model: str, tflite: str, version: PublishedVersion, confirm: Callable[[], None]
+    ) -> PublishedVersion:
         """Write a new version's pieces, the SavedModel last."""
         number = max(int(time.time()), self._folders.newest_number() + 1, 1)
         with files.atomic_dir(self.saved_model_dir(number)) as folder:
@@ -267,7 +266,7 @@ class PushDestination:
             if tflite:
                 with files.atomic_dir(self.tflite_dir(number)) as beside:
                     files.copy_tree(tflite, beside)
-            write_version(self._folders.record_path(number), version)
+            write_version(self._folders.version_path(number), version)
             confirm()
         return version
 
@@ -277,14 +276,14 @@ class PushDestination:
         for number in self._folders.numbers():
             if number in deployment.rolled_back or not self._folders.is_readable(number):
                 continue
-            whole = self._folders.is_whole(IN_SERVICE, number)
+            complete = self._folders.is_complete(IN_SERVICE, number)
             if number > (deployment.version or 0):
-                if whole:
+                if complete:
                     deployment = deployment.pointing_at(number)
-                    write_deployment(self._pointer, deployment)
+                    write_deployment(self.root, deployment)
                 else:
                     self._folders.remove(number)
-            elif number != deployment.version and not whole and self._is_half(number):
+            elif number != deployment.version and not complete and self._is_half(number):
                 _logger.warning("push | version %d is not complete, and removed", number)
                 self._folders.remove(number)
         self._settle(deployment)
@@ -293,7 +292,7 @@ class PushDestination:
     def _is_half(self, number: int) -> bool:
         """Tell whether there is something of a version's SavedModel and nowhere all of it."""
         here = files.is_dir(self.saved_model_dir(number))
-        return here and not self._folders.is_whole(WITHDRAWN, number)
+        return here and not self._folders.is_complete(WITHDRAWN, number)
 
     def _settle(self, deployment: Deployment) -> None:
         """Move every SavedModel to where the deployment says it is.

@@ -12,14 +12,23 @@ import logging
 import os
 from collections.abc import Mapping
 
-from components.publishing.versions import Version, read_version, version_numbers
-from detection_core.artifacts.detector_layout import SAVED_MODEL
+from detection_core.artifacts.detector import SAVED_MODEL
+from detection_core.artifacts.published import (
+    IN_SERVICE,
+    TFLITE,
+    VERSIONS,
+    WITHDRAWN,
+    PublishedVersion,
+    read_version,
+    version_file,
+    version_numbers,
+    versions_among,
+)
 from detection_core.errors import ContractError, StorageError
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
 
-IN_SERVICE, WITHDRAWN, TFLITE, RECORDS = "saved_model", "rolled_back", "tflite", "versions"
 # A version that is being removed: what was asked for, and its folders on their way out.
 _REMOVING, _REQUEST = ".removing", "request.json"
 
@@ -35,14 +44,13 @@ class VersionFolders:
         """Return a path below the destination."""
         return os.path.join(self.root, *map(str, parts))
 
-    def record_path(self, number: int) -> str:
-        """Return the path of a version's record."""
-        return self.path(RECORDS, f"{number}.json")
+    def version_path(self, number: int) -> str:
+        """Return the path of a version's file."""
+        return self.path(VERSIONS, version_file(number))
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all versions that have a record, damaged ones included, in order."""
-        names = self._names(RECORDS)
-        return version_numbers(n.removesuffix(".json") for n in names if n.endswith(".json"))
+        """Return the numbers of all versions that have a file, damaged ones included, in order."""
+        return versions_among(self._names(VERSIONS))
 
     def newest_number(self) -> int:
         """Return the largest number that anything here has; 0 where there is nothing."""
@@ -50,13 +58,15 @@ class VersionFolders:
         found = [*self.numbers(), *(n for name in folders for n in version_numbers(self._names(name)))]
         return max(found, default=0)
 
-    def whole(self) -> list[int]:
+    def complete(self) -> list[int]:
         """Return the numbers of the versions whose SavedModel is complete, in service or not, in order."""
-        return [n for n in self.numbers() if self.is_whole(IN_SERVICE, n) or self.is_whole(WITHDRAWN, n)]
+        return [
+            n for n in self.numbers() if self.is_complete(IN_SERVICE, n) or self.is_complete(WITHDRAWN, n)
+        ]
 
-    def is_whole(self, place: str, number: int) -> bool:
-        """Tell whether a version's SavedModel is complete at a place, `IN_SERVICE` or `WITHDRAWN`."""
-        found = files.sizes(self.path(place, number))
+    def is_complete(self, folder: str, number: int) -> bool:
+        """Tell whether a version's SavedModel is complete in a folder, `IN_SERVICE` or `WITHDRAWN`."""
+        found = files.sizes(self.path(folder, number))
         if not found:
             return False
         if not self._expected.get(number):
@@ -65,20 +75,20 @@ class VersionFolders:
         expected = self._expected[number]
         if expected:
             return all(found.get(name) == size for name, size in expected.items())
-        # Published before its files were recorded.
+        # Published before its files were listed.
         return SAVED_MODEL in found and any(name.startswith("variables/") for name in found)
 
-    def read(self, number: int) -> Version:
-        """Read a version's record.
+    def read(self, number: int) -> PublishedVersion:
+        """Read a version's file.
 
         Raises:
             FileNotFoundError: when there is none.
             ContractError: when it cannot be used.
         """
-        return read_version(self.record_path(number), number)
+        return read_version(self.version_path(number), number)
 
     def is_readable(self, number: int) -> bool:
-        """Tell whether a version's record is there and not damaged."""
+        """Tell whether a version's file is there and not damaged."""
         return self._read_or_none(number) is not None
 
     def move(self, number: int, *, out: bool) -> None:
@@ -87,35 +97,35 @@ class VersionFolders:
         there = self.path(source, number)
         if not files.is_dir(there):
             return
-        if self.is_whole(target, number):
+        if self.is_complete(target, number):
             files.remove_tree(there)  # it was copied in whole, on a store, and not yet removed
-        elif out or self.is_whole(source, number):
+        elif out or self.is_complete(source, number):
             files.remove_tree(self.path(target, number))
             files.make_dirs(self.path(target))
             files.rename(there, self.path(target, number))
 
-    def remove(self, number: int, *, keep_record: bool = False) -> None:
+    def remove(self, number: int, *, keep_file: bool = False) -> None:
         """Remove a version: at first from where it is looked for, then from the disk.
 
         Args:
             number: of the version.
-            keep_record: remove its models only.
+            keep_file: remove its models only.
         """
-        request = json.dumps({"keep_record": keep_record}) + "\n"
+        request = json.dumps({"keep_record": keep_file}) + "\n"
         files.write_text(self.path(_REMOVING, number, _REQUEST), request)
         self._finish_removal(number)
 
     def tidy(self) -> None:
         """Finish what killed writers began to remove, and remove what they left half done."""
-        for folder in ("", IN_SERVICE, WITHDRAWN, TFLITE, RECORDS):
+        for folder in ("", IN_SERVICE, WITHDRAWN, TFLITE, VERSIONS):
             files.remove_leftovers(self.path(folder) if folder else self.root)
         for number in version_numbers(self._names(_REMOVING)):
             self._finish_removal(number)
         known = self.numbers()
-        for place in (TFLITE, WITHDRAWN):
-            for number in version_numbers(self._names(place)):
+        for folder in (TFLITE, WITHDRAWN):
+            for number in version_numbers(self._names(folder)):
                 if number not in known:
-                    files.remove_tree(self.path(place, number))
+                    files.remove_tree(self.path(folder, number))
         for number in version_numbers(self._names(IN_SERVICE)):
             if number not in known:
                 _logger.warning(
@@ -129,18 +139,18 @@ class VersionFolders:
         except (FileNotFoundError, ValueError):
             request = None  # all that was asked for is done, but for the emptying
         if request is not None:
-            for place in (IN_SERVICE, WITHDRAWN, TFLITE):
-                folder = self.path(place, number)
+            for name in (IN_SERVICE, WITHDRAWN, TFLITE):
+                folder = self.path(name, number)
                 if files.is_remote(folder):
                     files.remove_tree(folder)
                 elif files.is_dir(folder):
-                    files.remove_tree(os.path.join(away, place))
-                    files.rename(folder, os.path.join(away, place))
+                    files.remove_tree(os.path.join(away, name))
+                    files.rename(folder, os.path.join(away, name))
             if not request.get("keep_record"):
-                files.remove_tree(self.record_path(number))
+                files.remove_tree(self.version_path(number))
         files.remove_tree(away)
 
-    def _read_or_none(self, number: int) -> Version | None:
+    def _read_or_none(self, number: int) -> PublishedVersion | None:
         try:
             return self.read(number)
         except (FileNotFoundError, ContractError):

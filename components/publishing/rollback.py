@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from components.publishing.versions import Deployment
+from detection_core.artifacts.published import Deployment
 
 
-def predecessor(deployment: Deployment, whole: Collection[int]) -> int | None:
+def predecessor(deployment: Deployment, complete: Collection[int]) -> int | None:
     """Return the version that a rollback returns to: the newest before the deployed one that is in service.
 
     Args:
         deployment: what is deployed.
-        whole: numbers of the versions whose SavedModel is complete.
+        complete: numbers of the versions whose SavedModel is complete.
     """
-    earlier = [n for n in whole if n < (deployment.version or 0) and n not in deployment.rolled_back]
+    earlier = [n for n in complete if n < (deployment.version or 0) and n not in deployment.rolled_back]
     return max(earlier, default=None)
 
 
@@ -33,17 +33,17 @@ def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> 
     return Deployment(target, tuple(sorted((later | {*deployment.rolled_back}) - {target})))
 
 
-def superfluous(deployment: Deployment, whole: Collection[int], keep: int) -> list[int]:
+def superfluous(deployment: Deployment, complete: Collection[int], keep: int) -> list[int]:
     """Return the versions to remove, so that `keep` are left: those rolled back first, then the oldest.
 
     Never the deployed one, and never the one that a rollback would return to.
 
     Args:
         deployment: what is deployed.
-        whole: numbers of the versions whose SavedModel is there, rolled-back ones included.
+        complete: numbers of the versions whose SavedModel is there, rolled-back ones included.
         keep: how many to keep; 0: all.
     """
-    needed = (deployment.version, predecessor(deployment, whole))
-    order = sorted(whole, key=lambda n: (n not in deployment.rolled_back, n))
+    needed = (deployment.version, predecessor(deployment, complete))
+    order = sorted(complete, key=lambda n: (n not in deployment.rolled_back, n))
     beyond = len(order) - keep if keep else 0
     return [n for n in order if n not in needed][: max(0, beyond)]

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from component_specs import PusherJob
-from components.publishing.destination import Overtaken, PushDestination, RolledBack, Version
+from components.publishing.destination import Overtaken, PushDestination, RolledBack
 from detection_core.artifacts.blessing import Verdict, read_verdict
-from detection_core.artifacts.detector_layout import serving_dir
+from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.evaluation import METRICS
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.artifacts.pushed import PUSHED, PushReport
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
@@ -68,7 +69,7 @@ def _decide(job: PusherJob) -> PushReport:
     return _pushed(destination, version)
 
 
-def _pushed(destination: PushDestination, version: Version) -> PushReport:
+def _pushed(destination: PushDestination, version: PublishedVersion) -> PushReport:
     reasons = ["every gate blessed it"]
     return PushReport(pushed=True, version=version.number, reasons=reasons, path=destination.root)
 
@@ -86,7 +87,7 @@ def _verdicts(job: PusherJob) -> dict[str, Verdict]:
     return {name: read_verdict(folder) for name, folder in gates.items() if folder}
 
 
-def _overtaken(job: PusherJob, current: Version | None) -> str:
+def _overtaken(job: PusherJob, current: PublishedVersion | None) -> str:
     if current and current.run_key == job.run_key:
         return f"version {current.number}, of the same settings, data and code, is deployed"
     compared = f"version {job.baseline_version}" if job.baseline_version else "nothing"
@@ -94,8 +95,8 @@ def _overtaken(job: PusherJob, current: Version | None) -> str:
     return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare anew"
 
 
-def _version(job: PusherJob, fingerprint: str, metrics: Mapping[str, float | None]) -> Version:
-    return Version(
+def _version(job: PusherJob, fingerprint: str, metrics: Mapping[str, float | None]) -> PublishedVersion:
+    return PublishedVersion(
         number=0,
         run_key=job.run_key,
         fingerprint=fingerprint,

@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.config.load import PipelineConfig, load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-
-FILE_NAME = "pipeline.config"
 
 
 def read_pipeline_config(folder: str, overrides: Mapping[str, Any]) -> PipelineConfig:
@@ -22,4 +21,4 @@ def read_pipeline_config(folder: str, overrides: Mapping[str, Any]) -> PipelineC
     Raises:
         ConfigError: for a config or an override that cannot be used.
     """
-    return apply_overrides(load_pipeline_config(os.path.join(folder, FILE_NAME)), overrides)
+    return apply_overrides(load_pipeline_config(os.path.join(folder, PIPELINE_CONFIG)), overrides)

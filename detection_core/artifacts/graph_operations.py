@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.errors import ModelError
 from detection_core.storage import files
 
@@ -111,7 +111,7 @@ def check_graph(directory: str, *, trust: bool = False) -> None:
     Raises:
         ModelError: naming the operations; or when saved_model.pb is none, whatever `trust` says.
     """
-    path = files.join(directory, detector_layout.SAVED_MODEL)
+    path = files.join(directory, layout.SAVED_MODEL)
     refused = sorted({name for meta in _read(path).meta_graphs for name in _refused(meta)})
     if not refused or trust:
         return

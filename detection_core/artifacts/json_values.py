@@ -15,7 +15,13 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-_KEY, _LEFT_OUT_BY_DEFAULT = "json key", "left out by default"
+JSON_KEY = "json key"
+"""In a field's metadata: its key in JSON, where that is no name in Python."""
+
+_OMITTED = "omitted by default"
+OMIT_DEFAULT = types.MappingProxyType({_OMITTED: True})
+"""Metadata of a field that is not written where it has its default."""
+
 _LONGEST_SHOWN = 80
 
 
@@ -23,22 +29,9 @@ class JsonFault(ValueError):
     """A JSON value that is not of the expected type."""
 
 
-def optional(default: Any) -> Any:
-    """Return a dataclass field that is not written where it has its default."""
-    metadata = {_LEFT_OUT_BY_DEFAULT: True}
-    if callable(default):
-        return dataclasses.field(default_factory=default, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def named(key: str, default: Any = dataclasses.MISSING) -> Any:
-    """Return a dataclass field with a key in JSON that is no name in Python."""
-    return dataclasses.field(default=default, metadata={_KEY: key})
-
-
 def json_key(field: dataclasses.Field[Any]) -> str:
     """Return a field's key in JSON."""
-    return str(field.metadata.get(_KEY, field.name))
+    return str(field.metadata.get(JSON_KEY, field.name))
 
 
 def is_optional(field: dataclasses.Field[Any]) -> bool:
@@ -58,7 +51,7 @@ def encode(value: Any) -> Any:
         return {
             json_key(field): encode(getattr(value, field.name))
             for field in dataclasses.fields(value)
-            if not (field.metadata.get(_LEFT_OUT_BY_DEFAULT) and _has_default(value, field))
+            if not (field.metadata.get(_OMITTED) and _has_default(value, field))
         }
     if isinstance(value, collections.abc.Mapping):
         return {name: encode(inner) for name, inner in value.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from detection_core.artifacts.json_file import JsonFile
-from detection_core.artifacts.json_values import optional
+from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class PushReport:
     pushed: bool
     version: int | None
     reasons: list[str]
-    path: str = optional("")
+    path: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
 
 
 PUSHED = JsonFile(name="pushed.json", content=PushReport, writer="Pusher", remedy="run the workflow again")

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import LeftOut
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
@@ -19,7 +20,7 @@ from detection_core.config.messages.pipeline import training_input_problems
 from detection_core.config.problems import raise_first
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
-from detection_core.data.left_out import LeftOut, find_undecodable
+from detection_core.data.left_out import find_undecodable
 from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records

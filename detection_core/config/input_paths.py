@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 
+from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
-
-LABEL_MAP_NAME = "label_map.pbtxt"
 
 
 def split_pattern(examples_dir: str, split: str) -> str:
@@ -73,7 +72,7 @@ def with_readers_of(
 
 
 def _point(reader: InputReader, examples_dir: str, split: str) -> None:
-    reader.label_map_path = files.join(examples_dir, LABEL_MAP_NAME)
+    reader.label_map_path = files.join(examples_dir, LABEL_MAP)
     if reader.sample_from_datasets_weights:
         _logger.warning(
             "sample_from_datasets_weights %s has no effect: split %s is read as one input, each record as"

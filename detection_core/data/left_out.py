@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import LEFT_OUT, LeftOut
 from detection_core.data.ahead import done_ahead
 from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.records import check_records, first_line, read_records
 from detection_core.storage import files
 
-FILE_NAME = "left_out.jsonl"
 _BUCKETS = 1 << 62
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """A record that is left out.
-
-    Attributes:
-        path: of its file.
-        index: of the record in it.
-        image: what the record calls its image.
-        reason: why it does not decode.
-        digest: of its bytes, by which readers know it.
-    """
-
-    path: str
-    index: int
-    image: str
-    reason: str
-    digest: int
 
 
 def find_undecodable(paths: Sequence[str], decode: Callable[[tf.Tensor], object]) -> list[LeftOut]:
@@ -84,18 +63,15 @@ def without(records: tf.data.Dataset, digests: Sequence[int]) -> tf.data.Dataset
 
 def load_left_out(folder: str) -> list[LeftOut]:
     """Return what a training has left out so far, as its folder says."""
-    path = files.join(folder, FILE_NAME)
-    lines = files.read_text(path).splitlines() if files.exists(path) else []
-    return [LeftOut(**json.loads(line)) for line in lines]
+    return LEFT_OUT.read(folder)
 
 
 def save_left_out(folder: str, left_out: Sequence[LeftOut]) -> None:
     """Write the list, so that a training that is continued leaves out the same."""
-    lines = [json.dumps(dataclasses.asdict(record)) for record in left_out]
-    files.write_text(files.join(folder, FILE_NAME), "".join(f"{line}\n" for line in lines))
+    LEFT_OUT.write(folder, left_out)
 
 
 def left_out_table(folder: str) -> dict[str, str]:
-    """Return the list as a file for the record of a run, name to text; empty where nothing is left out."""
-    path = files.join(folder, FILE_NAME)
-    return {FILE_NAME: files.read_text(path)} if files.exists(path) else {}
+    """Return the list as a file of the model run, name to text; empty where nothing is left out."""
+    path = LEFT_OUT.path(folder)
+    return {LEFT_OUT.name: files.read_text(path)} if files.exists(path) else {}

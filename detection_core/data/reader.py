@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import LeftOut
 from detection_core.data.ahead import done_ahead
 from detection_core.data.decode import DecodedExample, DecodeOptions, decode_example, drop_unusable_objects
 from detection_core.data.example_columns import encoded_image, image_name
 from detection_core.data.image_header import ImageFault, read_header
-from detection_core.data.left_out import LeftOut
 from detection_core.data.records import check_records, count_records, naming_bad_records
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.errors import DataError

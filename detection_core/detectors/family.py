@@ -16,6 +16,7 @@ from detection_core.errors import ConfigError, ExportError, ModelError
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from detection_core.artifacts.quantization import Quantization
     from detection_core.config.messages.families import ConfigFamily
     from detection_core.detectors.base import Detector
     from detection_core.exporters.tflite import TFLiteOutputOptions
@@ -72,12 +73,8 @@ class QuantizedDetector(Protocol):
     def float_layers(self) -> list[str]:
         """Return the layers that stay in float."""
 
-    def record(self) -> dict[str, Any]:
-        """Describe the quantization, JSON-able.
-
-        `settings` are the options, from which it is built again; `coverage` has the `fraction` of the weights
-        that are quantized.
-        """
+    def describe(self) -> Quantization:
+        """Describe the quantization, from whose `settings` it is built again."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.detector_layout import EXTRA, MODEL_INFO, serving_dir
+from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections

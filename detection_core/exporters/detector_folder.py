@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core.artifacts import detector_layout as layout
-from detection_core.artifacts.detector_layout import DetectorInfo, serving_dir
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.detector import build_detector
 from detection_core.builders.image_resizer import model_image_resizer
@@ -66,7 +66,7 @@ def write_detector(
         config: the config it was built from.
         label_map: its classes.
         directory: detector folder; made where it is missing.
-        kind: one of `detector_layout.KINDS`.
+        kind: one of `layout.KINDS`.
         extra: JSON-able facts for `model.json`.
         texts: further text files beside it, name to content.
 
@@ -101,7 +101,7 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
 
     Args:
         directory: a detector folder, its `Format-Serving` or a published version.
-        kinds: those of `detector_layout.KINDS` that will do.
+        kinds: those of `layout.KINDS` that will do.
 
     Raises:
         ContractError: when it is no detector folder.
@@ -167,7 +167,6 @@ def _describe(model: Detector, config: PipelineConfig, kind: str, extra: Mapping
     return DetectorInfo(
         kind=kind,
         name=extractor_type(body) or family_name(config.model),
-        format_version=layout.FORMAT_VERSION,
         parameters=count_parameters(model.trainable_variables),
         num_classes=model.num_classes,
         input_size=model.input_shape.size or (0, 0),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.errors import ModelError
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
@@ -40,9 +40,9 @@ def fingerprint_saved_model(directory: str) -> str:
     Raises:
         ModelError: when the weights cannot be read.
     """
-    content = files.read_bytes(files.join(directory, detector_layout.SAVED_MODEL))
+    content = files.read_bytes(files.join(directory, layout.SAVED_MODEL))
     parts = [_served(content), _weights(files.join(directory, _WEIGHTS))]
-    for folder, pattern in (("assets", "*"), (detector_layout.EXTRA, detector_layout.LABEL_MAP)):
+    for folder, pattern in (("assets", "*"), (layout.EXTRA, layout.LABEL_MAP)):
         for path in files.list_matching(files.join(directory, folder), pattern):
             parts += [path.rpartition("/")[2].encode(), files.read_bytes(path)]
     return _digest(*parts).hex()

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from detection_core.errors import ContractError
+from detection_core.artifacts.quantization import (
+    QUANTIZATION,
+    Coverage,
+    FloatLayer,
+    Quantization,
+    QuantizationSettings,
+    QuantizedLayer,
+)
 from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,
@@ -80,26 +86,25 @@ class RewrittenDetector(Generic[D]):
         """Return the layers of the network that stay in float."""
         return list(self.aware.placement.not_quantized)
 
-    def record(self) -> dict[str, Any]:
-        """Describe the quantization, JSON-able: settings, what is quantized with which range, what is not."""
-        ranges = read_ranges(self.aware)
-        quantized = []
-        for entry in self.aware.placement.quantized.values():
-            fields = entry.record()
-            if entry.layer in self.folded.folded:
-                fields["folded"] = self.folded.folded[entry.layer]
-            if entry.layer in ranges:
-                fields["range"] = list(ranges[entry.layer])
-            quantized.append(fields)
-        left_out = {**self.aware.placement.not_quantized, **self.float_stages}
-        return {
-            "settings": dataclasses.asdict(self.options),
-            "quantized": quantized,
-            "not_quantized": [{"layer": layer, "reason": reason} for layer, reason in left_out.items()],
-            "coverage": self._coverage(),
-        }
+    def describe(self) -> Quantization:
+        """Describe the quantization: settings, what is quantized with which range, what is not."""
+        ranges, folded = read_ranges(self.aware), self.folded.folded
+        float_layers = {**self.aware.placement.not_quantized, **self.float_stages}
+        return Quantization(
+            settings=QuantizationSettings(**dataclasses.asdict(self.options)),
+            quantized=[
+                QuantizedLayer(
+                    **entry.record(),
+                    folded=folded.get(entry.layer),
+                    range=ranges.get(entry.layer),
+                )
+                for entry in self.aware.placement.quantized.values()
+            ],
+            not_quantized=[FloatLayer(layer=layer, reason=reason) for layer, reason in float_layers.items()],
+            coverage=self._coverage(),
+        )
 
-    def _coverage(self) -> dict[str, Any]:
+    def _coverage(self) -> Coverage:
         """Count convolutions and their weights: all, and those that are quantized."""
         counts = {"convolutions": 0, "quantized_convolutions": 0, "weights": 0, "quantized_weights": 0}
         for call in read_graph(self.folded.network).calls.values():
@@ -110,7 +115,7 @@ class RewrittenDetector(Generic[D]):
                 if call.name in self.aware.placement.quantized:
                     counts["quantized_convolutions"] += 1
                     counts["quantized_weights"] += weights
-        return {**counts, "fraction": counts["quantized_weights"] / max(counts["weights"], 1)}
+        return Coverage(**counts, fraction=counts["quantized_weights"] / max(counts["weights"], 1))
 
 
 def rewrite(
@@ -150,11 +155,6 @@ def input_range(model: OneNetworkDetector) -> tuple[float, float]:
     return float(np.min(extremes)), float(np.max(extremes))
 
 
-def format_record(record: dict[str, Any]) -> str:
-    """Return quantization.json's text."""
-    return json.dumps(record, indent=1, sort_keys=True) + "\n"
-
-
 def read_options(text: str, *, where: str = "") -> QuantizationOptions:
     """Read how a detector is quantized out of the record of it.
 
@@ -163,13 +163,6 @@ def read_options(text: str, *, where: str = "") -> QuantizationOptions:
         where: its path, for errors.
 
     Raises:
-        ContractError: when the text is no record of a quantization.
+        ContractError: when the text does not describe a quantization.
     """
-    try:
-        return QuantizationOptions(**json.loads(text)["settings"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ContractError(
-            f"expected the settings that quantization writes, found something else ({error});"
-            " quantize the detector again",
-            where=where,
-        ) from error
+    return QuantizationOptions(**dataclasses.asdict(QUANTIZATION.parse(text, where).settings))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import iterate_truth
@@ -168,7 +168,7 @@ def own_config(model_path: str) -> PipelineConfig:
     """Return the config inside a detector folder; an empty one for a file or a SavedModel of others."""
     if not files.is_dir(model_path):
         return PipelineConfig()
-    path = detector_layout.extra_file(model_path, detector_layout.PIPELINE_CONFIG)
+    path = layout.extra_file(model_path, layout.PIPELINE_CONFIG)
     if not files.exists(path):
         return PipelineConfig()
     return parse_pipeline_config(files.read_text(path), path)
@@ -179,7 +179,7 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
     if not files.is_dir(baseline_path):
         return ""
     try:
-        text = detector_layout.read_extra(baseline_path, detector_layout.LABEL_MAP)
+        text = layout.read_extra(baseline_path, layout.LABEL_MAP)
     except ContractError:  # a SavedModel of others: nothing is known of its classes but what it detects
         return ""
     other = class_names(parse_label_map(text, baseline_path))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
 
+from detection_core.artifacts.dataset_card import CARD
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import count_records, expand_patterns
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.shard_manifest import MANIFEST_NAME, read_manifest, uri_of
 
-CARD_NAME = "dataset_card.json"
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)
 
 
@@ -34,6 +32,7 @@ def check_split(examples_dir: str, split: str) -> int:
 
     Raises:
         DataError: naming what is missing, too much or damaged.
+        ContractError: when the dataset card cannot be read.
     """
     folder = files.join(examples_dir, f"Split-{split}")
     paths = expand_patterns([split_pattern(examples_dir, split)], where=folder)
@@ -46,7 +45,7 @@ def check_split(examples_dir: str, split: str) -> int:
     for what, found in (("shards", len(paths)), ("images", records)):
         if expected.get(what, found) != found:
             raise DataError(
-                f"expected {expected[what]} {what} in the split {split!r}, as {CARD_NAME} says, found {found}"
+                f"expected {expected[what]} {what} in the split {split!r}, as {CARD.name} says, found {found}"
                 f" in {len(paths)} files; make the examples again, or copy all of their files again",
                 where=folder,
             )
@@ -88,18 +87,7 @@ def _check_sizes(manifest: str) -> None:
 
 def _card_split(examples_dir: str, split: str) -> dict[str, int]:
     """Return what the dataset card says of a split, empty where there is no card or nothing in it."""
-    path = files.join(examples_dir, CARD_NAME)
-    if not files.exists(path):
-        return {}
-    try:
-        described: Any = json.loads(files.read_text(path)).get("splits", {}).get(split, {})
-        counts = {what: described[what] for what in ("shards", "images") if what in described}
-        if not all(type(count) is int for count in counts.values()):
-            raise ValueError(f"found {counts}, expected whole numbers")
-    except (ValueError, AttributeError, TypeError, RecursionError) as e:
-        raise DataError(
-            f"expected a dataset card as ExampleGen writes it, found something else ({e}); make the examples"
-            " again, or remove it where they are of another tool",
-            where=path,
-        ) from e
-    return counts
+    card = CARD.find(examples_dir)
+    described = card.splits.get(split) if card else None
+    counts = {"shards": described.shards, "images": described.images} if described else {}
+    return {what: count for what, count in counts.items() if count is not None}

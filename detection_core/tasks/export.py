@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from collections.abc import Callable, Mapping
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
+from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import parse_pipeline_config
@@ -105,7 +105,7 @@ def export_tflite(
     Raises:
         DetectionError: as `export_tflite_config`.
     """
-    text = detector_layout.read_extra(model_dir, detector_layout.PIPELINE_CONFIG)
+    text = layout.read_extra(model_dir, layout.PIPELINE_CONFIG)
     config = parse_pipeline_config(text, model_dir)
     check_split(examples_dir, options.split)
     return export_tflite_config(
@@ -194,12 +194,13 @@ FORMATS: Mapping[str, Callable[[_Source], tuple[Detector, str]]] = {
 
 
 def _check_bits(quantized_dir: str) -> None:
-    text = detector_layout.read_extra(quantized_dir, detector_layout.QUANTIZATION)
-    settings = json.loads(text)["settings"]
+    where = layout.extra_file(quantized_dir, QUANTIZATION.name)
+    settings = QUANTIZATION.parse(layout.read_extra(quantized_dir, QUANTIZATION.name), where).settings
     for field in ("weight_bits", "activation_bits"):
-        if settings[field] != TFLITE_BITS:
+        bits = getattr(settings, field)
+        if bits != TFLITE_BITS:
             raise ExportError(
-                f"expected {TFLITE_BITS}, which integer TensorFlow Lite files have, found {settings[field]};"
+                f"expected {TFLITE_BITS}, which integer TensorFlow Lite files have, found {bits};"
                 f" quantize again with {field}: {TFLITE_BITS}, or export with formats=float32",
                 where=f"graph_rewriter.quantization.{field}",
             )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import HISTORY, LOGS, LeftOut
 from detection_core.builders.datasets import (
     Share,
     build_train_dataset,
@@ -18,7 +19,7 @@ from detection_core.builders.datasets import (
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.data.left_out import LeftOut, load_left_out, save_left_out
+from detection_core.data.left_out import load_left_out, save_left_out
 from detection_core.detectors.family import family_of
 from detection_core.errors import DataError
 from detection_core.progress import Reporter
@@ -163,13 +164,13 @@ def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
 
 
 def _history(work_folder: str) -> str:
-    return files.join(work_folder, "history.jsonl")
+    return HISTORY.path(work_folder)
 
 
 def _actions(request: FitRequest, job: str, progress: Reporter | None) -> list[TrainingAction]:
     loss_names = family_of(request.config.model).loss_names
     return [
         HistoryFile(_history(request.work_folder)),
-        TensorBoardScalars(files.join(request.work_folder, "logs", "train")),
+        TensorBoardScalars(files.join(request.work_folder, LOGS, "train")),
         ProgressLines(job, progress, loss_names),
     ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
-from typing import Any
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT
 from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.storage import files
@@ -14,7 +13,7 @@ from detection_core.storage import files
 
 def write_model_run(
     config: PipelineConfig,
-    report: Any,
+    report: str,
     checkpoint: str,
     work_folder: str,
     model_run_dir: str,
@@ -25,21 +24,20 @@ def write_model_run(
 
     Args:
         config: as run.
-        report: a dataclass of plain values, written as `train_report.json`.
+        report: text of train_report.json.
         checkpoint: prefix of the last checkpoint's files.
         work_folder: has `logs/` and `history.jsonl`.
         model_run_dir: folder to make.
         tables: further files to write, name to text.
     """
     with files.atomic_dir(model_run_dir) as folder:
-        write_as_run(config, files.join(folder, "pipeline.config"))
+        write_as_run(config, files.join(folder, PIPELINE_CONFIG))
         name = checkpoint.rpartition("/")[2]
         for path in files.glob(f"{files.escape(checkpoint)}.*"):
-            files.copy_file(path, files.join(folder, "checkpoint", path.rpartition("/")[2]))
+            files.copy_file(path, files.join(folder, CHECKPOINTS, path.rpartition("/")[2]))
         # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
-        files.write_text(files.join(folder, "checkpoint", "checkpoint"), f'model_checkpoint_path: "{name}"\n')
-        files.copy_tree(files.join(work_folder, "logs"), files.join(folder, "logs"))
-        files.copy_file(files.join(work_folder, "history.jsonl"), files.join(folder, "history.jsonl"))
-        report_text = json.dumps(dataclasses.asdict(report), indent=2) + "\n"
-        for file, text in {"train_report.json": report_text, **(tables or {})}.items():
+        files.write_text(files.join(folder, CHECKPOINTS, "checkpoint"), f'model_checkpoint_path: "{name}"\n')
+        files.copy_tree(files.join(work_folder, LOGS), files.join(folder, LOGS))
+        files.copy_file(HISTORY.path(work_folder), HISTORY.path(folder))
+        for file, text in {TRAIN_REPORT.name: report, **(tables or {})}.items():
             files.write_text(files.join(folder, file), text)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
@@ -168,7 +168,7 @@ def read_image(path: str) -> np.ndarray:
 def _names(model_path: str) -> dict[int, str]:
     """Return class to name from what lies beside the model; none where it says nothing."""
     if files.is_dir(model_path):
-        path = detector_layout.extra_file(model_path, detector_layout.LABEL_MAP)
+        path = layout.extra_file(model_path, layout.LABEL_MAP)
         return class_names(load_label_map(path)) if files.exists(path) else {}
     return dict(enumerate(read_description(files.read_bytes(model_path), where=model_path).labels))
 

@@ -6,7 +6,9 @@ import dataclasses
 import logging
 import os
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
+from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.builders.train_options import build_train_options
 from detection_core.config.check import check_pipeline_config
@@ -17,8 +19,6 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.quantization.rewriting import format_record
-from detection_core.storage import files
 from detection_core.tasks.fitting import FitRequest, fit
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
@@ -39,39 +39,6 @@ _logger = logging.getLogger(__name__)
 
 CALIBRATION_EXAMPLES = 64
 """Images that the ranges start from; moving averages take over from there."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QuantizationReport:
-    """How a quantization-aware training went.
-
-    Attributes:
-        steps: updates in all.
-        quantized_steps: of them, updates with fake quantization; the rest only observed ranges.
-        start_step: updates that a resumed checkpoint already had.
-        seconds: time in the training loop of this process.
-        steps_per_second: speed at the end; 0 where it is not known.
-        loss: total loss of the last update; NaN where it is not known.
-        losses: its parts.
-        learning_rate: rate of the last update.
-        coverage: share of the network's weights that are quantized.
-        not_quantized: layers of the network that stay in float.
-        fingerprint: name of the folder of unfinished work.
-        code_versions: the code that trained; several where unfinished work of other code was gone on with.
-    """
-
-    steps: int
-    quantized_steps: int
-    start_step: int
-    seconds: float
-    steps_per_second: float
-    loss: float
-    losses: dict[str, float]
-    learning_rate: float
-    coverage: float
-    not_quantized: list[str]
-    fingerprint: str
-    code_versions: list[str]
 
 
 def quantize(
@@ -101,8 +68,7 @@ def quantize(
         resume: how the training is taken up again after it was stopped.
 
     Raises:
-        ConfigError: when the config cannot be followed, or is of another model than the detector.
-        ContractError: when `model_dir` is no detector folder.
+        ConfigError: when the config is no use or of another model; ContractError: for no detector folder.
         DataError: when the examples cannot be read.
         ModelError: when the loss is not finite, or a checkpoint does not fit.
     """
@@ -131,8 +97,9 @@ def quantize(
         result = fit(request, job="quantize", progress=progress)
         report = _report(rewritten, result, train_options.num_steps, folder)
         _write(rewritten, config, detector, result, quantized_model_dir, report)
-        _write_record(rewritten, quantization_dir)
-        write_model_run(config, report, result.checkpoint, folder, quantized_run_dir)
+        QUANTIZATION.write(quantization_dir, rewritten.describe())
+        text = QUANTIZATION_REPORT.format(report)
+        write_model_run(config, text, result.checkpoint, folder, quantized_run_dir)
     return report
 
 
@@ -195,7 +162,7 @@ def _calibrate(rewritten: QuantizedDetector, config: PipelineConfig, detector: L
 def _report(
     rewritten: QuantizedDetector, result: TrainingResult, steps: int, folder: str
 ) -> QuantizationReport:
-    last, record = result.last_report, rewritten.record()
+    last = result.last_report
     return QuantizationReport(
         steps=steps,
         quantized_steps=max(0, steps - rewritten.options.delay),
@@ -205,16 +172,11 @@ def _report(
         loss=last.losses[TOTAL_LOSS] if last else float("nan"),
         losses=last.losses if last else {},
         learning_rate=last.learning_rate if last else float("nan"),
-        coverage=record["coverage"]["fraction"],
+        coverage=rewritten.describe().counts.fraction or 0.0,
         not_quantized=sorted(rewritten.float_layers()),
         fingerprint=os.path.basename(folder),
         code_versions=code_versions(folder),
     )
-
-
-def _write_record(rewritten: QuantizedDetector, directory: str) -> None:
-    text = format_record(rewritten.record())
-    files.write_text(files.join(directory, detector_layout.QUANTIZATION), text)
 
 
 def _write(
@@ -240,7 +202,7 @@ def _write(
             directory,
             kind="quantized",
             extra=summary,
-            texts={detector_layout.QUANTIZATION: format_record(rewritten.record())},
+            texts={layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())},
         )
 
     if config.eval_config.use_moving_averages and result.average is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.storage import files
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 
@@ -22,8 +22,8 @@ def starting_files(warm_start: str, fine_tune_checkpoint: str) -> list[str]:
         ModelError: when the checkpoint is not there, or a part of it is not.
     """
     if warm_start:
-        detector_layout.read_info(warm_start)  # says so where it is none of ours
-        fine_tune_checkpoint = detector_layout.extra_file(warm_start, detector_layout.CHECKPOINT)
+        layout.read_info(warm_start)  # says so where it is none of ours
+        fine_tune_checkpoint = layout.extra_file(warm_start, layout.CHECKPOINT)
     return checkpoint_files(find_prefix(fine_tune_checkpoint)) if fine_tune_checkpoint else []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
+from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.fine_tuning import build_fine_tune_options
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
@@ -35,7 +36,7 @@ class StartingWeights:
 
     def tables(self) -> dict[str, str]:
         """What to keep in the record of the run, by file name."""
-        return {"fine_tune_checkpoint.txt": self.restored.table() + "\n"} if self.restored else {}
+        return {RESTORED_TABLE: self.restored.table() + "\n"} if self.restored else {}
 
 
 def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_dir: str) -> StartingWeights:

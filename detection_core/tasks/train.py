@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
 from detection_core.builders.detector import build_detector
 from detection_core.builders.train_options import build_train_options
 from detection_core.config.check import check_pipeline_config
@@ -36,45 +36,6 @@ from detection_core.training.distribution import choose_strategy, this_worker
 from detection_core.training.loop import TrainingResult
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainReport:
-    """How a training went.
-
-    Attributes:
-        steps: updates in all.
-        start_step: updates that a resumed checkpoint already had.
-        seconds: time in the training loop of this process.
-        steps_per_second: speed at the end; 0 where it is not known.
-        loss: total loss of the last update; NaN where it is not known.
-        losses: its parts.
-        learning_rate: rate of the last update.
-        parameters: trainable parameters of the model.
-        started_from: `random weights`, or the detector or checkpoint that gave the first weights.
-        restored: of a checkpoint of the field, how many variables were restored, skipped for their shape and
-            missing, and how many of its own were unused; the run's record names them.
-        weights: which weights were written, `last` or `moving average`.
-        fingerprint: name of the folder of unfinished work.
-        code_versions: the code that trained; several where unfinished work of other code was gone on with.
-        left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
-            the report names them.
-    """
-
-    steps: int
-    start_step: int
-    seconds: float
-    steps_per_second: float
-    loss: float
-    losses: dict[str, float]
-    learning_rate: float
-    parameters: int
-    started_from: str
-    restored: dict[str, int]
-    weights: str
-    fingerprint: str
-    code_versions: list[str]
-    left_out: int = 0
 
 
 def train(
@@ -134,8 +95,8 @@ def train(
         if worker.is_chief:
             model = _trained_model(model, weights, config)
             _write_model(model, config, label_map, model_dir, report)
-            tables = start.tables() | left_out_table(folder)
-            write_model_run(config, report, result.checkpoint, folder, model_run_dir, tables=tables)
+            text, tables = TRAIN_REPORT.format(report), start.tables() | left_out_table(folder)
+            write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import HISTORY, HistoryLine
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files
@@ -43,17 +44,17 @@ class HistoryFile(TrainingAction):
 
     def report(self, report: StepReport) -> None:
         """Append a line."""
-        line = json.dumps(
-            {
-                "step": report.step,
-                "steps": report.steps,
-                "loss": report.losses[TOTAL_LOSS],
-                "losses": report.losses,
-                "learning_rate": report.learning_rate,
-                "steps_per_second": round(report.steps_per_second, 4),
-                "time": round(time.time(), 3),
-            }
-        )
+        line = HISTORY.format_line(
+            HistoryLine(
+                step=report.step,
+                steps=report.steps,
+                loss=report.losses[TOTAL_LOSS],
+                losses=report.losses,
+                learning_rate=report.learning_rate,
+                steps_per_second=round(report.steps_per_second, 4),
+                time=round(time.time(), 3),
+            )
+        ).rstrip()
         self._lines.append(line)
         if files.is_remote(self._path):
             files.write_text(self._path, "".join(f"{text}\n" for text in self._lines))

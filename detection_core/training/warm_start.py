@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.errors import ModelError
 
@@ -35,7 +35,7 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
         ModelError: when the two know different classes.
         ContractError: when the detector was not written by this project.
     """
-    own = parse_label_map(detector_layout.read_extra(detector_dir, detector_layout.LABEL_MAP), detector_dir)
+    own = parse_label_map(layout.read_extra(detector_dir, layout.LABEL_MAP), detector_dir)
     wanted = load_label_map(label_map_path)
     if own.names == wanted.names:
         return

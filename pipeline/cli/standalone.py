@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -40,11 +39,11 @@ def _config(arguments: argparse.Namespace) -> PipelineConfig:
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
     """Write the config, overrides applied, as the steps of a workflow get it; return its folder."""
-    from components.runtime.pipeline_config import FILE_NAME
+    from detection_core.artifacts.message_files import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 
     config, folder = _config(arguments), os.path.join(output, "pipeline_config")
-    write_as_run(config, os.path.join(folder, FILE_NAME))
+    write_as_run(config, os.path.join(folder, PIPELINE_CONFIG))
     return folder
 
 
@@ -55,11 +54,6 @@ def _folders(output: str, *names: str) -> dict[str, Any]:
     return folders
 
 
-def _read(folder: str, name: str) -> Any:
-    with open(os.path.join(folder, name), encoding="utf-8") as f:
-        return json.load(f)
-
-
 def _run(component: str, job: Any, output: str) -> None:
     with native_output_to(os.path.join(output, "native.log")):
         importlib.import_module(f"components.{component}.run").run(job)
@@ -68,6 +62,7 @@ def _run(component: str, job: Any, output: str) -> None:
 def train(arguments: argparse.Namespace) -> Result:
     """Train a detector."""
     from component_specs import TrainerJob
+    from detection_core.artifacts.model_run import TRAIN_REPORT
 
     with output_folder(arguments.output) as output:
         job = TrainerJob(
@@ -78,7 +73,7 @@ def train(arguments: argparse.Namespace) -> Result:
             **_folders(output, "model", "model_run"),
         )
         _run("trainer", job, output)
-        report = _read(job.model_run, "train_report.json")
+        report = TRAIN_REPORT.encode(TRAIN_REPORT.read(job.model_run))
     return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=report)
 
 
@@ -129,6 +124,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
 def quantize(arguments: argparse.Namespace) -> Result:
     """Train a detector on with quantization in its graph."""
     from component_specs import QuantizationRewriterJob
+    from detection_core.artifacts.quantization import QUANTIZATION
 
     with output_folder(arguments.output) as output:
         job = QuantizationRewriterJob(
@@ -139,8 +135,8 @@ def quantize(arguments: argparse.Namespace) -> Result:
             **_folders(output, "quantized_model", "quantized_run", "quantization"),
         )
         _run("quantization_rewriter", job, output)
-        record = _read(job.quantization, "quantization.json")
-    return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=record)
+        data = QUANTIZATION.encode(QUANTIZATION.read(job.quantization))
+    return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=data)
 
 
 def export(arguments: argparse.Namespace) -> Result:

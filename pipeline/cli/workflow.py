@@ -138,9 +138,10 @@ def report(arguments: argparse.Namespace) -> Result:
     """Write the report of a run anew and tell where it is."""
     workspace = _workspace(arguments.workspace)
     record = workspace.record(arguments.run)
+    from pipeline.local.run_record import REPORT_FILE
     from pipeline.report import write_report
 
-    path = arguments.output or os.path.join(workspace.run_dir(record.run_id), "report.html")
+    path = arguments.output or os.path.join(workspace.run_dir(record.run_id), REPORT_FILE)
     write_report(record, path)
     return Result(text=path, data={"run": record.run_id, "report": path})
 
@@ -148,15 +149,16 @@ def report(arguments: argparse.Namespace) -> Result:
 def rollback(arguments: argparse.Namespace) -> Result:
     """Return to an earlier published version."""
     from components.publishing.destination import PushDestination
+    from detection_core.artifacts.published import CURRENT, is_destination
 
     path = arguments.destination
     if path.endswith(_SETTINGS_SUFFIXES):
         from pipeline.settings.settings_file import load_settings
 
         path = load_settings(path, check_files=False).push_destination
-    if not files.exists(files.join(path, "current.json")):
+    if not is_destination(path):
         raise ConfigError(
-            "expected a settings file or a push destination with current.json in it, found neither",
+            f"expected a settings file or a push destination with {CURRENT.name} in it, found neither",
             where=path,
         )
     destination = PushDestination(path)

@@ -16,7 +16,7 @@ from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, build_dag
 from pipeline.extras import require
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_record import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunRecord, StepRecord
 from pipeline.local.workspace import Workspace
 from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.settings.settings_file import format_settings
@@ -69,7 +69,7 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     workspace = Workspace(settings.workspace)
     with workspace.lock():
         run = _Run(settings, dag, workspace, options)
-        log = os.path.join(workspace.run_dir(run.record.run_id), "log.txt")
+        log = os.path.join(workspace.run_dir(run.record.run_id), LOG_FILE)
         with file_log(log), native_output_to(log):
             return run.execute()
 
@@ -99,7 +99,7 @@ class _Run:
         )
         self._keep()
         folder = workspace.run_dir(self.record.run_id)
-        files.write_text(os.path.join(folder, "settings.yaml"), self.record.settings_text)
+        files.write_text(os.path.join(folder, SETTINGS_FILE), self.record.settings_text)
 
     def execute(self) -> RunRecord:
         _logger.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
@@ -152,7 +152,7 @@ class _Run:
         self._keep(status=status, finished=_now())
         if self._options.write_report is None:
             return
-        path = os.path.join(self._workspace.run_dir(self.record.run_id), "report.html")
+        path = os.path.join(self._workspace.run_dir(self.record.run_id), REPORT_FILE)
         try:
             self._options.write_report(self.record, path)
         except Exception:

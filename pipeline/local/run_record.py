@@ -13,6 +13,9 @@ RUN_STATUSES = ("running", "succeeded", "failed", "stopped")
 FORMAT_VERSION = 1
 _LOCAL_WORDS = ", ".join(LOCAL_STATES)
 
+RUN_FILE, SETTINGS_FILE, LOG_FILE, REPORT_FILE = "run.json", "settings.yaml", "log.txt", "report.html"
+"""Files of a run's folder."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepRecord:

@@ -15,7 +15,7 @@ from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pushed import PUSHED
 from detection_core.errors import ContractError
-from pipeline.local.run_record import RunRecord
+from pipeline.local.run_record import REPORT_FILE, RunRecord
 from pipeline.tables import Page, Table
 
 _logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def summarise(record: RunRecord) -> RunSummary:
     )
     pushed = read(PUSHED, "pusher", "pushed_model")
     places = {
-        "report": os.path.join(record.workspace, "runs", record.run_id, "report.html"),
+        "report": os.path.join(record.workspace, "runs", record.run_id, REPORT_FILE),
         "model": outputs.get("trainer", {}).get("model", ""),
         "tflite": outputs.get("tflite_exporter", {}).get("tflite", ""),
         "published": pushed.path if pushed else "",

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from detection_core.storage import files, local_files
-from pipeline.local.run_record import RunRecord
+from pipeline.local.run_record import RUN_FILE, RunRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Workspace:
 
     def write_record(self, record: RunRecord) -> None:
         """Write run.json, replacing the one before."""
-        files.write_text(os.path.join(self.run_dir(record.run_id), "run.json"), redact(record.to_json()))
+        files.write_text(os.path.join(self.run_dir(record.run_id), RUN_FILE), redact(record.to_json()))
 
     def records(self) -> list[RunRecord]:
         """Return all runs, oldest first. One that says `running` while nobody holds its lock was stopped.
@@ -69,7 +69,7 @@ class Workspace:
         """
         found, locked = [], self.is_locked()
         for folder in files.list_matching(os.path.join(self.root, "runs"), "*"):
-            path = os.path.join(folder, "run.json")
+            path = os.path.join(folder, RUN_FILE)
             try:
                 record = self._read(path)
             except (FileNotFoundError, NotADirectoryError):

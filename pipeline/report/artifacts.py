@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -37,10 +36,6 @@ class RunArtifacts:
         steps = self.steps_of(component)
         return steps[0].outputs.get(output, "") if steps else ""
 
-    def json_of(self, component: str, output: str, name: str) -> Any:
-        """Read a JSON file of an output of the component's first step; None where it is not there."""
-        return read_json(self.folder(component, output), name)
-
 
 def find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
     """Read a file of a step; None, with a warning, where there is none or it cannot be used."""
@@ -49,29 +44,6 @@ def find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
     except ContractError as error:
         _logger.warning("report | a file is left out: %s", error)
         return None
-
-
-def read_json(folder: str, name: str) -> Any:
-    """Read a JSON file; None where there is none, or where it was not written to its end."""
-    text = read_text(folder, name)
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        _logger.warning("report | %s/%s is left out: %s", folder, name, error)
-        return None
-
-
-def read_lines(folder: str, name: str) -> list[dict[str, Any]]:
-    """Read a file of one JSON object a line; a torn line is left out."""
-    found = []
-    for line in (read_text(folder, name) or "").splitlines():
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            _logger.warning("report | a torn line of %s/%s is left out", folder, name)
-    return [item for item in found if isinstance(item, dict)]
 
 
 def read_text(folder: str, name: str) -> str | None:

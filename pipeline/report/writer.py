@@ -8,16 +8,24 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.evaluation import EvalReport
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pushed import PUSHED, PushReport
-from detection_core.html_page import CONTENT_SECURITY_POLICY, shown
+from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.redaction import redact
+from detection_core.report import formats
+from detection_core.report.dataset import DatasetSummary
+from detection_core.report.evaluation import EvaluationSummary, metric_table
+from detection_core.report.page import render
+from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from pipeline.local.run_record import RunRecord
-from pipeline.report import facts, formats, quality
 from pipeline.report.artifacts import RunArtifacts, find, unless_damaged
-from pipeline.report.pictures import PictureBudget
+from pipeline.report.evaluations import evaluations, metric_columns
+from pipeline.report.steps import step_summary
+from pipeline.report.trainings import trainings
 
 _HERE = os.path.dirname(__file__)
 
@@ -37,33 +45,9 @@ def write_report(run: RunRecord, path: str) -> None:
 
 def render_report(run: RunRecord) -> str:
     """Return the page's HTML."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.ChainableUndefined,
-        finalize=_text_of_others,
-    )
-    environment.filters |= {
-        name: getattr(formats, name) for name in ("duration", "metric", "signed", "size", "whole", "moment")
-    }
-    template, place = environment.get_template("report.html"), f"the outputs of the run {run.run_id}"
-
-    def render() -> str:
-        try:
-            return str(template.render(**_context(run)))
-        except jinja2.TemplateError as error:
-            raise ValueError(str(error)) from error
-
-    return unless_damaged(render, place, "") or template.render(**_context(_without_outputs(run)))
-
-
-def _text_of_others(value: Any) -> Any:
-    """Return what a text becomes before it is escaped; what is markup already stays as it is."""
-    return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+    where = f"the outputs of the run {run.run_id}"
+    page = unless_damaged(lambda: render("run.html", _context(run), folders=(_HERE,)), where, "")
+    return page or render("run.html", _context(_without_outputs(run)), folders=(_HERE,))
 
 
 def _without_outputs(run: RunRecord) -> RunRecord:
@@ -72,30 +56,35 @@ def _without_outputs(run: RunRecord) -> RunRecord:
 
 def _context(run: RunRecord) -> dict[str, Any]:
     artifacts = RunArtifacts(run)
-    evaluated = quality.evaluations(artifacts, PictureBudget())
+    evaluated = evaluations(artifacts, PictureBudget())
+    parity = find(PARITY, artifacts.folder("tflite_exporter", "parity"))
+    pushed = find(PUSHED, artifacts.folder("pusher", "pushed_model"))
+    columns = [*metric_columns(evaluated), *((f.file, f.metrics) for f in (parity.files if parity else ()))]
 
     def read(make: Callable[[RunArtifacts], Any], component: str, otherwise: Any = None) -> Any:
         return unless_damaged(lambda: make(artifacts), f"what {component} wrote", otherwise)
 
-    parity = find(PARITY, artifacts.folder("tflite_exporter", "parity"))
-    pushed = find(PUSHED, artifacts.folder("pusher", "pushed_model"))
     return {
         "run": dataclasses.asdict(run),
-        "policy": CONTENT_SECURITY_POLICY,
-        "style": files.read_text(os.path.join(_HERE, "style.css")),
-        "steps": facts.steps(run),
+        "steps": step_summary(run),
         "headline": _headline(run, pushed),
         "tiles": unless_damaged(lambda: _tiles(evaluated, parity), "what is measured", []),
         "evaluations": evaluated,
-        "metric_table": unless_damaged(
-            lambda: quality.metric_table(evaluated, parity), "what is measured", None
-        ),
-        "trainings": read(facts.trainings, "trainer", []),
-        "dataset": read(facts.dataset, "example_gen"),
-        "quantization": read(facts.quantization, "quantization_rewriter"),
+        "metric_table": metric_table(columns) if columns else None,
+        "map_50": MAP_50,
+        "trainings": read(trainings, "trainer", []),
+        "dataset": read(_dataset, "example_gen"),
+        "quantization": find(QUANTIZATION, artifacts.folder("quantization_rewriter", "quantization")),
         "parity": parity,
-        "push": pushed,
     }
+
+
+def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
+    folder = artifacts.folder("example_gen", "examples")
+    card = find(CARD, folder)
+    if card is None:
+        return None
+    return DatasetSummary(card=card, quarantined=QUARANTINE.read_whole_lines(folder), folder=folder)
 
 
 def _headline(run: RunRecord, pushed: PushReport | None) -> dict[str, str]:
@@ -114,16 +103,16 @@ def _headline(run: RunRecord, pushed: PushReport | None) -> dict[str, str]:
     return {"tone": "neutral", "text": "Not published", "why": why}
 
 
-def _tiles(evaluated: list[dict[str, Any]], parity: ParityReport | None) -> list[dict[str, str]]:
+def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> list[dict[str, str]]:
     """Return the few numbers that most readers come for."""
     tiles = []
     for entry in evaluated:
-        metrics = entry["metrics"].metrics
+        metrics = entry.report.metrics
         tiles.append(
             {
-                "name": f"{entry['title']}, mAP@.50",
+                "name": f"{entry.title}, mAP@.50",
                 "value": formats.metric(metrics.get(MAP_50)),
-                "note": f"mAP {formats.metric(metrics.get(MAP))}, {_measured_on(entry['metrics'])}",
+                "note": f"mAP {formats.metric(metrics.get(MAP))}, {_measured_on(entry.report)}",
             }
         )
     for file in parity.files if parity else []:

@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 from components.runtime.kfp.pages import dataset_page, evaluation_page
+from detection_core.artifacts.dataset_card import CARD
+from detection_core.artifacts.evaluation import CURVES, METRICS
+from detection_core.report.pictures import Picture
 from pipeline.report.writer import render_report
 from tests.pipeline.report.fixture_run import write_run
 
@@ -110,7 +113,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     card = json.loads(card_path.read_text())
     card["splits"] = {name + HOSTILE: split for name, split in card["splits"].items()}
     card |= {"spans": {name: [HOSTILE] for name in card["splits"]}, "format": HOSTILE}
-    card["total"] = {"images": HOSTILE, "objects": HOSTILE}
     card.setdefault("images_in_two_splits", 1)
     for split in card["splits"].values():
         split |= {"shards": 1, "quarantined": {HOSTILE: 1}, "classes": {HOSTILE: 1}}
@@ -126,12 +128,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         json.loads((evaluation / f"{name}.json").read_text()) for name in ("metrics", "curves")
     )
     metrics["metrics"] = {name + HOSTILE: value for name, value in metrics["metrics"].items()}
-    metrics |= {"images": HOSTILE, "split": HOSTILE}
+    metrics |= {"split": HOSTILE}
+    picture = Picture(source_id=HOSTILE, caption=HOSTILE, data="data:image/jpeg;base64,AAAA" + HOSTILE)
+    report = METRICS.parse(json.dumps(metrics), "metrics.json")
     return {
         "report": render_report(dataclasses.replace(run, steps=steps, workspace=HOSTILE, **told)),
         "failed": render_report(dataclasses.replace(run, steps=failed, **told)),
-        "evaluation": evaluation_page(metrics, curves, [(HOSTILE, "data:image/jpeg;base64,AAAA" + HOSTILE)]),
-        "dataset": dataset_page(card),
+        "evaluation": evaluation_page(report, CURVES.parse(json.dumps(curves), "curves.json"), [picture]),
+        "dataset": dataset_page(CARD.parse(json.dumps(card), "dataset_card.json")),
     }
 
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from detection_core.artifacts.detector_layout import SERVING
+from detection_core.artifacts.detector import SERVING
 from tests.containers.local_runner import LocalPipeline
 from tests.end_to_end.conftest import Workflow
 

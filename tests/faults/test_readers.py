@@ -17,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from components.publishing.destination import PushDestination, Version
-from detection_core.artifacts import detector_layout as layout
+from components.publishing.destination import PushDestination
+from detection_core.artifacts import detector as layout
 from detection_core.artifacts.blessing import read_verdict
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import DetectionError, as_user_error
 from pipeline.local.workspace import Workspace
 from pipeline.report import write_report
@@ -184,7 +185,7 @@ def _readers(root):
     package = (Path(__file__).parents[1] / "pipeline" / "data" / "digits_pipeline.yaml").read_text()
     shard = Shard(uri="/a", size=1, crc32c="00000000", examples=1)
     info = layout.DetectorInfo(
-        kind="float", name="s", format_version=1, parameters=1, num_classes=2, input_size=(8, 8), extra={}
+        kind="float", name="s", parameters=1, num_classes=2, input_size=(8, 8), extra={}
     )
     card = {"splits": {"train": {"images": 3}}, "classes": [{"name": "a", "objects": 3}], "quarantine": {}}
     parity = {
@@ -337,4 +338,4 @@ def _lay_out(root):
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    assert Version(number=5)
+    assert PublishedVersion(number=5)

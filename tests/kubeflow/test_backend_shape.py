@@ -8,9 +8,10 @@ import os
 
 import pytest
 
-from components.publishing.destination import PushDestination, Version
+from components.publishing.destination import PushDestination
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.artifacts.detector_layout import SERVING
+from detection_core.artifacts.detector import SERVING
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.storage import files
 from tests.components.example_gen.datasets import Coco
 from tests.kubeflow.executor_input import BUCKET
@@ -31,7 +32,7 @@ def _write_detector(folder):
 def _deploy(tmp_path):
     destination = PushDestination(str(tmp_path / "pushed"))
     source = _write_detector(tmp_path / "source")
-    return destination.publish(f"{source}/{SERVING}", "", Version(number=0), 0)
+    return destination.publish(f"{source}/{SERVING}", "", PublishedVersion(number=0), 0)
 
 
 def _made_by_a_step(cluster, name, write, artifact_type):

@@ -7,9 +7,10 @@ import pytest
 
 from component_specs import RunCheckerJob
 from component_specs.example_gen import Spans
-from components.publishing.destination import PushDestination, Version
+from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from detection_core.storage import files
 from pipeline.checks import CHECKS, checker_parameters, run_checks
@@ -31,7 +32,9 @@ def _publish(settings, tmp_path, checks):
     files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
     fields = {name: checks[name] for name in ("run_key", "baseline_version", "push_token")}
     destination = PushDestination(settings.push_destination)
-    return str(destination.publish(str(tmp_path / "source"), "", Version(number=0, **fields), 0).number)
+    return str(
+        destination.publish(str(tmp_path / "source"), "", PublishedVersion(number=0, **fields), 0).number
+    )
 
 
 def test_the_first_run_has_no_baseline(settings_path):

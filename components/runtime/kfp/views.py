@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.runtime.kfp.artifacts import finite_numbers
 from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page
 from detection_core.artifacts.coco_names import is_measured
+from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve
 from detection_core.artifacts.parity import PARITY
-from detection_core.artifacts.pictures import SIDE_BY_SIDE, list_pictures
+from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.pushed import PUSHED
-from detection_core.storage import files
+from detection_core.report.pictures import PictureBudget
 
 # A structure in an artifact's metadata is no place for a matrix of a thousand classes.
 MATRIX_LABELS = 100
-PICTURES, PICTURE_BYTES = 12, 400_000
+PICTURES, PICTURE_BYTES = 12, 2_200_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,22 +93,9 @@ def _mean_curve(classes: list[ClassCurve]) -> list[dict[str, float]]:
 
 
 def _evaluation_report(job: Any, report: Mapping[str, Any]) -> Drawn:
-    page = evaluation_page(
-        METRICS.read(job.evaluation), CURVES.read(job.evaluation), _pictures(job.evaluation)
-    )
+    pictures = PictureBudget(PICTURE_BYTES).embed(job.evaluation, {SIDE_BY_SIDE: PICTURES})
+    page = evaluation_page(METRICS.read(job.evaluation), CURVES.read(job.evaluation), pictures[SIDE_BY_SIDE])
     return Drawn(metadata={}, content=page)
-
-
-def _pictures(folder: str) -> list[tuple[str, str]]:
-    """Return (caption, data URI) of some of the pictures; the page is one file."""
-    found: list[tuple[str, str]] = []
-    for picture in list_pictures(folder):
-        if picture.kind != SIDE_BY_SIDE or len(found) == PICTURES:
-            continue
-        data = picture.read()
-        if 0 < len(data) <= PICTURE_BYTES:
-            found.append((picture.caption, "data:image/jpeg;base64," + base64.b64encode(data).decode()))
-    return found
 
 
 def _parity_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
@@ -126,15 +112,11 @@ def _parity_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 
 def _dataset_card(job: Any, report: Mapping[str, Any]) -> Drawn:
-    return Drawn(metadata={}, content=dataset_page(_read(job.examples, "dataset_card.json")))
+    return Drawn(metadata={}, content=dataset_page(CARD.read(job.examples)))
 
 
 def _decision(job: Any, report: Mapping[str, Any]) -> Drawn:
     return Drawn(metadata={}, content=decision_text(PUSHED.read(job.pushed_model)))
-
-
-def _read(folder: str, name: str) -> Any:
-    return json.loads(files.read_text(os.path.join(folder, name)))
 
 
 _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {

@@ -6,8 +6,9 @@ import pytest
 
 from component_specs import BaselineResolverJob
 from components.baseline_resolver.run import run
-from components.publishing.destination import PushDestination, Version
+from components.publishing.destination import PushDestination
 from components.runtime.bind import ABSENT
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ContractError
 from detection_core.storage import files
 
@@ -28,7 +29,7 @@ def test_the_first_run_has_no_baseline(tmp_path):
 def test_the_named_version_is_copied(tmp_path):
     files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
     destination = PushDestination(str(tmp_path / "pushed"))
-    number = destination.publish(str(tmp_path / "source"), "", Version(number=0), 0).number
+    number = destination.publish(str(tmp_path / "source"), "", PublishedVersion(number=0), 0).number
     run(_job(tmp_path, str(number)))
     assert files.read_text(str(tmp_path / "baseline" / "Format-Serving" / "saved_model.pb")) == "graph"
 
@@ -42,7 +43,7 @@ def test_a_version_that_is_pruned_meanwhile_gives_way_to_the_deployed_one(tmp_pa
     destination = PushDestination(str(tmp_path / "pushed"))
     for text in ("one", "two", "three"):
         files.write_text(str(tmp_path / "source" / "saved_model.pb"), text)
-        destination.publish(str(tmp_path / "source"), "", Version(number=0), 2)
+        destination.publish(str(tmp_path / "source"), "", PublishedVersion(number=0), 2)
         if text == "one":
             first = destination.current().number
     run(_job(tmp_path, str(first)))
@@ -54,7 +55,7 @@ def test_a_version_that_is_pruned_meanwhile_gives_way_to_the_deployed_one(tmp_pa
         copy(source, folder)
         monkeypatch.undo()
         files.remove_tree(f"{folder}/saved_model.pb")
-        destination.publish(str(tmp_path / "source"), "", Version(number=0), 2)
+        destination.publish(str(tmp_path / "source"), "", PublishedVersion(number=0), 2)
 
     monkeypatch.setattr(files, "copy_tree", pruned_while_it_is_copied)
     run(_job(tmp_path, str(second)))

@@ -3,9 +3,9 @@ import gc
 import pytest
 
 from component_specs.example_gen import Spans
+from components.example_gen.counts import Counts
 from components.example_gen.ingestion import gather, read_dataset
 from components.example_gen.records import Rejection
-from components.example_gen.tally import Tally
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import DataError
 from tests.components.example_gen.datasets import Coco, voc_xml, write_voc
@@ -72,12 +72,12 @@ def test_garbage_collection_is_on_again_afterwards(tmp_path):
 def test_reports_add_up_and_a_split_in_quarantine_is_an_error(tmp_path):
     dataset = read_dataset(Coco(tmp_path, images=2).write(), "coco", {"train": 1}, None)
     full = {"counts": {"total": {"images": 1}}, "ranges": {}, "digests": ["x"]}
-    report = {"split": "train", "tally": full, "rejected": [["2.jpg", "2", "empty_image", ""]]}
-    tallies, rejected = gather(dataset, [report])
-    assert tallies["train"].counts["total"]["images"] == 1
+    report = {"split": "train", "counts": full, "rejected": [["2.jpg", "2", "empty_image", ""]]}
+    counts, rejected = gather(dataset, [report])
+    assert counts["train"].counts["total"]["images"] == 1
     assert rejected == {"train": [Rejection("2.jpg", "2", "empty_image", "")]}
     with pytest.raises(DataError, match="all in quarantine"):
-        gather(dataset, [{**report, "tally": Tally().state()}])
+        gather(dataset, [{**report, "counts": Counts().state()}])
 
 
 def test_spans_are_read_into_the_splits_of_their_windows(tmp_path):

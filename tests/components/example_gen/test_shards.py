@@ -52,7 +52,7 @@ def test_a_bad_image_is_left_out_and_reported(tmp_path):
     (tmp_path / "data" / "images" / "3.jpg").unlink()
     assert write_shard(task) == 6
     (report,) = read_reports(str(out))
-    assert report["split"] == "train" and report["tally"]["counts"]["total"]["images"] == 6
+    assert report["split"] == "train" and report["counts"]["counts"]["total"]["images"] == 6
     assert report["rejected"] == [["3.jpg", "3", "missing_image", "there is no such file"]]
 
 

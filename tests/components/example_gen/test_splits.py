@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.example_gen.splits import check_splits, deal, is_by_ratio, order_key
+from components.example_gen.splits import assign_splits, check_splits, is_by_ratio, order_key
 from detection_core.errors import ConfigError
 
 RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}
@@ -35,10 +35,10 @@ def test_what_cannot_be_splits_is_refused(splits, message):
 
 
 def test_the_shares_are_about_what_was_asked():
-    dealt = deal([(str(n), n) for n in range(10_000)], RATIOS)
-    assert sorted(n for part in dealt.values() for n in part) == list(range(10_000))
+    assigned = assign_splits([(str(n), n) for n in range(10_000)], RATIOS)
+    assert sorted(n for part in assigned.values() for n in part) == list(range(10_000))
     # Three standard deviations of a share of 0.1 among 10,000 are 0.009.
-    assert all(abs(len(dealt[name]) / 10_000 - share) < 0.012 for name, share in RATIOS.items())
+    assert all(abs(len(assigned[name]) / 10_000 - share) < 0.012 for name, share in RATIOS.items())
 
 
 @settings(deadline=None)
@@ -46,7 +46,10 @@ def test_the_shares_are_about_what_was_asked():
 def test_an_image_stays_in_its_split_whatever_is_added_or_listed_first(ids, chance):
     more = [*ids, "one more"]
     chance.shuffle(more)
-    before, after = deal([(i, i) for i in ids], RATIOS), deal([(i, i) for i in more], RATIOS)
+    before, after = (
+        assign_splits([(i, i) for i in ids], RATIOS),
+        assign_splits([(i, i) for i in more], RATIOS),
+    )
     for name in RATIOS:
         assert set(before[name]) <= set(after[name])
 

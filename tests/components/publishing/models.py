@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 
-from components.publishing.destination import PushDestination, Version
+from components.publishing.destination import PushDestination
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.storage import files
 from detection_core.storage.local_files import is_partial
 
@@ -20,11 +21,11 @@ def make_model(folder, content):
 def publish(destination, saved_model, tflite="", keep=0, **fields):
     """Publish with a fingerprint that is the model's content."""
     content = files.read_text(os.path.join(saved_model, "saved_model.pb")).split()[0]
-    version = Version(number=0, **{"fingerprint": content, **fields})
+    version = PublishedVersion(number=0, **{"fingerprint": content, **fields})
     return destination.publish(saved_model, tflite, version, keep)
 
 
-def is_whole(folder):
+def is_complete(folder):
     """Tell whether a folder holds all files of one model."""
     names = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
     try:
@@ -54,13 +55,13 @@ def served_numbers(root):
 def look(root):
     """Do what a reader does at any moment: nothing that it finds may be half; return what is deployed."""
     for number in served_numbers(root):
-        assert is_whole(os.path.join(root, "saved_model", str(number))), f"version {number} is served by half"
+        assert is_complete(os.path.join(root, "saved_model", str(number))), f"{number} is served by half"
     reader = PushDestination(root)
     reader.versions()
     reader.find("any")
     current = reader.current()
     if current:
-        assert is_whole(reader.saved_model_dir(current.number)), f"the deployed {current.number} is not whole"
+        assert is_complete(reader.saved_model_dir(current.number)), f"{current.number} is not complete"
     return current.number if current else None
 
 

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from components.publishing.destination import PushDestination, Version
+from components.publishing.destination import PushDestination
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ContractError
 from detection_core.storage import files
 from tests.object_store import s3_server
@@ -36,7 +37,7 @@ def destination(tmp_path):
 
 
 def _publish(destination, saved_model, tflite="", keep=0, **fields):
-    return destination.publish(saved_model, tflite, Version(number=0, **fields), keep)
+    return destination.publish(saved_model, tflite, PublishedVersion(number=0, **fields), keep)
 
 
 def _served(destination):
@@ -214,7 +215,8 @@ def test_an_object_store_serves_as_destination(tmp_path):
         destination = PushDestination(f"{bucket}/pushed")
         assert destination.current() is None and destination.versions() == []
         first, second, third = (
-            destination.publish(str(source), str(tflite), Version(number=0, run_key=key), 2) for key in "abc"
+            destination.publish(str(source), str(tflite), PublishedVersion(number=0, run_key=key), 2)
+            for key in "abc"
         )
         assert destination.current() == third and destination.versions() == [second, third]
         assert files.list_dir(f"{bucket}/pushed") == [
@@ -236,7 +238,9 @@ def test_two_writers_on_an_object_store_both_end_well(saved_model):
     with s3_server() as bucket:
         destination = PushDestination(f"{bucket}/pushed")
         with ThreadPoolExecutor(2) as pool:
-            done = [pool.submit(destination.publish, saved_model, "", Version(number=0), 0) for _ in "ab"]
+            done = [
+                pool.submit(destination.publish, saved_model, "", PublishedVersion(number=0), 0) for _ in "ab"
+            ]
         published = sorted(d.result().number for d in done)
         assert [v.number for v in destination.versions()] == published
         assert destination.current().number == published[1]

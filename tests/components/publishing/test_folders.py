@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from components.publishing.folders import IN_SERVICE, WITHDRAWN, VersionFolders
-from components.publishing.versions import Version, write_version
+from components.publishing.folders import VersionFolders
+from detection_core.artifacts.published import IN_SERVICE, WITHDRAWN, PublishedVersion, write_version
 from detection_core.errors import StorageError
 from detection_core.storage import files
 from tests.components.publishing.models import make_model
@@ -18,31 +18,31 @@ def folders(tmp_path):
 
 def _add(folders, number, place=IN_SERVICE, recorded=True):
     folder = make_model(folders.path(place, number), "m")
-    version = Version(number=number, files=files.sizes(folder) if recorded else {})
-    write_version(folders.record_path(number), version)
+    version = PublishedVersion(number=number, files=files.sizes(folder) if recorded else {})
+    write_version(folders.version_path(number), version)
     return folder
 
 
 def test_whole_is_what_has_every_recorded_file_at_its_size(folders):
     folder = _add(folders, 5)
-    assert folders.whole() == [5]
+    assert folders.complete() == [5]
     files.write_text(os.path.join(folder, "variables", "variables.index"), "short")
-    assert folders.whole() == []
+    assert folders.complete() == []
 
 
 def test_a_version_without_recorded_files_needs_a_graph_and_variables(folders):
     folder = _add(folders, 5, recorded=False)
-    assert folders.whole() == [5]
+    assert folders.complete() == [5]
     files.remove_tree(os.path.join(folder, "variables"))
-    assert folders.whole() == []
+    assert folders.complete() == []
 
 
 def test_out_of_service_and_back(folders):
     _add(folders, 5)
     folders.move(5, out=True)
-    assert not folders.is_whole(IN_SERVICE, 5) and folders.is_whole(WITHDRAWN, 5)
+    assert not folders.is_complete(IN_SERVICE, 5) and folders.is_complete(WITHDRAWN, 5)
     folders.move(5, out=False)
-    assert folders.is_whole(IN_SERVICE, 5) and not folders.is_whole(WITHDRAWN, 5)
+    assert folders.is_complete(IN_SERVICE, 5) and not folders.is_complete(WITHDRAWN, 5)
 
 
 def test_half_a_model_does_not_come_back_in_service(folders):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.publishing.rollback import predecessor, returned_to, superfluous
-from components.publishing.versions import Deployment
+from detection_core.artifacts.published import Deployment
 
 _NUMBERS = st.sets(st.integers(1, 9))
 
@@ -13,11 +13,11 @@ def test_the_predecessor_is_the_newest_earlier_one_in_service():
     assert predecessor(Deployment(4, (2,)), [1, 2, 3, 4]) == 3
     assert predecessor(Deployment(3, (2,)), [1, 2, 3]) == 1
     assert predecessor(Deployment(1, (2,)), [1, 2]) is None
-    assert predecessor(Deployment(None), [1]) is None
+    assert predecessor(Deployment(None, ()), [1]) is None
 
 
 def test_what_was_rolled_back_stays_so_when_another_rollback_follows():
-    deployment = returned_to(Deployment(2), 1, [1, 2])
+    deployment = returned_to(Deployment(2, ()), 1, [1, 2])
     assert deployment == Deployment(1, (2,))
     deployment = returned_to(deployment.pointing_at(4), 3, [1, 2, 3, 4])
     assert deployment == Deployment(3, (2, 4))
@@ -34,8 +34,8 @@ def test_only_the_target_comes_back_and_nothing_later_stays(known, out, current,
 def test_the_good_one_is_kept_and_the_rolled_back_one_goes():
     assert superfluous(Deployment(3, (2,)), [1, 2, 3], keep=2) == [2]
     assert superfluous(Deployment(5, (4,)), [1, 2, 3, 4, 5], keep=3) == [4, 1]
-    assert superfluous(Deployment(2), [1, 2], keep=1) == []
-    assert superfluous(Deployment(3), [1, 2, 3], keep=0) == []
+    assert superfluous(Deployment(2, ()), [1, 2], keep=1) == []
+    assert superfluous(Deployment(3, ()), [1, 2, 3], keep=0) == []
 
 
 @given(_NUMBERS, _NUMBERS, st.integers(1, 9), st.integers(0, 9))

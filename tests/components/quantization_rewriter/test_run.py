@@ -6,7 +6,7 @@ import pytest
 
 from component_specs import QuantizationRewriterJob
 from components.quantization_rewriter.run import run
-from detection_core.artifacts.detector_layout import read_info
+from detection_core.artifacts.detector import read_info
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names

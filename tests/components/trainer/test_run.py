@@ -15,7 +15,7 @@ import pytest
 
 from component_specs import TrainerJob
 from components.trainer.run import run, training_config
-from detection_core.artifacts.detector_layout import LABEL_MAP, extra_file, read_info
+from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
 from detection_core.errors import ModelError
 from detection_core.storage import files
 from tests.detection_core.tasks.tiny_training import config_text, write_examples

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detection_core.artifacts.json_values import JsonFault, decode, encode, named, optional
+from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT, JsonFault, decode, encode
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inner:
-    label: str = named("class")
+    label: str = dataclasses.field(metadata={JSON_KEY: "class"})
     box: tuple[float, float] = (0.0, 1.0)
 
 
@@ -26,8 +26,8 @@ class Outer:
     names: tuple[str, ...] = ()
     inner: list[Inner] = dataclasses.field(default_factory=list)
     metrics: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
-    note: str = optional("")
-    more: dict[str, Any] = optional(dict)  # noqa: RUF009
+    note: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
+    more: dict[str, Any] = dataclasses.field(default_factory=dict, metadata=OMIT_DEFAULT)
 
 
 FULL = {

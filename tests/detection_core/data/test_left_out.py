@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import LEFT_OUT
 from detection_core.data.decode import decode_example
 from detection_core.data.left_out import (
-    FILE_NAME,
     find_undecodable,
     left_out_table,
     load_left_out,
@@ -54,7 +54,7 @@ def test_the_list_is_kept_in_the_training_s_folder(paths: list[str], tmp_path: P
     found = find_undecodable(paths, decode_example)
     save_left_out(str(tmp_path), found)
     assert load_left_out(str(tmp_path)) == found
-    assert left_out_table(str(tmp_path)) == {FILE_NAME: (tmp_path / FILE_NAME).read_text()}
+    assert left_out_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
 
 
 def test_nothing_to_leave_out_costs_nothing() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
-from detection_core.artifacts import detector_layout as layout
+from detection_core.artifacts import detector as layout
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names

@@ -64,7 +64,7 @@ def test_the_float_file_gives_what_the_detector_gives(detector):
 
 
 def test_fake_quantization_is_close_to_float_and_folds_every_normalisation(detector, rewritten):
-    assert rewritten.record()["coverage"]["fraction"] == 1.0
+    assert rewritten.describe().counts.fraction == 1.0
     pixels = detector.preprocess(tf.constant(PIXELS))
     for plain, quantized in zip(
         detector.network(pixels, training=False), rewritten.model.network(pixels, training=False), strict=True

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.errors import ContractError
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import (
     RewrittenDetector,
-    format_record,
     input_range,
     read_options,
     rewrite,
@@ -38,7 +38,7 @@ def test_the_input_range_is_that_of_preprocessed_pixels():
 
 
 def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
-    record = json.loads(format_record(rewritten.record()))
+    record = json.loads(QUANTIZATION.format(rewritten.describe()))
     assert record["settings"] == {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
     entries = {entry["layer"]: entry for entry in record["quantized"]}
     assert entries["dw"] == {
@@ -60,16 +60,16 @@ def test_a_layer_that_stays_in_float_lowers_the_coverage_and_is_warned_of(caplog
     y = tf_keras.layers.Conv2D(4, 1, name="straight")(x)
     network = tf_keras.Model(pixels, [y, y])
     with caplog.at_level(logging.WARNING):
-        record = rewrite(TinyDetector(network), QuantizationOptions(delay=0)).record()
+        record = rewrite(TinyDetector(network), QuantizationOptions(delay=0)).describe()
     assert "bent stays in float: no integer rule for its activation 'tanh'" in caplog.text
-    assert record["coverage"]["fraction"] == pytest.approx(12 / 21)
+    assert record.counts.fraction == pytest.approx(12 / 21)
 
 
 def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_path):
     prefix = tf.train.Checkpoint(model=rewritten.model).write(str(tmp_path / "ckpt"))
     other = TinyDetector()
     randomise(other.network, 8)
-    rebuilt = rewrite(other, read_options(format_record(rewritten.record()))).model
+    rebuilt = rewrite(other, read_options(QUANTIZATION.format(rewritten.describe()))).model
     tf.train.Checkpoint(model=rebuilt).read(prefix).assert_existing_objects_matched()
     expected = rewritten.model.network(rewritten.model.preprocess(PIXELS), training=False)
     found = rebuilt.network(rebuilt.preprocess(PIXELS), training=False)
@@ -79,5 +79,5 @@ def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_
 
 @pytest.mark.parametrize("text", ["", "{}", '{"settings": {"bits": 8}}'])
 def test_what_is_no_record_is_refused(text):
-    with pytest.raises(ContractError, match=r"q.json: expected the settings"):
+    with pytest.raises(ContractError, match=r"q.json: expected the JSON that QuantizationRewriter"):
         read_options(text, where="q.json")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detection_core.errors import DataError
+from detection_core.errors import ContractError, DataError
 from detection_core.storage.shard_manifest import MANIFEST_NAME, Shard, format_manifest
 from detection_core.tasks.examples import check_split
 from tests.detection_core.data.record_files import write_records
@@ -61,7 +61,7 @@ def test_fewer_records_than_the_card_says_are_refused(tmp_path: Path) -> None:
 )
 def test_a_card_of_something_else_is_one_error(tmp_path: Path, card: str) -> None:
     write_split(tmp_path, card=card)
-    with pytest.raises(DataError, match=r"dataset_card\.json: expected a dataset card"):
+    with pytest.raises(ContractError, match=r"dataset_card\.json: expected the JSON that ExampleGen writes"):
         check_split(str(tmp_path), "test")
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detection_core.artifacts import detector_layout as layout
+from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import ParityReport
+from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
@@ -20,7 +21,7 @@ from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.quantization.rewriting import format_record, rewrite
+from detection_core.quantization.rewriting import rewrite
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.quantization.tiny_network import randomise
@@ -45,7 +46,7 @@ class Workbench:
         pixels = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
         rewritten = rewrite(model, QuantizationOptions(delay=0))
         rewritten.calibrate([pixels])
-        texts = {layout.QUANTIZATION: format_record(rewritten.record())}
+        texts = {layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())}
         write_detector(rewritten.model, config, LABELS, str(root / "aware"), kind="quantized", texts=texts)
 
     def __call__(self, name: str, options: TFLiteExportOptions, *, quantized: str = "") -> ParityReport:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.artifacts.detector_layout import serving_dir
+from detection_core.artifacts.detector import serving_dir
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.artifacts import detector_layout as layout
+from detection_core.artifacts import detector as layout
 from detection_core.builders.detector import build_detector
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.errors import ContractError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files
@@ -22,15 +22,13 @@ def write_checkpoint(folder: Path, content: str = "weights", name: str = "ckpt-0
 
 def write_base(folder: Path, content: str = "weights") -> str:
     """A detector folder as far as it is looked at here."""
-    serving = folder / detector_layout.SERVING
-    info = detector_layout.DetectorInfo(
-        kind="float", name="ssd", format_version=1, parameters=1, num_classes=1, input_size=(1, 1), extra={}
+    serving = folder / layout.SERVING
+    info = layout.DetectorInfo(
+        kind="float", name="ssd", parameters=1, num_classes=1, input_size=(1, 1), extra={}
     )
-    files.write_text(str(serving / detector_layout.SAVED_MODEL), "graph")
-    files.write_text(
-        str(serving / detector_layout.EXTRA / detector_layout.MODEL_INFO), detector_layout.format_info(info)
-    )
-    write_checkpoint(serving / detector_layout.EXTRA / "checkpoint", content)
+    files.write_text(str(serving / layout.SAVED_MODEL), "graph")
+    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.format_info(info))
+    write_checkpoint(serving / layout.EXTRA / "checkpoint", content)
     return str(folder)
 
 

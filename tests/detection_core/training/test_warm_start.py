@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tf_keras
 
-from detection_core.artifacts import detector_layout
+from detection_core.artifacts import detector as layout
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.errors import ModelError
 from detection_core.storage import files
@@ -40,7 +40,7 @@ def test_a_network_of_another_family_is_refused() -> None:
 def test_a_deployed_detector_of_other_classes_is_refused_naming_them(tmp_path: Path) -> None:
     deployed, labels = tmp_path / "deployed", tmp_path / "label_map.pbtxt"
     files.write_text(str(deployed / "saved_model.pb"), "graph")
-    own = detector_layout.extra_file(str(deployed), detector_layout.LABEL_MAP)
+    own = layout.extra_file(str(deployed), layout.LABEL_MAP)
     files.write_text(own, format_label_map(label_map_from_names(["cat", "dog"])))
     files.write_text(str(labels), format_label_map(label_map_from_names(["cat", "dog"])))
     check_same_classes(str(deployed), str(labels))

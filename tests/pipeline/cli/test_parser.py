@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from components.publishing.destination import PushDestination, Version
+from components.publishing.destination import PushDestination
+from detection_core.artifacts.published import PublishedVersion
 from pipeline.cli import parser, verbs
 from pipeline.cli.group import Group
 from pipeline.local.run_record import RunRecord
@@ -238,6 +239,8 @@ def test_a_destination_on_a_store_is_rolled_back(tmp_path, capsys):
     (tmp_path / "saved_model.pb").write_text("graph")
     with s3_server() as bucket:
         destination = PushDestination(f"{bucket}/pushed")
-        first, _ = (destination.publish(str(tmp_path), "", Version(number=0), 0).number for _ in "ab")
+        first, _ = (
+            destination.publish(str(tmp_path), "", PublishedVersion(number=0), 0).number for _ in "ab"
+        )
         assert parser.main(["rollback", f"{bucket}/pushed"]) == 0
         assert f"version {first}" in capsys.readouterr().out and destination.current().number == first

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from components.publishing.destination import PushDestination, Version
-from detection_core.artifacts import detector_layout
+from components.publishing.destination import PushDestination
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.builders.detector import build_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -261,8 +262,8 @@ def test_a_version_on_a_store_is_rolled_back(
 ) -> None:
     files.remove_tree(f"{store}/pushed")
     destination = PushDestination(f"{store}/pushed")
-    model = detector_layout.serving_dir(f"{store}/base")
-    first, second = (destination.publish(model, "", Version(number=0, run_key=k), 0) for k in "ab")
+    model = layout.serving_dir(f"{store}/base")
+    first, second = (destination.publish(model, "", PublishedVersion(number=0, run_key=k), 0) for k in "ab")
     assert _call(capsys, "rollback", f"{store}/{place}")["version"] == first.number
     assert _call(capsys, "rollback", f"{store}/{place}", "--to", str(second.number))["version"] > first.number
     assert (

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from detection_core.artifacts.pushed import PUSHED
 from pipeline.local.run_record import RunRecord, StepRecord
-from pipeline.report.artifacts import RunArtifacts, read_json, read_lines, read_text
+from pipeline.report.artifacts import RunArtifacts, find, read_text
 
 
 def test_outputs_by_component():
@@ -19,17 +20,11 @@ def test_outputs_by_component():
     assert [s.id for s in artifacts.steps_of("evaluator")] == ["evaluator", "quantized_evaluator"]
     assert artifacts.folder("evaluator", "evaluation") == "/a"
     assert artifacts.folder("pusher", "pushed_model") == ""
-    assert artifacts.json_of("pusher", "pushed_model", "pushed.json") is None
 
 
 def test_what_is_missing_or_torn_is_not_there(tmp_path, caplog):
-    (tmp_path / "torn.json").write_text('{"a": ')
-    (tmp_path / "lines.jsonl").write_text('{"a": 1}\n[2]\n{"a": 3}\n{"a"')
+    (tmp_path / "pushed.json").write_text('{"pushed": ')
     folder = str(tmp_path)
-    assert read_json(folder, "missing.json") is None
-    assert read_json("", "missing.json") is None
-    assert read_json(folder, "torn.json") is None
-    assert "torn.json is left out" in caplog.text
-    assert read_lines(folder, "lines.jsonl") == [{"a": 1}, {"a": 3}]
-    assert read_lines(folder, "missing.jsonl") == []
-    assert read_text(folder, "torn.json") == '{"a": '
+    assert find(PUSHED, "") is None and find(PUSHED, str(tmp_path / "nowhere")) is None and not caplog.text
+    assert find(PUSHED, folder) is None and "pushed.json" in caplog.text
+    assert read_text(folder, "pushed.json") == '{"pushed": ' and read_text(folder, "missing") is None

@@ -9,11 +9,11 @@ import shutil
 import markupsafe
 import pytest
 
-from detection_core.html_page import CONTENT_SECURITY_POLICY
+from detection_core.report.page import CONTENT_SECURITY_POLICY
+from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from pipeline.local.run_record import RunRecord, StepRecord
 from pipeline.report import write_report
-from pipeline.report.pictures import PictureBudget
 from pipeline.report.writer import render_report
 from tests.pipeline.report.fixture_run import write_run
 
@@ -33,6 +33,7 @@ class Page(html.parser.HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         found = dict(attrs)
+        self.text += found.get("alt") or ""
         self.links += [found[k] for k in ("src", "href", "xlink:href", "action") if found.get(k)]
         if "id" in found:
             self.ids.append(found["id"])
@@ -71,7 +72,9 @@ def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
     assert "script" not in page.tags
     policy = markupsafe.escape(CONTENT_SECURITY_POLICY)
     assert text.index(f'http-equiv="Content-Security-Policy" content="{policy}"') < text.index("<style>")
-    assert all(link.startswith(("#", "data:image/jpeg;base64,")) for link in page.links)
+    assert all(
+        link.startswith(("#", "data:image/jpeg;base64,", "data:image/svg+xml;base64,")) for link in page.links
+    )
     assert not re.search(r"url\((?!#)|@import|<link", text)
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
@@ -119,9 +122,9 @@ def test_numbers_are_those_of_the_artifacts(run, page):
 
 
 def test_pictures_stop_at_the_budget(run, monkeypatch):
-    monkeypatch.setattr("pipeline.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
+    monkeypatch.setattr("detection_core.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
     page = Page(render_report(run))
-    pictures = [link for link in page.links if link.startswith("data:")]
+    pictures = [link for link in page.links if link.startswith("data:image/jpeg")]
     assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures)
     assert "All pictures:" in page.text
 

@@ -85,7 +85,7 @@ def test_the_report_is_one_file(evaluation, tmp_path):
         (tmp_path / "pictures" / entry["file"]).write_bytes(b"\xff\xd8\xff jpeg")
     page = draw_view("evaluator", "report", evaluation, {}).content
     assert page.count("data:image/jpeg;base64,") == 1 and "a &amp; b" in page
-    assert "mAP &lt;0.5&gt;" in page and page.count("<polyline") == 2 and "0.4" in page
+    assert "mAP &lt;0.5&gt;" in page and page.count("<polyline") == 2 and "0.400" in page
 
 
 def test_numbers_of_what_run_returned(evaluation):

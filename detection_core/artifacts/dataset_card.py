@@ -1,0 +1,207 @@
+"""The dataset card: dataset_card.json, what is in the examples, in numbers.
+
+A reader takes a count that is missing as 0, as older cards lack some; whether a split's shards and images are
+counted at all it can tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_values import OMIT_DEFAULT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Counts over images.
+
+    Attributes:
+        images: that have a record.
+        empty_images: of them, those without an object.
+        objects: annotated objects.
+        crowd: of them, boxes around a group.
+        difficult: of them, marked as difficult.
+        truncated: of them, marked as truncated.
+        clipped_boxes: boxes that left the image by a rounding error and were clipped.
+        converted_images: images that were stored in another format than they came in.
+        decoded_images: images that were decoded to see whether they can be.
+        image_bytes: bytes of all images.
+    """
+
+    images: int = 0
+    empty_images: int = 0
+    objects: int = 0
+    crowd: int = 0
+    difficult: int = 0
+    truncated: int = 0
+    clipped_boxes: int = 0
+    converted_images: int = 0
+    decoded_images: int = 0
+    image_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Range:
+    """What a measure of images ranges over.
+
+    Attributes:
+        min: least value.
+        mean: mean value.
+        max: greatest value.
+    """
+
+    min: float
+    mean: float
+    max: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoxAreas:
+    """Objects by COCO's classes of size.
+
+    Attributes:
+        small: objects of less than 32 x 32 pixels.
+        medium: objects of less than 96 x 96 pixels.
+        large: all others.
+    """
+
+    small: int = 0
+    medium: int = 0
+    large: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoxSides:
+    """A histogram of box sizes: the root of the box's area as a fraction of that of the image's.
+
+    Attributes:
+        up_to: upper edges of the bins.
+        objects: in each bin.
+    """
+
+    up_to: list[float]
+    objects: list[int]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitCard:
+    """A split in numbers.
+
+    Attributes:
+        shards: TFRecord files; None where the card does not say.
+        images: that have a record; None where the card does not say.
+        empty_images: as in `Totals`.
+        objects: as in `Totals`.
+        crowd: as in `Totals`.
+        difficult: as in `Totals`.
+        truncated: as in `Totals`.
+        clipped_boxes: as in `Totals`.
+        converted_images: as in `Totals`.
+        decoded_images: as in `Totals`.
+        image_bytes: as in `Totals`.
+        formats: image format to images.
+        classes: class name to objects.
+        box_areas_px: objects by size in pixels.
+        box_sides_of_image: objects by size as a fraction of the image.
+        height: of the images, pixels.
+        objects_per_image: as the name says.
+        width: of the images, pixels.
+        quarantined: reason to records that were put aside, the most frequent first.
+    """
+
+    shards: int | None = None
+    images: int | None = None
+    empty_images: int = 0
+    objects: int = 0
+    crowd: int = 0
+    difficult: int = 0
+    truncated: int = 0
+    clipped_boxes: int = 0
+    converted_images: int = 0
+    decoded_images: int = 0
+    image_bytes: int = 0
+    formats: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    classes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    box_areas_px: BoxAreas | None = None
+    box_sides_of_image: BoxSides | None = None
+    height: Range | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    objects_per_image: Range | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    width: Range | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    quarantined: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassCard:
+    """A class in numbers.
+
+    Attributes:
+        id: as in the label map, from 1.
+        name: of the class.
+        objects: in all splits.
+    """
+
+    id: int = 0
+    name: str
+    objects: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodingCard:
+    """How much was decoded.
+
+    Attributes:
+        images: decoded ones.
+        fraction: of all images.
+        decoders: names of the libraries that decoded them.
+    """
+
+    images: int = 0
+    fraction: float = 0.0
+    decoders: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuarantineCard:
+    """The quarantine in numbers.
+
+    Attributes:
+        records: that were put aside.
+        fraction: of all records.
+        reasons: reason to count, the most frequent first.
+    """
+
+    records: int = 0
+    fraction: float = 0.0
+    reasons: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DatasetCard:
+    """What dataset_card.json holds. Nothing in it depends on time, place or machine.
+
+    Attributes:
+        format: of the source, such as `coco`.
+        classes: in the order of the label map.
+        splits: name to numbers.
+        total: over all splits.
+        decoding: how much was decoded.
+        quarantine: what was put aside.
+        images_in_two_splits: images whose bytes occur in more than one split.
+        spans: split to the spans that it is made of; empty for data without spans.
+    """
+
+    format: str = ""
+    classes: list[ClassCard] = dataclasses.field(default_factory=list)
+    splits: Mapping[str, SplitCard] = dataclasses.field(default_factory=dict)
+    total: Totals = Totals()
+    decoding: DecodingCard = dataclasses.field(default_factory=DecodingCard)
+    quarantine: QuarantineCard = dataclasses.field(default_factory=QuarantineCard)
+    images_in_two_splits: int = 0
+    spans: Mapping[str, list[str]] = dataclasses.field(default_factory=dict, metadata=OMIT_DEFAULT)
+
+
+CARD = JsonFile(
+    name="dataset_card.json", content=DatasetCard, writer="ExampleGen", remedy="make the examples again"
+)

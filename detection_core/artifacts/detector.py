@@ -1,0 +1,128 @@
+"""Where things lie in a detector folder, and reading the description inside it without TensorFlow.
+
+A detector folder holds `Format-Serving/`, a SavedModel whose `assets.extra/detflow/` carries what is needed
+to train, quantize or convert the detector again. A published version is a copy of `Format-Serving` itself,
+so every reader takes either folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from detection_core.artifacts import message_files, quantization
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.errors import ContractError
+from detection_core.storage import files
+
+SERVING = "Format-Serving"
+SAVED_MODEL = "saved_model.pb"
+EXTRA = "assets.extra/detflow"
+PIPELINE_CONFIG, LABEL_MAP = message_files.PIPELINE_CONFIG, message_files.LABEL_MAP
+MODEL_INFO = "model.json"
+CHECKPOINT = "checkpoint/ckpt-0"
+QUANTIZATION = quantization.QUANTIZATION.name
+
+KINDS = ("float", "quantized")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DetectorInfo:
+    """What `model.json` says about a detector.
+
+    Attributes:
+        kind: `float`, or `quantized` where fake quantization is part of the network.
+        name: the detector's name, the config's model family.
+        parameters: how many numbers training may change.
+        num_classes: classes without background.
+        input_size: rows and columns of the network's input, pixels; 0 where it is free.
+        extra: further properties from whoever wrote the folder (steps, what it was made from).
+    """
+
+    kind: str
+    name: str
+    parameters: int
+    num_classes: int
+    input_size: tuple[int, int]
+    extra: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that is not known here."""
+        if self.kind not in KINDS:
+            raise ValueError(f"expected kind one of {', '.join(KINDS)}, found {self.kind!r}")
+
+
+def serving_dir(path: str) -> str:
+    """Return the SavedModel's folder, given it or the detector folder around it.
+
+    Args:
+        path: a detector folder, its `Format-Serving`, or a published version.
+
+    Raises:
+        ContractError: when neither holds a SavedModel.
+    """
+    for candidate in (path, files.join(path, SERVING)):
+        if files.exists(files.join(candidate, SAVED_MODEL)):
+            return candidate
+    raise ContractError(
+        f"expected a detector folder ({SERVING}/{SAVED_MODEL}) or a SavedModel, found neither;"
+        " pass the folder that training, quantization or a push wrote",
+        where=path,
+    )
+
+
+def extra_file(path: str, name: str) -> str:
+    """Return the path of a file in the detector's `assets.extra/detflow`, whether or not it is there.
+
+    Args:
+        path: as in `serving_dir`.
+        name: `PIPELINE_CONFIG`, `LABEL_MAP`, `MODEL_INFO`, `QUANTIZATION` or another file of that folder.
+
+    Raises:
+        ContractError: when there is no SavedModel.
+    """
+    return files.join(serving_dir(path), EXTRA, name)
+
+
+def read_extra(path: str, name: str) -> str:
+    """Return a text file of the detector's `assets.extra/detflow`.
+
+    Raises:
+        ContractError: when there is no SavedModel, or it was not written by this project.
+    """
+    file = extra_file(path, name)
+    if not files.exists(file):
+        raise ContractError(
+            f"expected {EXTRA}/{name} beside {SAVED_MODEL}, found none: this SavedModel was not written by"
+            " detflow, or its assets were not copied; pass a detector folder with all its files",
+            where=serving_dir(path),
+        )
+    return files.read_text(file)
+
+
+MODEL = JsonFile(
+    name=MODEL_INFO,
+    content=DetectorInfo,
+    writer="a training",
+    remedy="write the detector again",
+    version_key="format_version",
+    indent=2,
+    sort_keys=True,
+)
+
+
+def format_info(info: DetectorInfo) -> str:
+    """Return `model.json`'s text, with sorted keys."""
+    return MODEL.format(info)
+
+
+def read_info(path: str) -> DetectorInfo:
+    """Read what a detector folder says of itself; fields that are not known here are ignored.
+
+    Args:
+        path: as in `serving_dir`.
+
+    Raises:
+        ContractError: when it is no detector folder, or one that this version cannot read.
+    """
+    return MODEL.parse(read_extra(path, MODEL_INFO), extra_file(path, MODEL_INFO))

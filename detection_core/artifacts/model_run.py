@@ -1,0 +1,152 @@
+"""The model run artifact: what remains of a training beside the detector.
+
+A folder with the config as run, the last checkpoint, TensorBoard's logs, history.jsonl and train_report.json;
+where there was something to tell, also left_out.jsonl and fine_tune_checkpoint.txt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from detection_core.artifacts.json_file import JsonFile, JsonLines
+
+CHECKPOINTS, LOGS = "checkpoint", "logs"
+"""Folders of the last checkpoint and of TensorBoard's logs."""
+
+RESTORED_TABLE = "fine_tune_checkpoint.txt"
+"""Names of the variables that a checkpoint of the field gave, for people."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainReport:
+    """How a training went.
+
+    Attributes:
+        steps: updates in all.
+        start_step: updates that a resumed checkpoint already had.
+        seconds: time in the training loop of this process.
+        steps_per_second: speed at the end; 0 where it is not known.
+        loss: total loss of the last update; NaN where it is not known.
+        losses: its parts.
+        learning_rate: rate of the last update.
+        parameters: trainable parameters of the model.
+        started_from: `random weights`, or the detector or checkpoint that gave the first weights.
+        restored: of a checkpoint of the field, how many variables were restored, skipped for their shape and
+            missing, and how many of its own were unused; the model run's table names them.
+        weights: which weights were written, `last` or `moving average`.
+        fingerprint: name of the folder of unfinished work.
+        code_versions: the code that trained; several where unfinished work of other code was gone on with.
+        left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
+            the report names them.
+    """
+
+    steps: int
+    start_step: int = 0
+    seconds: float = 0.0
+    steps_per_second: float = 0.0
+    loss: float = float("nan")
+    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    learning_rate: float = float("nan")
+    parameters: int = 0
+    started_from: str = ""
+    restored: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    weights: str = "last"
+    fingerprint: str = ""
+    code_versions: list[str] = dataclasses.field(default_factory=list)
+    left_out: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizationReport:
+    """How a quantization-aware training went.
+
+    Attributes:
+        steps: updates in all.
+        quantized_steps: of them, updates with fake quantization; the rest only observed ranges.
+        start_step: updates that a resumed checkpoint already had.
+        seconds: time in the training loop of this process.
+        steps_per_second: speed at the end; 0 where it is not known.
+        loss: total loss of the last update; NaN where it is not known.
+        losses: its parts.
+        learning_rate: rate of the last update.
+        coverage: fraction of the network's weights that are quantized.
+        not_quantized: layers of the network that stay in float.
+        fingerprint: name of the folder of unfinished work.
+        code_versions: the code that trained; several where unfinished work of other code was gone on with.
+    """
+
+    steps: int
+    quantized_steps: int
+    start_step: int = 0
+    seconds: float = 0.0
+    steps_per_second: float = 0.0
+    loss: float = float("nan")
+    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    learning_rate: float = float("nan")
+    coverage: float = 0.0
+    not_quantized: list[str] = dataclasses.field(default_factory=list)
+    fingerprint: str = ""
+    code_versions: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HistoryLine:
+    """Where a training stood.
+
+    Attributes:
+        step: updates applied.
+        steps: updates in all.
+        loss: total loss.
+        losses: its parts, under the Object Detection API's names.
+        learning_rate: of the update.
+        steps_per_second: speed.
+        time: seconds since 1970.
+    """
+
+    step: int
+    steps: int = 0
+    loss: float
+    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    learning_rate: float | None = None
+    steps_per_second: float | None = None
+    time: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A training record that is left out, because it does not decode.
+
+    Attributes:
+        path: of its file.
+        index: of the record in it.
+        image: what the record calls its image.
+        reason: why it does not decode.
+        digest: of its bytes, by which readers know it.
+    """
+
+    path: str
+    index: int
+    image: str
+    reason: str
+    digest: int
+
+
+TRAIN_REPORT = JsonFile(
+    name="train_report.json",
+    content=TrainReport,
+    writer="Trainer",
+    remedy="train again",
+    indent=2,
+    allow_nan=True,
+)
+QUANTIZATION_REPORT = JsonFile(
+    name=TRAIN_REPORT.name,
+    content=QuantizationReport,
+    writer="QuantizationRewriter",
+    remedy="quantize the detector again",
+    indent=2,
+    allow_nan=True,
+)
+HISTORY = JsonLines(name="history.jsonl", content=HistoryLine, writer="a training", remedy="train again")
+LEFT_OUT = JsonLines(name="left_out.jsonl", content=LeftOut, writer="a training", remedy="train again")

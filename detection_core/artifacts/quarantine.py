@@ -1,0 +1,34 @@
+"""The quarantine: quarantine.jsonl, a line for each record that was put aside."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from detection_core.artifacts.json_file import JsonLines
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuarantinedRecord:
+    """A record that was put aside.
+
+    Attributes:
+        split: that it belongs to.
+        file: image or annotation file, relative to its folder.
+        record: id of the image or annotation; "" where there is none.
+        reason: a key of `components.example_gen.records.REASONS`.
+        detail: what was found.
+    """
+
+    split: str = ""
+    file: str = ""
+    record: str = ""
+    reason: str = ""
+    detail: str = ""
+
+
+QUARANTINE = JsonLines(
+    name="quarantine.jsonl",
+    content=QuarantinedRecord,
+    writer="ExampleGen",
+    remedy="make the examples again",
+)

@@ -1,0 +1,134 @@
+"""What an evaluation found, for a page: metrics, verdicts, curves, confusion and mistakes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from detection_core.artifacts.coco_names import COCO_METRICS
+from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves, EvalReport, ThresholdVerdict
+from detection_core.report.charts import MAX_LINES, Chart, ChartOptions, Line, line_chart
+from detection_core.report.pictures import Picture
+
+WORDS = dict(
+    zip(
+        COCO_METRICS,
+        (
+            "mAP, IoU .50 to .95",
+            "mAP at IoU .50",
+            "mAP at IoU .75",
+            "mAP, small objects",
+            "mAP, medium objects",
+            "mAP, large objects",
+            "recall, 1 detection an image",
+            "recall, 10 detections",
+            "recall, 100 detections",
+            "recall, small objects",
+            "recall, medium objects",
+            "recall, large objects",
+        ),
+        strict=True,
+    )
+)
+"""COCO's metrics in words, in the order of the table."""
+
+MATRIX_LABELS = 32
+"""Labels above which a confusion matrix is too large to read."""
+
+Metrics = Mapping[str, float | None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSummary:
+    """An evaluation as its section of a page shows it.
+
+    Attributes:
+        id: anchor of the section.
+        title: heading.
+        report: what was measured.
+        pictures: kind to pictures.
+        folder: where all pictures are; "" where nobody who reads the page can look there.
+        curves: of the classes; None where there are none.
+        chart: the curves as one chart; None where there is none, or `drawn` is in its place.
+        left_out: classes that the chart has no line of.
+        drawn: classes whose curves are drawn one by one, without Matplotlib.
+    """
+
+    id: str
+    title: str
+    report: EvalReport
+    pictures: Mapping[str, Sequence[Picture]]
+    folder: str = ""
+    curves: Curves | None = None
+    chart: Chart | None = None
+    left_out: int = 0
+    drawn: Sequence[ClassCurve] = ()
+
+    @property
+    def verdicts(self) -> list[ThresholdVerdict]:
+        """The verdicts on thresholds, without the metric's name in the text: it stands beside it."""
+        return [_short(verdict) for verdict in self.report.thresholds]
+
+    @property
+    def confusion(self) -> dict[str, Any] | None:
+        """The confusion matrix with each count as a percentage of its row; None where it is too large."""
+        return _confusion(self.curves.confusion) if self.curves else None
+
+
+def metric_table(columns: Sequence[tuple[str, Metrics]], names: Iterable[str] = WORDS) -> dict[str, Any]:
+    """Return a table of metrics, a column a detector.
+
+    Args:
+        columns: (title, metrics) each.
+        names: of the metrics, a row each.
+    """
+    rows = [
+        {
+            "name": name,
+            "words": WORDS.get(name, name),
+            "values": [metrics.get(name) for _, metrics in columns],
+        }
+        for name in names
+    ]
+    return {"columns": [title for title, _ in columns], "rows": rows}
+
+
+def _short(verdict: ThresholdVerdict) -> ThresholdVerdict:
+    """Take the metric's name off the text, which stands below it."""
+    return dataclasses.replace(verdict, text=verdict.text.removeprefix(f"{verdict.metric} "))
+
+
+def curve_chart(curves: Curves, title: str) -> tuple[Chart | None, int]:
+    """Return the chart of the weakest classes' curves, and how many classes it has no line of."""
+    drawn = [c for c in curves.classes if c.precision]
+    weakest = sorted(drawn, key=lambda c: c.ap50 or 0.0)[:MAX_LINES]
+    kept = [c for c in drawn if c in weakest]
+    lines = [
+        Line(label=f"{c.name}  {c.ap50 or 0.0:.2f}", x=c.recall, y=c.precision, series=i)
+        for i, c in enumerate(kept)
+    ]
+    options = ChartOptions(
+        title=f"Precision over recall at IoU .50, {title.lower()}; AP beside the class",
+        x_label="recall",
+        y_label="precision",
+        unit_square=True,
+        legend_outside=True,
+        size=(7.2, 3.9),
+    )
+    return (line_chart(lines, options) if lines else None), len(drawn) - len(kept)
+
+
+def _confusion(confusion: Confusion | None) -> dict[str, Any] | None:
+    """Return the matrix with each count as a percentage of its row, which shades its cell."""
+    if not confusion or len(confusion.labels) > MATRIX_LABELS:
+        return None
+    rows = []
+    for k, (label, counts) in enumerate(zip(confusion.labels, confusion.matrix, strict=True)):
+        total = max(sum(counts), 1)
+        cells = [
+            {"count": count, "percent": round(100 * count / total), "right": k == j}
+            for j, count in enumerate(counts)
+        ]
+        rows.append({"label": label, "cells": cells})
+    return {"labels": confusion.labels, "rows": rows}

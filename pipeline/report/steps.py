@@ -1,0 +1,32 @@
+"""How the steps of a run ended and how long they took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.report.formats import seconds_between
+from pipeline.local.run_record import RunRecord
+
+
+def step_summary(record: RunRecord) -> dict[str, Any]:
+    """Return the steps with their time in percent of the longest one's, and how long everything took."""
+    longest = max((s.seconds for s in record.steps), default=0.0) or 1.0
+    rows = [
+        {
+            "id": s.id,
+            "state": s.state,
+            "seconds": s.seconds,
+            "percent": round(100 * s.seconds / longest),
+            "error": s.error,
+            "outputs": s.outputs,
+        }
+        for s in record.steps
+    ]
+    states = [s.state for s in record.steps]
+    return {
+        "rows": rows,
+        "seconds": seconds_between(record.started, record.finished) or sum(s.seconds for s in record.steps),
+        "executed": states.count("executed"),
+        "cached": states.count("cached"),
+        "failed": states.count("failed"),
+    }

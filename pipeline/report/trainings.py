@@ -1,0 +1,64 @@
+"""How the trainings of a run went: losses, learning rates and reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT, HistoryLine
+from detection_core.report.charts import Chart, ChartOptions, Line, line_chart
+from pipeline.report.artifacts import RunArtifacts, find, read_text
+
+TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
+    "trainer": ("Training", "model_run", TRAIN_REPORT),
+    "quantization_rewriter": ("Quantization-aware training", "quantized_run", QUANTIZATION_REPORT),
+}
+_TOTAL_LOSS = "Loss/total_loss"
+
+
+def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
+    """Return the loss and learning-rate curves of every training of the run."""
+    found = []
+    for component, (title, output, report_file) in TRAININGS.items():
+        folder = artifacts.folder(component, output)
+        history = HISTORY.read_whole_lines(folder)
+        report = find(report_file, folder)
+        if history or report:
+            found.append(
+                {
+                    "title": title,
+                    "report": report,
+                    "loss_chart": _loss_chart(history, title) if history else None,
+                    "rate_chart": _rate_chart(history, title) if history else None,
+                    "last": history[-1] if history else None,
+                    "config": read_text(folder, PIPELINE_CONFIG) or "",
+                }
+            )
+    return found
+
+
+def _loss_chart(history: list[HistoryLine], title: str) -> Chart | None:
+    steps = [line.step for line in history]
+    lines = [Line(label="total", x=steps, y=[line.loss for line in history], series=0, thick=True)]
+    names = sorted({name for line in history for name in line.losses} - {_TOTAL_LOSS})
+    for i, name in enumerate(names, start=1):
+        words = name.removeprefix("Loss/").removesuffix("_loss").replace("_", " ")
+        values = [line.losses[name] for line in history if name in line.losses]
+        if len(values) == len(history):
+            lines.append(Line(label=words, x=steps, y=values, series=i))
+    positive = [v for line in lines for v in line.y if v > 0]
+    wide = bool(positive) and max(positive) > 30 * min(positive)
+    return line_chart(lines, ChartOptions(title=f"{title}: loss", x_label="step", y_label="loss", log_y=wide))
+
+
+def _rate_chart(history: list[HistoryLine], title: str) -> Chart | None:
+    known = [line for line in history if line.learning_rate is not None]
+    if not known:
+        return None
+    line = Line(
+        label="learning rate", x=[h.step for h in known], y=[h.learning_rate or 0.0 for h in known], series=4
+    )
+    return line_chart(
+        [line], ChartOptions(title=f"{title}: learning rate", x_label="step", y_label="learning rate")
+    )

@@ -1,0 +1,65 @@
+import json
+
+from components.example_gen.checks import CheckedExample
+from components.example_gen.counts import BOX_SIDES, Counts
+from components.example_gen.records import ObjectRecord
+from detection_core.data.encode import EncodedImage
+
+
+def _example(number, boxes, area=0.0):
+    image = EncodedImage(
+        data=b"12345",
+        sha256=f"{number:064x}",
+        format="jpeg",
+        height=100 + number,
+        width=200,
+        filename="a.jpg",
+        source_id=str(number),
+    )
+    objects = [ObjectRecord("cat", box, area, 1, 1, 0, None, "") for box in boxes]
+    return CheckedExample(data=b"", image=image, objects=objects, boxes=boxes, clipped=1, converted=True)
+
+
+EXAMPLES = [
+    _example(0, []),
+    _example(1, [(0, 0, 10, 10), (0, 0, 200, 101)]),
+    _example(2, [(0, 0, 40, 40)], area=50.0),
+]
+
+
+def test_every_example_is_counted():
+    counts = Counts()
+    for example in EXAMPLES:
+        counts.add(example)
+    assert counts.counts["total"] == {
+        "images": 3,
+        "empty_images": 1,
+        "converted_images": 3,
+        "decoded_images": 0,
+        "image_bytes": 15,
+        "objects": 3,
+        "clipped_boxes": 3,
+        "crowd": 3,
+        "difficult": 3,
+        "truncated": 0,
+    }
+    assert counts.counts["classes"] == {"cat": 3}
+    assert counts.counts["box_areas"] == {"small": 2, "large": 1}
+    assert counts.counts["box_sides"] == {"0.1": 1, "1.0": 1, "0.3": 1}
+    assert counts.ranges["height"] == [3, 303, 100, 102]
+
+
+def test_the_sum_of_parts_is_the_whole_through_json_too():
+    whole, merged = Counts(), Counts()
+    for example in EXAMPLES:
+        whole.add(example)
+        part = Counts()
+        part.add(example)
+        merged.merge(Counts(json.loads(json.dumps(part.state()))))
+    assert merged.state() == whole.state()
+
+
+def test_a_box_as_large_as_the_image_is_in_the_last_bucket():
+    counts = Counts()
+    counts.add(_example(0, [(0, 0, 200, 100)]))
+    assert counts.counts["box_sides"] == {str(BOX_SIDES[-1]): 1}

@@ -1,0 +1,79 @@
+"""Reading a detector folder's description, without TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from detection_core.artifacts import detector as layout
+from detection_core.errors import ContractError
+from detection_core.storage import files
+
+INFO = layout.DetectorInfo(
+    kind="float",
+    name="ssd",
+    parameters=3,
+    num_classes=2,
+    input_size=(64, 32),
+    extra={"steps": 5},
+)
+
+
+@pytest.fixture
+def detector(tmp_path):
+    serving = tmp_path / "model" / layout.SERVING
+    files.write_text(str(serving / layout.SAVED_MODEL), "graph")
+    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.format_info(INFO))
+    return tmp_path / "model"
+
+
+def test_the_parent_and_the_saved_model_itself_are_taken(detector):
+    for path in (str(detector), str(detector / layout.SERVING)):
+        assert layout.serving_dir(path) == str(detector / layout.SERVING)
+        assert layout.read_info(path) == INFO
+
+
+def test_a_folder_without_a_saved_model_is_refused(tmp_path):
+    with pytest.raises(ContractError, match="expected a detector folder"):
+        layout.serving_dir(str(tmp_path))
+
+
+def test_a_foreign_saved_model_is_refused_by_name_of_what_is_missing(tmp_path):
+    files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
+    with pytest.raises(ContractError, match=r"assets.extra/detflow/model.json.*not written by"):
+        layout.read_info(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "expected the JSON object"),
+        ("[]", "expected the JSON object"),
+        ("\xff", "expected the JSON object"),
+        ('{"kind": "float"}', "expected the JSON object"),
+        (json.dumps({**json.loads(layout.format_info(INFO)), "format_version": 9}), "found 9"),
+        (json.dumps({**json.loads(layout.format_info(INFO)), "kind": "pickled"}), "'pickled'"),
+    ],
+)
+def test_a_description_that_this_version_cannot_read_is_refused(detector, text, message):
+    (detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO).write_bytes(text.encode("latin-1"))
+    with pytest.raises(ContractError, match=message):
+        layout.read_info(str(detector))
+
+
+def test_a_newer_folder_is_refused_as_newer_and_unknown_fields_are_passed_over(detector):
+    path = detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
+    record = json.loads(layout.format_info(INFO))
+    path.write_text(json.dumps({**record, "colour": "blue"}))
+    assert layout.read_info(str(detector)) == INFO
+    path.write_text(json.dumps({"format_version": layout.MODEL.version + 1, "shape": [1, 2]}))
+    with pytest.raises(ContractError, match="a newer detflow"):
+        layout.read_info(str(detector))
+
+
+def test_reading_needs_no_tensorflow():
+    code = "import sys, detection_core.artifacts.detector; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

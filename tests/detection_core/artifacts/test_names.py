@@ -1,0 +1,59 @@
+"""The name of an artifact's file stands in the artifact's module and nowhere else in the packages."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from detection_core.artifacts import message_files, pictures
+from detection_core.storage.shard_manifest import MANIFEST_NAME
+from pipeline.local import run_record
+from tests.docs.artifact_schemas import files
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("detection_core", "component_specs", "components", "pipeline")
+NAMES = {
+    *(file.name for file in files()),
+    message_files.PIPELINE_CONFIG,
+    message_files.LABEL_MAP,
+    pictures.INDEX,
+    MANIFEST_NAME,
+    run_record.RUN_FILE,
+    run_record.LOG_FILE,
+    run_record.REPORT_FILE,
+}
+# The manifest lies with the cache that reads it, the files of a run with the workspace that they are in.
+OWNERS = ("detection_core/storage/shard_manifest.py", "pipeline/local/run_record.py")
+
+
+def literals(source: str) -> list[tuple[int, str]]:
+    """(line, text) of each literal of a name; what a message (`what=`, `help=`) says is no path."""
+    tree = ast.parse(source)
+    keywords = [k for node in ast.walk(tree) if isinstance(node, ast.Call) for k in node.keywords]
+    spoken = {id(keyword.value) for keyword in keywords if keyword.arg in ("what", "help")}
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in spoken
+        and node.value.rpartition("/")[2] in NAMES
+    ]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_literal_of_a_file_s_name_outside_of_its_module(package):
+    found = []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith("detection_core/artifacts/") and name not in OWNERS:
+            found += [f"{name}:{line}: {text}" for line, text in literals(path.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+def test_what_is_looked_for_is_found():
+    assert literals('read(folder, "metrics.json")') == [(1, "metrics.json")]
+    assert literals('f"{folder}/metrics.json"') == [(1, "/metrics.json")]
+    assert literals('read(path, what="pipeline.config")') == [] == literals('"say metrics.json here"')

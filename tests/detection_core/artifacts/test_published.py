@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from detection_core.artifacts import published
+from detection_core.artifacts.published import Deployment, PublishedVersion
+from detection_core.errors import ContractError
+
+
+def test_a_record_is_read_back_and_fields_of_later_versions_are_passed_over(tmp_path):
+    path, version = (
+        str(tmp_path / "5.json"),
+        PublishedVersion(number=5, run_key="k", files={"saved_model.pb": 3}),
+    )
+    published.write_version(path, version)
+    assert published.read_version(path, 5) == version
+    data = json.loads((tmp_path / "5.json").read_text())
+    (tmp_path / "5.json").write_text(json.dumps({**data, "colour": "blue"}))
+    assert published.read_version(path, 5) == version
+
+
+def test_a_pointer_is_read_back_and_none_is_nothing_deployed(tmp_path):
+    root = str(tmp_path)
+    assert published.read_deployment(root) == Deployment(None, ()) and not published.is_destination(root)
+    published.write_deployment(root, Deployment(3, (2, 1)))
+    assert published.read_deployment(root) == Deployment(3, (1, 2)) and published.is_destination(root)
+    (tmp_path / "current.json").write_text('{"version": 3, "rolled_back": [], "colour": "blue"}')
+    assert published.read_deployment(root) == Deployment(3, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("current.json", published.read_deployment),
+        ("5.json", lambda root: published.read_version(f"{root}/5.json", 5)),
+    ],
+)
+def test_a_newer_format_is_refused_as_newer(tmp_path, name, read):
+    (tmp_path / name).write_text('{"number": 5, "version": 5, "rolled_back": [], "format_version": 2}')
+    with pytest.raises(ContractError, match="found 2: a newer detflow has written this"):
+        read(str(tmp_path))
+
+
+_BROKEN_POINTERS = (
+    "",
+    "{",
+    "[]",
+    "null",
+    '{"version": "abc", "rolled_back": []}',
+    '{"version": 5}',
+    '{"rolled_back": []}',
+    '{"version": 1.5, "rolled_back": []}',
+    '{"version": true, "rolled_back": []}',
+    "[" * 99999,
+    '{"version": 5, "rolled_back": {"a": 1}}',
+    '{"version": 5, "rolled_back": null}',
+    "\xff\xfe",
+)
+_BROKEN_RECORDS = (
+    "",
+    "[]",
+    "{}",
+    '{"number": 4}',
+    '{"number": "5"}',
+    '{"number": 5, "metrics": []}',
+    "\xff",
+    '{"number": 5, "run_key": 5}',
+    '{"number": 5, "files": "x"}',
+)
+
+
+@pytest.mark.parametrize("text", _BROKEN_POINTERS)
+def test_a_damaged_pointer_is_named_with_what_to_do(tmp_path, text):
+    path = tmp_path / "current.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ContractError, match="--to VERSION") as e:
+        published.read_deployment(str(tmp_path))
+    assert e.value.where == str(path)
+
+
+@pytest.mark.parametrize("text", _BROKEN_RECORDS)
+def test_a_damaged_record_is_named_with_what_to_do(tmp_path, text):
+    path = tmp_path / "5.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ContractError, match="--to VERSION") as e:
+        published.read_version(str(path), 5)
+    assert e.value.where == str(path)
+
+
+def test_numbers_are_those_that_tensorflow_serving_reads():
+    assert published.version_numbers(["10", "9", ".9", "x", "²", "\u0661", "1.5", "-3"]) == [9, 10]

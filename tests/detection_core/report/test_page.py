@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import html.parser
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.artifacts.dataset_card import ClassCard, DatasetCard
+from detection_core.report.dataset import DatasetSummary
+from detection_core.report.page import CONTENT_SECURITY_POLICY, TEMPLATES, render, shown
+
+ROOT = Path(__file__).parents[3]
+
+
+class Found(html.parser.HTMLParser):
+    """The tags and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: dict[str, str] = {}
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.append(tag)
+        self.attributes |= dict(attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def page_of(name: str) -> str:
+    card = DatasetCard(classes=[ClassCard(name=name, objects=3)])
+    return render("dataset_page.html", {"dataset": DatasetSummary(card=card)})
+
+
+PLAIN = Found(page_of("cat"))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.text(min_size=1))
+def test_whatever_a_text_is_it_stays_one(text: str) -> None:
+    found = Found(page_of(text))
+    assert found.tags == PLAIN.tags
+    assert shown(text) in "".join(found.texts).replace("\r", "\n") or "\r" in text
+
+
+def test_control_characters_are_written_out() -> None:
+    assert r"a\x00\x1b[31m\u202e&lt;" in page_of("a\0\x1b[31m\u202e<")
+
+
+def test_a_page_forbids_all_but_its_own_pictures_and_styles() -> None:
+    text = page_of("cat")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None and html.unescape(policy[1]) == CONTENT_SECURITY_POLICY
+    assert (
+        CONTENT_SECURITY_POLICY.startswith("default-src 'none'") and "script" not in CONTENT_SECURITY_POLICY
+    )
+    assert text.index("Content-Security-Policy") < text.index("<style>")
+
+
+def test_what_cannot_be_rendered_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"nowhere\.html"):
+        render("nowhere.html", {})
+
+
+def test_no_template_marks_anything_as_safe() -> None:
+    templates = [*Path(TEMPLATES).glob("*.html"), *(ROOT / "pipeline" / "report").glob("*.html")]
+    assert len(templates) >= 5
+    for path in templates:
+        assert not re.search(r"\|\s*safe|autoescape|Markup", path.read_text()), path

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import dataclasses
+
+from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.report.steps import step_summary
+
+
+def record_with(component, outputs):
+    step = StepRecord(id=component, component=component, state="executed", seconds=2.0, outputs=outputs)
+    fields = dict.fromkeys(
+        ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), ""
+    )
+    return RunRecord(**fields, status="succeeded", steps=(step,))
+
+
+def test_bars_are_in_percent_of_the_longest_step():
+    record = record_with("trainer", {})
+    more = dataclasses.replace(record.steps[0], id="pusher", seconds=0.5, state="cached")
+    found = step_summary(dataclasses.replace(record, steps=(*record.steps, more)))
+    assert [row["percent"] for row in found["rows"]] == [100, 25]
+    assert (found["seconds"], found["executed"], found["cached"]) == (2.5, 1, 1)
