@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -78,8 +79,11 @@ def test_some_verbs_of_a_group_need_no_group(verb):
     assert short == long and short.run_id == "RUN"
 
 
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
 def _documented_commands():
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in PAGES:
         for block in re.findall(r"```sh\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.strip().startswith("detflow ") or ".venv/bin/detflow " in line:
@@ -92,6 +96,17 @@ def _documented_commands():
 def test_a_documented_command_parses(words):
     # Placeholders such as VERSION stand where the command takes any text.
     assert parser.build_parser().parse_args(words[1:]).command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_documented_targets_and_modules_exist(page):
+    text = page.read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"(?:`|^)make ([a-z][a-z-]*)", text, re.MULTILINE)) <= targets
+    for name in re.findall(
+        r"python -m ((?:pipeline|components|component_specs|detection_core|tests)\.[\w.]+\w)", text
+    ):
+        assert name.isupper() or name.endswith(".NAME") or importlib.util.find_spec(name), name
 
 
 def test_a_settings_file_is_validated(digits_settings, capsys):
