@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from detection_core.extensions import load_extensions
 
 PACKAGES = (component_specs, components, detection_core)
 _OWN = tuple(package.__name__ for package in PACKAGES)
+_NAMED = re.compile(rf"({'|'.join(_OWN)})(\.\w+)+")
 _DIGITS = 16
 
 
@@ -84,6 +86,7 @@ def import_closure(entry: str, root: Path | None = None) -> tuple[set[str], set[
                 waiting += sources.resolve(imported, name)
             else:
                 foreign.add(imported)
+        waiting += [name for name in sources.module(module).named if sources.path(name)]
     for module in list(own):
         parts = module.split(".")
         own.update(".".join(parts[:length]) for length in range(1, len(parts)))
@@ -126,22 +129,27 @@ class _Module:
     Attributes:
         digest: of its statements, whatever its comments, docstrings and layout.
         imports: (module, "") of `import module`, (module, name) of `from module import name`.
+        named: texts that may be modules of ours, as in the table of families, which are imported by name.
     """
 
     digest: bytes
     imports: tuple[tuple[str, str], ...]
+    named: tuple[str, ...]
 
 
 def _read(path: Path) -> _Module:
     tree = _without_docstrings(ast.parse(path.read_bytes()))
     imports: list[tuple[str, str]] = []
+    named: list[str] = []
     for node in _executed(tree):
         if isinstance(node, ast.Import):
             imports += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             imports += [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMED.fullmatch(node.value):
+            named.append(node.value)
     text = ast.dump(tree, annotate_fields=False)
-    return _Module(digest=hashlib.sha256(text.encode()).digest(), imports=tuple(imports))
+    return _Module(digest=hashlib.sha256(text.encode()).digest(), imports=tuple(imports), named=tuple(named))
 
 
 class _Sources:

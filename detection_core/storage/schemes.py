@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 # Module and class of each scheme, imported when a path of it is first met.
 _STORES = {
-    "s3": ("s3", "S3Store"),
-    "gs": ("gcs", "GcsStore"),
-    "gcs": ("gcs", "GcsStore"),
-    "abfs": ("azure", "AzureStore"),
-    "abfss": ("azure", "AzureStore"),
-    "az": ("azure", "AzureStore"),
+    "s3": ("detection_core.storage.s3", "S3Store"),
+    "gs": ("detection_core.storage.gcs", "GcsStore"),
+    "gcs": ("detection_core.storage.gcs", "GcsStore"),
+    "abfs": ("detection_core.storage.azure", "AzureStore"),
+    "abfss": ("detection_core.storage.azure", "AzureStore"),
+    "az": ("detection_core.storage.azure", "AzureStore"),
 }
 
 
@@ -44,7 +44,7 @@ def store_of(path: str) -> ObjectStore:
 
 @functools.cache
 def _store(module: str, name: str) -> ObjectStore:
-    store: ObjectStore = getattr(importlib.import_module(f"detection_core.storage.{module}"), name)()
+    store: ObjectStore = getattr(importlib.import_module(module), name)()
     return store
 
 

@@ -34,7 +34,8 @@ def closures():
         ("detection_core.tasks.train", {"trainer"}),
         (
             "detection_core.detectors.parts.losses.focal",
-            {"trainer", "quantization_rewriter", "tflite_exporter"},
+            # The last two read a config, for which the record of SSD is imported by name.
+            {"trainer", "quantization_rewriter", "tflite_exporter", "config_gen", "evaluator"},
         ),
         ("components.example_gen.coco", {"example_gen"}),
         ("components.runtime.kfp.views", set()),
