@@ -88,7 +88,7 @@ def read_extra(path: str, name: str) -> str:
     """Return a text file of the detector's `assets.extra/detflow`.
 
     Raises:
-        ContractError: when there is no SavedModel, or it was not written by this project.
+        ContractError: when there is no SavedModel, it is of another project, or the file is no text.
     """
     file = extra_file(path, name)
     if not files.exists(file):
@@ -97,7 +97,12 @@ def read_extra(path: str, name: str) -> str:
             " detflow, or its assets were not copied; pass a detector folder with all its files",
             where=serving_dir(path),
         )
-    return files.read_text(file)
+    try:
+        return files.read_text(file)
+    except UnicodeDecodeError as error:
+        raise ContractError(
+            f"expected text, found bytes that are none ({error}); write the detector again", where=file
+        ) from error
 
 
 MODEL = JsonFile(

@@ -50,10 +50,10 @@ def test_a_foreign_saved_model_is_refused_by_name_of_what_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not json", "expected the JSON object"),
-        ("[]", "expected the JSON object"),
-        ("\xff", "expected the JSON object"),
-        ('{"kind": "float"}', "expected the JSON object"),
+        ("not json", "expected the JSON that a training writes"),
+        ("[]", "expected an object"),
+        ("\xff", "expected text, found bytes"),
+        ('{"kind": "float"}', "expected name, found none"),
         (json.dumps({**json.loads(layout.format_info(INFO)), "format_version": 9}), "found 9"),
         (json.dumps({**json.loads(layout.format_info(INFO)), "kind": "pickled"}), "'pickled'"),
     ],
