@@ -17,8 +17,6 @@ import tensorflow as tf
 import tensorflow_model_optimization as tfmot
 import tf_keras
 
-from detection_core.errors import ConfigError
-
 RANGE_MOMENTUM = 0.99
 # Below this a channel is dead; a smaller scale would leave the range that integer kernels accept.
 SMALLEST_KERNEL = 1e-6
@@ -34,8 +32,8 @@ class QuantizationOptions:
 
     Attributes:
         delay: training steps before fake quantization starts; until then only ranges are observed.
-        weight_bits: bits of a kernel's value, 2 to 16.
-        activation_bits: bits of an activation's value, 2 to 16.
+        weight_bits: bits of a kernel's value; a config has 8, TensorFlow's fake quantization 2 to 16.
+        activation_bits: bits of an activation's value, likewise.
         symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
     """
 
@@ -43,20 +41,6 @@ class QuantizationOptions:
     weight_bits: int = 8
     activation_bits: int = 8
     symmetric: bool = False
-
-    def __post_init__(self) -> None:
-        for field in ("weight_bits", "activation_bits"):
-            bits = getattr(self, field)
-            if not 2 <= bits <= 16:
-                raise ConfigError(
-                    f"expected 2 to 16 bits, found {bits}; 8 is what integer TFLite files have",
-                    where=f"graph_rewriter.quantization.{field}",
-                )
-        if self.delay < 0:
-            raise ConfigError(
-                f"expected a number of steps, found {self.delay}; 0 quantizes from the first step",
-                where="graph_rewriter.quantization.delay",
-            )
 
 
 class Clock:

@@ -12,6 +12,7 @@ from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.messages.graph_rewriter import QUANTIZED_BITS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import family_of
@@ -26,8 +27,6 @@ from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
 from detection_core.tasks.representative import representative_pixels
 
 _logger = logging.getLogger(__name__)
-
-TFLITE_BITS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -198,10 +197,11 @@ def _check_bits(quantized_dir: str) -> None:
     settings = QUANTIZATION.parse(layout.read_extra(quantized_dir, QUANTIZATION.name), where).settings
     for field in ("weight_bits", "activation_bits"):
         bits = getattr(settings, field)
-        if bits != TFLITE_BITS:
+        if bits != QUANTIZED_BITS:
             raise ExportError(
-                f"expected {TFLITE_BITS}, which integer TensorFlow Lite files have, found {bits};"
-                f" quantize again with {field}: {TFLITE_BITS}, or export with formats=float32",
+                f"expected {QUANTIZED_BITS}, which integer TensorFlow Lite files have, found"
+                f" {bits}; quantize again with {field}: {QUANTIZED_BITS}, or export with"
+                " formats=float32",
                 where=f"graph_rewriter.quantization.{field}",
             )
 

@@ -11,7 +11,7 @@ from detection_core.artifacts.model_run import QUANTIZATION_REPORT, Quantization
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.builders.train_options import build_train_options
-from detection_core.config.check import check_pipeline_config
+from detection_core.config.check import check_message, check_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.detectors.family import QuantizedDetector, family_of
@@ -115,6 +115,7 @@ def quantization_options(config: PipelineConfig) -> QuantizationOptions:
             " `graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }`",
             where="graph_rewriter",
         )
+    check_message(config.graph_rewriter, "graph_rewriter")
     message = config.graph_rewriter.quantization
     return QuantizationOptions(
         delay=message.delay,

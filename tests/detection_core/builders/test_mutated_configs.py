@@ -1,29 +1,21 @@
 """Whatever is done to a config: what passes the check is built, so that nothing is refused after training."""
 
-import logging
-
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from detection_core.builders.anchors import build_anchor_generator
-from detection_core.builders.augment import build_augmentations
-from detection_core.builders.heads import build_head
-from detection_core.builders.hyperparams import build_hyperparams
-from detection_core.builders.image_resizer import model_image_resizer
-from detection_core.builders.input_reader import build_decoding
-from detection_core.builders.losses import build_losses
-from detection_core.builders.optimizer import build_optimizer
-from detection_core.builders.post_processing import build_post_processing
-from detection_core.builders.training_labels import build_label_targets, score_columns
-from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.target_assigner import build_target_assigner
-from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
+from tests.detection_core.builders.agreement import (
+    BUILDERS,
+    assert_agree,
+    assert_parts_agree,
+    messages_to_build,
+    passes,
+)
 from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
 from tests.detection_core.config.mutations import mutated_configs
 from tests.detection_core.config.zoo import ZOO, zoo_config
@@ -32,40 +24,23 @@ SEEDS = [*map(load_pipeline_config, (PYRAMID, LAYERS, RETINA)), *map(zoo_config,
 
 EXTRACTOR = "model.ssd.feature_extractor"
 
-PARTS = {
-    "anchors": lambda c: build_anchor_generator(c.model.ssd.anchor_generator),
-    "augmentations": lambda c: build_augmentations(c.train_config.data_augmentation_options),
-    "decoding": lambda c: build_decoding(c.train_input_reader, score_columns(c.model)),
-    "labels": build_label_targets,
-    "extractor": lambda c: build_hyperparams(c.model.ssd.feature_extractor.conv_hyperparams, EXTRACTOR),
-    "head": lambda c: build_head(c.model.ssd.box_predictor, "head"),
-    "losses": lambda c: build_losses(c.model.ssd.loss),
-    "optimizer": lambda c: build_optimizer(c.train_config.optimizer),
-    "post-processing": lambda c: build_post_processing(c.model.ssd.post_processing),
-    "resizer": lambda c: model_image_resizer(c.model),
-    "targets": lambda c: build_target_assigner(c.model.ssd),
-}
-
-
-def _passes(config) -> bool:
-    logging.disable(logging.WARNING)
-    try:
-        check_pipeline_config(config)
-    except ConfigError:
-        return False
-    finally:
-        logging.disable(logging.NOTSET)
-    return config.model.HasField("ssd") and config.HasField("train_config")
-
 
 @given(mutated_configs(SEEDS, changes=2))
 @settings(
     max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
 )
 def test_every_part_of_what_passes_is_built(config):
-    assume(_passes(config))
-    for build in PARTS.values():
-        build(config)
+    assume(assert_parts_agree(config))
+
+
+@pytest.mark.parametrize("kind", BUILDERS, ids=lambda kind: kind.DESCRIPTOR.name)
+def test_a_message_is_built_or_refused_as_the_check_refuses_it(kind):
+    @given(messages_to_build(kind))
+    @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    def check(message):
+        assert_agree(message)
+
+    check()
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +61,7 @@ def test_a_changed_config_that_passes_is_built_whole(small):
     @given(mutated_configs([small]))
     @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def check(config):
-        assume(_passes(config) and _is_small(config))
+        assume(passes(config) and _is_small(config))
         assert describe(config).anchors == sum(places_of(config))
 
     check()

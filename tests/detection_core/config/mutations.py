@@ -1,6 +1,6 @@
 """Configs of our own with random changes, for property tests."""
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
@@ -30,6 +30,21 @@ def mutated_configs(
         inside = [message for _, message in walk_messages(config) if message.DESCRIPTOR.fields]
         _change(draw, draw(st.sampled_from(inside)))
     return config
+
+
+@st.composite
+def edge_messages(draw: st.DrawFn, descriptor: Descriptor, fields: int = 3) -> Message:
+    """A message of random fields, of which a few are then put to values at which things break."""
+    message = draw(messages(descriptor, fields))
+    message.SetInParent()
+    for oneof in descriptor.oneofs:
+        if message.WhichOneof(oneof.name) is None and draw(st.integers(0, 9)):
+            getattr(message, draw(st.sampled_from(list(oneof.fields))).name).SetInParent()
+    for _ in range(draw(st.integers(0, 3))):
+        inside = [part for _, part in walk_messages(message) if part.DESCRIPTOR.fields]
+        if inside:
+            _change(draw, draw(st.sampled_from(inside)))
+    return message
 
 
 def _change(draw: st.DrawFn, message: Message) -> None:
