@@ -37,8 +37,8 @@ _PART_SEED_STRIDE = 7_919
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Share:
-    """What one of several workers reads; together they see the images of one alone.
+class WorkerShard:
+    """The part of every batch that one of several workers reads; together they see the images of one alone.
 
     Attributes:
         worker: its number, from 0.
@@ -53,7 +53,7 @@ class Share:
     left_out: tuple[LeftOut, ...] = ()
 
 
-_ALL = Share()
+_ALL = WorkerShard()
 
 
 def build_train_dataset(
@@ -64,7 +64,7 @@ def build_train_dataset(
     seed: int,
     start_step: int = 0,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
-    share: Share = _ALL,
+    shard: WorkerShard = _ALL,
 ) -> tf.data.Dataset:
     """Build the dataset to train on, endless unless the reader's num_epochs says otherwise.
 
@@ -75,20 +75,20 @@ def build_train_dataset(
         config: its train_input_reader names the records, its train_config the augmentations.
         label_map: class text to class id.
         batch_size: images an update, over all replicas.
-        seed: any whole number.
+        seed: any integer.
         start_step: batches to leave out; costs reading, but not decoding, of less than one epoch.
         cache_bytes: keep decoded images in memory if they need no more than this. The order differs between
             a cached and an uncached run.
-        share: this worker's part of every batch.
+        shard: this worker's part of every batch.
 
     Returns:
-        `Batch`es of exactly `batch_size / share.replicas`.
+        `Batch`es of exactly `batch_size / shard.replicas`.
 
     Raises:
         ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
-    reader = _train_reader(config, label_map).leaving_out(share.left_out)
+    reader = _train_reader(config, label_map).leaving_out(shard.left_out)
     steps = config.train_config.data_augmentation_options
     raise_first(training_input_problems(config))
     augment = build_augmentations(steps)
@@ -104,9 +104,9 @@ def build_train_dataset(
         sample = sample._replace(truth=targets(sample.truth))
         return network_input(sample, resizer=resizer, max_boxes=max_boxes, original_size=original_size)
 
-    samples = samples.shard(share.workers, share.worker) if share.workers > 1 else samples
+    samples = samples.shard(shard.workers, shard.worker) if shard.workers > 1 else samples
     elements = samples.map(to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    batches = batched(elements, batch_size // share.replicas, drop_remainder=True)
+    batches = batched(elements, batch_size // shard.replicas, drop_remainder=True)
     return batches.prefetch(reader.prefetched_batches)
 
 
@@ -131,11 +131,11 @@ def _training_samples(reader: Reader, *, seed: int, start: int, cache_bytes: int
 def _samples_of(reader: Reader, start: int, *, seed: int, cached: bool) -> tf.data.Dataset:
     """Return the samples of a reader without weights."""
     examples = reader.examples() if cached or start else 0
-    epoch, place = divmod(start, examples) if examples else (0, 0)
+    epoch, position = divmod(start, examples) if examples else (0, 0)
     if cached:
         _logger.info("%d training images are decoded once and kept in memory", examples)
-        return reader.shuffled_cached_samples(seed=seed, first_epoch=epoch, examples=examples).skip(place)
-    records = reader.shuffled_records(seed=seed, first_epoch=epoch).skip(place)
+        return reader.shuffled_cached_samples(seed=seed, first_epoch=epoch, examples=examples).skip(position)
+    records = reader.shuffled_records(seed=seed, first_epoch=epoch).skip(position)
     return records.map(
         lambda seeded: seeded._replace(element=reader.decode_sample(seeded.element)),
         num_parallel_calls=tf.data.AUTOTUNE,

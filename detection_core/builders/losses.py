@@ -8,7 +8,7 @@ from typing import Any
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
 from detection_core.config.messages.registered import build_registered
-from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
+from detection_core.detectors.parts.losses.anchor_losses import AnchorLosses
 from detection_core.detectors.parts.losses.base import ClassificationLoss, LocalizationLoss
 from detection_core.detectors.parts.losses.dice import DiceLoss
 from detection_core.detectors.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
@@ -105,7 +105,7 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
     """Build the miner of a Loss message, or None when it has none.
 
     Args:
-        message: the whole loss, as the weights of the two losses decide what is hard.
+        message: the loss message, as the weights of the two losses decide what is hard.
 
     Returns:
         The miner or None.
@@ -125,7 +125,7 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
     return HardExampleMiner(options)
 
 
-def build_losses(message: losses_pb2.Loss, where: str = "loss") -> SsdLosses:
+def build_losses(message: losses_pb2.Loss, where: str = "loss") -> AnchorLosses:
     """Build all losses of an anchor-based detector.
 
     Args:
@@ -139,7 +139,7 @@ def build_losses(message: losses_pb2.Loss, where: str = "loss") -> SsdLosses:
         ConfigError: when a loss is missing, settings contradict each other, or one is not supported.
     """
     check_message(message, where)
-    return SsdLosses(
+    return AnchorLosses(
         classification=build_classification_loss(message.classification_loss, f"{where}.classification_loss"),
         localization=build_localization_loss(message.localization_loss, f"{where}.localization_loss"),
         classification_weight=message.classification_weight,

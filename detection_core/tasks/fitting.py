@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import HISTORY, LOGS, LeftOut
 from detection_core.builders.datasets import (
-    Share,
+    WorkerShard,
     build_train_dataset,
     find_bad_train_records,
     naming_bad_train_records,
@@ -123,14 +123,16 @@ def _dataset_factory(
     worker = current_worker()
     # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
     replicas = tf.distribute.get_strategy().num_replicas_in_sync if worker.count > 1 else 1
-    share = Share(worker=worker.index, workers=worker.count, replicas=replicas, left_out=tuple(left_out))
+    shard = WorkerShard(
+        worker=worker.index, workers=worker.count, replicas=replicas, left_out=tuple(left_out)
+    )
     return lambda start: build_train_dataset(
         config,
         label_map=label_map,
         batch_size=config.train_config.batch_size,
         seed=SEED,
         start_step=start,
-        share=share,
+        shard=shard,
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
+from detection_core.detectors.parts.losses.anchor_losses import AnchorLosses
 from detection_core.detectors.parts.losses.masking import replace_nan_targets
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
 from detection_core.structures import GroundTruth
@@ -51,7 +51,7 @@ class AnchorCriterion:
     """
 
     assigner: AnchorTargetAssigner
-    losses: SsdLosses
+    losses: AnchorLosses
     normalize_by_matches: bool
     normalize_by_code_size: bool
 

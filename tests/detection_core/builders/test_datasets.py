@@ -10,7 +10,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.datasets import (
-    Share,
+    WorkerShard,
     build_eval_dataset,
     build_train_dataset,
     iterate_truth,
@@ -94,7 +94,7 @@ def test_workers_share_the_batch_of_one(records: str, cache_bytes: int) -> None:
             seed=3,
             start_step=2,
             cache_bytes=cache_bytes,
-            share=Share(worker=index, workers=2, replicas=2),
+            shard=WorkerShard(worker=index, workers=2, replicas=2),
         )
         for index in range(2)
     ]

@@ -34,7 +34,7 @@ class GridAnchorOptions:
 class GridAnchorGenerator:
     """Tiles one feature map with every pair of scale and aspect ratio.
 
-    Ren et al., Faster R-CNN, 2015.
+    Faster R-CNN, https://arxiv.org/abs/1506.01497.
     """
 
     def __init__(self, options: GridAnchorOptions) -> None:

@@ -35,7 +35,7 @@ class MultiscaleAnchorOptions:
 class MultiscaleAnchorGenerator:
     """Tiles each pyramid level with the same anchors, scaled to its stride.
 
-    Lin et al., Focal Loss for Dense Object Detection, 2017.
+    RetinaNet, https://arxiv.org/abs/1708.02002.
     """
 
     def __init__(self, options: MultiscaleAnchorOptions) -> None:
@@ -73,7 +73,7 @@ class MultiscaleAnchorGenerator:
 
         Raises:
             ModelError: when the number of maps is not the number of levels.
-            ValueError: when normalised anchors are wanted of an unknown image size.
+            ValueError: when anchors are normalised and the image size is unknown.
         """
         check_map_count(len(feature_map_shapes), self.options.max_level - self.options.min_level + 1)
         if self.normalised and _is_one(image_height) and _is_one(image_width):

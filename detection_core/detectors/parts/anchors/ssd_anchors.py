@@ -49,7 +49,7 @@ class SsdAnchorOptions:
 class SsdAnchorGenerator:
     """Tiles each layer with anchors of its own scale.
 
-    Liu et al., SSD: Single Shot MultiBox Detector, 2016.
+    SSD, https://arxiv.org/abs/1512.02325.
     """
 
     def __init__(self, options: SsdAnchorOptions) -> None:

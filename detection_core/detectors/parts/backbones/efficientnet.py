@@ -44,7 +44,7 @@ SCALES = {
 # deeper versions have blocks of the same stride behind them, and do without the last ones altogether.
 LEVEL_ENDS = {(0, 0): 1, (1, 1): 2, (2, 1): 3, (4, 2): 4, (6, 0): 5}
 MAX_LEVEL = 5
-# Channels of the squeezed features, as a share of a block's input channels.
+# Channels of the squeezed features, as a fraction of a block's input channels.
 SQUEEZE_RATIO = 0.25
 # Probability of dropping the last block in training; it grows linearly from 0 at the first.
 DROP_RATE = 0.2
@@ -97,18 +97,18 @@ class _Block:
 def _blocks(options: EfficientNetOptions) -> dict[tuple[int, int], _Block]:
     """List every block by stage and number, also those that no level needs, as they count for drop rates."""
     total = sum(options.repeats(repeats) for *_, repeats, _ in STAGES)
-    found: dict[tuple[int, int], _Block] = {}
+    blocks: dict[tuple[int, int], _Block] = {}
     for stage, (kernel_size, expansion, channels, repeats, first_stride) in enumerate(STAGES):
         for repeat in range(options.repeats(repeats)):
-            found[stage, repeat] = _Block(
+            blocks[stage, repeat] = _Block(
                 name=f"backbone_block_{stage}_{repeat}",
                 kernel_size=kernel_size,
                 expansion=expansion,
                 channels=options.channels(channels),
                 stride=first_stride if repeat == 0 else 1,
-                drop_rate=DROP_RATE * len(found) / total,
+                drop_rate=DROP_RATE * len(blocks) / total,
             )
-    return found
+    return blocks
 
 
 class _Builder:
@@ -139,7 +139,7 @@ class _Builder:
         if block.stride > 1 or before != block.channels:
             return features
         if block.drop_rate > 0:
-            # Stochastic depth, https://arxiv.org/abs/1603.09382: an image takes the whole branch or nothing.
+            # Stochastic depth, https://arxiv.org/abs/1603.09382: an image takes the full branch or nothing.
             drop = tf_keras.layers.Dropout(block.drop_rate, noise_shape=(None, 1, 1, 1), name=f"{name}_drop")
             features = drop(features)
         return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])

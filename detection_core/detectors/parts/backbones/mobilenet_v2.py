@@ -85,11 +85,11 @@ class _Builder:
         expanded = features
         features = layers.depthwise(f"{name}_depthwise", 3, stride=stride)(features)
         features = layers.norm_activation(features, f"{name}_depthwise")
-        wanted = round_channels(int(channels * self._options.depth_multiplier))
-        features = layers.conv(f"{name}_project", self.at_least(wanted), 1, use_bias=False)(features)
+        rounded = round_channels(int(channels * self._options.depth_multiplier))
+        features = layers.conv(f"{name}_project", self.at_least(rounded), 1, use_bias=False)(features)
         features = layers.norm(f"{name}_project_bn")(features)
         # A block whose channels only min_depth made equal has no shortcut in models of the field.
-        if stride == 1 and before == wanted:
+        if stride == 1 and before == rounded:
             features = tf_keras.layers.Add(name=f"{name}_add")([block_input, features])
         return expanded, features
 

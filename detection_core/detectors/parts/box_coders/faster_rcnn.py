@@ -14,7 +14,7 @@ from detection_core.ops import boxes as box_ops
 class FasterRcnnBoxCoder(BoxesAlone):
     """Codes (ty, tx, th, tw): centre shift in anchor sizes and log size ratio, each times its scale.
 
-    Ren et al., Faster R-CNN, 2015.
+    Faster R-CNN, https://arxiv.org/abs/1506.01497.
 
     Attributes:
         y_scale: factor of the vertical shift.

@@ -15,6 +15,8 @@ from detection_core.ops import boxes as box_ops
 class KeypointBoxCoder:
     """Codes (ty, tx, th, tw, ty0, tx0, ty1, tx1, ...): a box code, then each keypoint's shift.
 
+    The Object Detection API's own extension of Faster R-CNN's coder.
+
     A keypoint is coded like a centre: its distance from the anchor's centre in anchor sizes, times the
     scale of the axis.
 

@@ -13,7 +13,7 @@ from detection_core.detectors.parts.box_coders.base import BoxesAlone
 class MeanStddevBoxCoder(BoxesAlone):
     """Codes (box - anchor) / stddev, coordinate by coordinate.
 
-    Erhan et al., Scalable Object Detection using Deep Neural Networks, 2014.
+    MultiBox, https://arxiv.org/abs/1312.2249.
 
     Attributes:
         stddev: standard deviation of every coordinate, in the unit of the boxes.

@@ -14,6 +14,8 @@ from detection_core.ops import boxes as box_ops
 class SquareBoxCoder(BoxesAlone):
     """Codes (ty, tx, tl): shifts in anchor lengths and log length ratio, each times its scale.
 
+    The Object Detection API's own; it is in no paper.
+
     The length of a box is the side of the square of equal area, so decoding gives squares.
 
     Attributes:

@@ -21,7 +21,7 @@ class ConvolutionalHeadOptions:
         max_depth: upper bound of them; 0 with min_depth 0 for no such layers.
         num_layers_before_predictor: 1x1 convolutions before the predictor.
         use_dropout: drop features before the class predictor in training.
-        dropout_keep_probability: share of features that is kept.
+        dropout_keep_probability: fraction of features that is kept.
         kernel_size: of the predictors.
         class_prediction_bias_init: first value of the class logits' bias.
         use_depthwise: a depthwise convolution, then 1x1 predictors.

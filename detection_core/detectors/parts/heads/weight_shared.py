@@ -25,7 +25,7 @@ class WeightSharedHeadOptions:
         kernel_size: of the towers and predictors.
         class_prediction_bias_init: first value of the class logits' bias.
         use_dropout: drop features before the class predictor in training.
-        dropout_keep_probability: share of features that is kept.
+        dropout_keep_probability: fraction of features that is kept.
         share_prediction_tower: one tower for boxes and classes.
         use_depthwise: separable convolutions.
         score_converter: "identity", or "sigmoid" for a network that gives scores instead of logits.

@@ -10,7 +10,7 @@ from detection_core.detectors.parts.samplers.hard_examples import HardExampleMin
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SsdLosses:
+class AnchorLosses:
     """What to compute and how to weigh it.
 
     Attributes:

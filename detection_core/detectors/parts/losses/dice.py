@@ -1,4 +1,4 @@
-"""Overlap of whole maps, for segmentation."""
+"""Overlap of two maps, for segmentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALLEST_TOTAL = 1.0
 class DiceLoss:
     """One minus the Dice coefficient of predicted and true map, class by class.
 
-    Milletari et al., V-Net, 2016.
+    V-Net, https://arxiv.org/abs/1606.04797.
 
     Attributes:
         squared_normalization: whether predicted and true map are squared first.

@@ -1,4 +1,4 @@
-"""Cross entropy that looks away from easy examples."""
+"""Focal losses: cross entropy in which easy examples weigh less."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROBABILITY_MARGIN = 1e-4
 class SigmoidFocalLoss:
     """Sigmoid cross entropy times the power of how wrong the model is.
 
-    Lin et al., Focal Loss for Dense Object Detection, 2017.
+    RetinaNet, https://arxiv.org/abs/1708.02002.
 
     Attributes:
         gamma: exponent; 0 gives plain cross entropy.
@@ -49,7 +49,8 @@ class SigmoidFocalLoss:
 class PenaltyReducedFocalLoss:
     """Focal loss on heatmaps, with less penalty close to a peak.
 
-    Zhou et al., Objects as Points, 2019. A target of exactly 1 is a positive, anything less a negative.
+    CenterNet, https://arxiv.org/abs/1904.07850, after CornerNet, https://arxiv.org/abs/1808.01244. A target
+    of exactly 1 is a positive, anything less a negative.
 
     Attributes:
         alpha: focal exponent.

@@ -1,4 +1,4 @@
-"""Overlap of decoded boxes as a loss."""
+"""Losses on the overlap of decoded boxes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ class _ComparesBoxes:
 
 @dataclasses.dataclass(frozen=True)
 class IouLoss(_ComparesBoxes):
-    """One minus the IoU. It has no gradient where the boxes do not touch."""
+    """One minus the IoU, whose gradient is zero where the boxes do not touch.
+
+    UnitBox, https://arxiv.org/abs/1608.01471, takes its negative logarithm instead.
+    """
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor.
@@ -38,7 +41,7 @@ class IouLoss(_ComparesBoxes):
 class GiouLoss(_ComparesBoxes):
     """One minus the generalised IoU, which still pulls boxes that do not touch.
 
-    Rezatofighi et al., Generalized Intersection over Union, 2019.
+    Generalized Intersection over Union, https://arxiv.org/abs/1902.09630.
     """
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

@@ -27,13 +27,13 @@ class SigmoidLoss:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BootstrappedSigmoidLoss:
-    """Sigmoid cross entropy against a mixture of the target and the model's own opinion.
+    """Sigmoid cross entropy against a mixture of the target and the model's own prediction.
 
-    Reed et al., Training Deep Neural Networks on Noisy Labels with Bootstrapping, 2014.
+    Training on noisy labels with bootstrapping, https://arxiv.org/abs/1412.6596.
 
     Attributes:
-        alpha: share of the given target, in [0, 1].
-        hard_bootstrap: whether the opinion is rounded to 0 or 1.
+        alpha: fraction of the given target, in [0, 1].
+        hard_bootstrap: whether the prediction is rounded to 0 or 1.
     """
 
     alpha: float
@@ -50,8 +50,8 @@ class BootstrappedSigmoidLoss:
         Returns:
             float32 [B, A, K].
         """
-        opinion = tf.sigmoid(prediction)
+        own = tf.sigmoid(prediction)
         if self.hard_bootstrap:
-            opinion = tf.cast(opinion > 0.5, prediction.dtype)
-        mixed = self.alpha * target + (1.0 - self.alpha) * opinion
+            own = tf.cast(own > 0.5, prediction.dtype)
+        mixed = self.alpha * target + (1.0 - self.alpha) * own
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=mixed, logits=prediction) * weights

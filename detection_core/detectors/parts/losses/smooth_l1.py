@@ -18,7 +18,7 @@ class _ComparesCodes:
 class SmoothL1Loss(_ComparesCodes):
     """Squared error near zero and a straight line beyond, summed over the code.
 
-    Girshick, Fast R-CNN, 2015.
+    Fast R-CNN, https://arxiv.org/abs/1504.08083.
 
     Attributes:
         delta: distance at which the line begins, and its slope.

@@ -1,4 +1,4 @@
-"""Cross entropy of classes that compete."""
+"""Cross entropy of mutually exclusive classes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class SoftmaxLoss:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftmaxAgainstLogitsLoss:
     """Softmax cross entropy against targets that are logits themselves, as from a teacher.
+
+    Knowledge distillation, https://arxiv.org/abs/1503.02531, where `logit_scale` is the temperature.
 
     Attributes:
         logit_scale: logits of prediction and target are divided by it.

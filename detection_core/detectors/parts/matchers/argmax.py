@@ -29,7 +29,10 @@ class ArgMaxMatcherOptions:
 
 
 class ArgMaxMatcher(Matcher):
-    """Takes the most similar row of each anchor, subject to thresholds; ties go to the first row."""
+    """Takes the most similar row of each anchor, subject to thresholds; ties go to the first row.
+
+    Faster R-CNN, https://arxiv.org/abs/1506.01497, and SSD, https://arxiv.org/abs/1512.02325.
+    """
 
     def __init__(self, options: ArgMaxMatcherOptions) -> None:
         _check(options)

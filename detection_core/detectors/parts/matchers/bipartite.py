@@ -12,7 +12,7 @@ class GreedyBipartiteMatcher(Matcher):
 
     Rows that are not valid take no part. It holds all similarities of a batch at once.
 
-    Erhan et al., Scalable Object Detection using Deep Neural Networks, 2014, with a greedy assignment.
+    MultiBox, https://arxiv.org/abs/1312.2249, with a greedy assignment.
     """
 
     def match_rows(self, similarity_of: RowSimilarity, valid: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:

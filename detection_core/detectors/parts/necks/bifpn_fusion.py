@@ -38,7 +38,7 @@ COMBINE_METHODS = (PLAIN_SUM, *SHARES)
 
 @tf_keras.utils.register_keras_serializable(package="detflow")
 class WeightedFusion(tf_keras.layers.Layer):
-    """Adds up maps of one shape, each times its share.
+    """Adds up maps of one shape, each times its weight.
 
     Args:
         method: a name in `SHARES`.

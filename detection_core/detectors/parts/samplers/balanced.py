@@ -1,4 +1,4 @@
-"""Counts a random sample of the anchors, with a given share of positives."""
+"""Random samples of the anchors, with a given fraction of positives."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import tensorflow as tf
 class BalancedSampler:
     """Draws positives and negatives in a fixed proportion, for every image of a batch at once.
 
+    Faster R-CNN, https://arxiv.org/abs/1506.01497.
+
     Attributes:
-        positive_fraction: largest share of positives in a sample.
+        positive_fraction: largest fraction of positives in a sample.
     """
 
     positive_fraction: float
@@ -23,7 +25,7 @@ class BalancedSampler:
         Args:
             candidates: bool [B, A], anchors that may be drawn.
             positive: bool [B, A], which of them are positives.
-            size: anchors to draw from each image; None draws every positive, and negatives to the share.
+            size: anchors to draw from each image; None draws every positive, and negatives to match.
 
         Returns:
             bool [B, A].
@@ -33,8 +35,8 @@ class BalancedSampler:
         if size is None:
             drawn_positive = positive
             counted = tf.cast(_count(positive), tf.float32)
-            share = 1.0 - self.positive_fraction
-            most_negatives = tf.cast(counted * (share / self.positive_fraction), tf.int32)
+            negative_fraction = 1.0 - self.positive_fraction
+            most_negatives = tf.cast(counted * (negative_fraction / self.positive_fraction), tf.int32)
         else:
             drawn_positive = _draw(
                 positive, tf.fill(tf.shape(positive)[:1], int(self.positive_fraction * size))

@@ -57,7 +57,7 @@ class MinedLosses(NamedTuple):
 class HardExampleMiner:
     """Keeps the anchors of largest loss, without near duplicates, and balances negatives with positives.
 
-    Shrivastava et al., Training Region-based Object Detectors with Online Hard Example Mining, 2016; the
+    Online hard example mining, https://arxiv.org/abs/1604.03540; the
     ratio of negatives is SSD's.
     """
 

@@ -1,4 +1,4 @@
-"""What each anchor should have predicted: class, box and their weights, for a whole batch at once."""
+"""Targets of anchors: class, box and their weights, for a batch at once; https://arxiv.org/abs/1506.01497."""
 
 from __future__ import annotations
 

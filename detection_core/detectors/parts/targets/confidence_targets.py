@@ -1,4 +1,4 @@
-"""Targets from annotators' confidences, where most classes of an image were never checked."""
+"""Targets from image-level verification, as Open Images has it (https://arxiv.org/abs/1811.00982)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from detection_core.structures import GroundTruth
 
 
 class ConfidenceTargetAssigner(AnchorTargetAssigner):
-    """Trusts the classes that were checked and gives all others a small weight.
+    """Gives verified classes full weight and all others a small one.
 
     A confidence above 0 says that the object is of the class, below 0 that it is not; both were checked
     and count in full. At 0 the class was not checked: it is taken for a negative of small weight.
@@ -82,12 +82,12 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
             The targets; class_weights is float32 [B, A, C + 1].
         """
         matched = tf.stop_gradient(self.match(anchors, truth))
-        found = gather_matched(confidences, matched, matched >= 0)
-        targets = tf.cast(found > 0.0, tf.float32)
+        matched_confidences = gather_matched(confidences, matched, matched >= 0)
+        targets = tf.cast(matched_confidences > 0.0, tf.float32)
         positive = tf.reduce_max(targets, axis=-1, keepdims=True)
-        weights = tf.where(found != 0.0, 1.0, self._implicit_class_weight)
+        weights = tf.where(matched_confidences != 0.0, 1.0, self._implicit_class_weight)
         if self.target_columns > self.num_classes:
-            # What is something is surely not background; what is nothing was not checked for it.
+            # Positives count for the background column; unmatched anchors do not, as they were not verified.
             targets = tf.concat([1.0 - positive, targets], axis=-1)
             weights = tf.concat(
                 [tf.where(positive > 0.0, 1.0, self._implicit_class_weight), weights], axis=-1

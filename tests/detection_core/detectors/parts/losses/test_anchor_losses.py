@@ -2,13 +2,13 @@ import dataclasses
 
 import pytest
 
-from detection_core.detectors.parts.losses.anchor_losses import SsdLosses
+from detection_core.detectors.parts.losses.anchor_losses import AnchorLosses
 from detection_core.detectors.parts.losses.sigmoid import SigmoidLoss
 from detection_core.detectors.parts.losses.smooth_l1 import SmoothL1Loss
 
 
 def test_every_part_is_named_and_fixed():
-    losses = SsdLosses(
+    losses = AnchorLosses(
         classification=SigmoidLoss(),
         localization=SmoothL1Loss(delta=1.0),
         classification_weight=1.0,
@@ -19,4 +19,4 @@ def test_every_part_is_named_and_fixed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         losses.localization_weight = 3.0
     with pytest.raises(TypeError):
-        SsdLosses(SigmoidLoss(), SmoothL1Loss(delta=1.0), 1.0, 2.0, None, None)
+        AnchorLosses(SigmoidLoss(), SmoothL1Loss(delta=1.0), 1.0, 2.0, None, None)
