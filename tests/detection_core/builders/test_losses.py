@@ -33,9 +33,9 @@ def _arguments(case: GoldenCase):
     """Prediction, target and weights with the options of the reference's call applied."""
     prediction, target, weights = (tf.constant(case.inputs[k]) for k in ("prediction", "target", "weights"))
     if "class_indices" in case.params:
-        weights = masking.only_classes(weights, case.params["class_indices"], target.shape[-1])
+        weights = _only_classes(weights, case.params["class_indices"], target.shape[-1])
     if "losses_mask" in case.params:
-        weights = masking.only_images(weights, tf.constant(case.params["losses_mask"]))
+        weights = _only_images(weights, tf.constant(case.params["losses_mask"]))
     return prediction, target, weights
 
 
@@ -124,3 +124,14 @@ def test_refusals_name_the_place(text, place):
     with pytest.raises(ConfigError) as caught:
         builders.build_losses(_message(text))
     assert caught.value.where == place
+
+
+def _only_classes(weights, classes, columns):
+    """Weights [B, A, 1] or [B, A, K] of some columns, 0 for others: the reference's `class_indices`."""
+    return weights * tf.reduce_sum(tf.one_hot(list(classes), columns), axis=0)
+
+
+def _only_images(weights, kept):
+    """Weights [B, ...] of the images that are kept, bool [B], as the reference's `losses_mask`."""
+    ones = tf.ones([tf.rank(weights) - 1], tf.int32)
+    return tf.where(tf.reshape(kept, tf.concat([tf.shape(kept), ones], axis=0)), weights, 0.0)
