@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import TRAIN_REPORT
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
@@ -75,7 +76,8 @@ def test_the_run_record_is_whole(run: Run, report: TrainReport) -> None:
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     assert [line["step"] for line in history] == [2, 4]
     assert history[-1]["loss"] == report.loss == pytest.approx(sum(report.losses.values()) - report.loss)
-    assert json.loads((folder / "train_report.json").read_text()) == dataclasses.asdict(report)
+    assert TRAIN_REPORT.read(str(folder)) == report
+    assert json.loads((folder / "train_report.json").read_text()) == TRAIN_REPORT.encode(report)
     as_run = load_pipeline_config(str(folder / "pipeline.config"))
     assert as_run.train_input_reader.label_map_path == str(run.examples / "label_map.pbtxt")
     assert list((folder / "logs" / "train").glob("events.*"))
