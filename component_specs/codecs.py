@@ -96,7 +96,7 @@ class _Text:
 
 @dataclasses.dataclass(frozen=True)
 class PackedText(_Text):
-    """A long text, which `packed_text` packs where it would fill Kubeflow's record of a run.
+    """A long text, which `packed_text` packs where it would fill Argo's Workflow of a run.
 
     Attributes:
         content: what the text is, for messages.

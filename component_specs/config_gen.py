@@ -13,8 +13,8 @@ from component_specs.codecs import PackedText
 class ConfigGenJob:
     """Write a pipeline.config as an artifact, from which every step that needs it takes it.
 
-    Kubeflow keeps what a step is given as a parameter many times over in its record of the run, which may not
-    grow beyond a limit: a long text is given to this step and to no other.
+    Argo's Workflow of a run repeats every parameter many times, and its size is limited: give a long text to
+    this step and to no other.
 
     Attributes:
         text: of the pipeline.config, on one line or more; a long one travels packed.

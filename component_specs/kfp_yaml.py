@@ -43,7 +43,7 @@ def kfp_component(component: str, image: str = IMAGE, name: str = "", *, describ
         component: one of `JOBS`.
         image: container image.
         name: what it is called; the component's name without one. A pipeline gives each step its own.
-        described: whether it says what its inputs are. Kubeflow's record of a run holds every component some
+        described: whether it says what its inputs are. Argo's Workflow of a run holds every component some
             ten times, and nobody reads it there.
     """
 

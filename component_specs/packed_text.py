@@ -1,4 +1,4 @@
-"""Long texts as parameters: packed where they would fill Kubeflow's record of a run.
+"""Long texts as parameters: packed where they would fill Argo's Workflow of a run.
 
 A packed text begins with `bz2:`; what follows is base64. bzip2 has one implementation, whose output does not
 change from one machine to the next, as that of zlib does: equal texts stay equal parameters, which the cache

@@ -16,14 +16,14 @@ _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
 
 class _Ours(logging.Filter):
-    """Lets our own messages through, and of other libraries only what is an error."""
+    """Passes messages of this project, and only errors of other libraries."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.name.split(".")[0] in _OURS or record.levelno >= logging.ERROR
 
 
 class _Terminal(logging.StreamHandler[TextIO]):
-    """Writes to a terminal or a pipe; where the reader of the pipe has gone, the rest is dropped."""
+    """Writes to a terminal or a pipe; drops output once the pipe is closed."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         if isinstance(sys.exc_info()[1], BrokenPipeError):
@@ -33,12 +33,12 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
 
 def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = False) -> None:
-    """Write a result: no secret, nothing that a terminal obeys; a reader who has seen enough may go.
+    """Write a result, without secrets and control sequences; a closed pipe is no error.
 
     Args:
         text: without the last line break.
         stream: standard output without it.
-        is_clean: whether nothing has to be taken out of the text any more, as it is styled.
+        is_clean: the text is already sanitised, and holds styles that must stay.
     """
     stream = stream or sys.stdout
     try:
@@ -48,7 +48,7 @@ def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = Fals
 
 
 def end_output() -> None:
-    """Write out what standard output still holds, for a reader who may have gone."""
+    """Flush standard output; a closed pipe is no error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -56,7 +56,7 @@ def end_output() -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Let a stream that nobody reads lead nowhere, as Python would complain of it once more at its end."""
+    """Redirect a closed pipe to the null device: Python would report it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, stream.fileno())

@@ -85,8 +85,8 @@ def build_dag(settings: PipelineSettings) -> Dag:
     quantized = settings.quantize.enabled and has_graph_rewriter(config)
     steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
     steps += [_trainer(settings), _evaluator(settings)]
-    # A DataValidator goes between ExampleGen and Trainer: its verdict becomes an input of Trainer, so that
-    # bad data stop the run before the costly step.
+    # A DataValidator would go between ExampleGen and Trainer: with its verdict as an input of Trainer, bad
+    # data stop the run before the costly step.
     if quantized:
         training_config(settings, quantize=True)  # refuses what cannot be used before anything runs
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
@@ -97,7 +97,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
 
 
 def _keyed_by_code(step: Step) -> Step:
-    """Add what makes a step run again when the code behind it has changed."""
+    """Add the code version to a step, so that changed code invalidates the cache."""
     code = FromCheck(CODE_VERSIONS[step.component])
     return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
 
@@ -184,7 +184,7 @@ def _evaluator(settings: PipelineSettings) -> Step:
 
 
 def _quantized_evaluator(settings: PipelineSettings) -> Step:
-    # The baseline of the quantized detector is the float one: what may be lost is what quantization costs.
+    # The baseline of the quantized detector is the float one: the thresholds bound the cost of quantization.
     models = {
         "model": FromStep("quantization_rewriter", "quantized_model"),
         "baseline": FromStep("trainer", "model"),

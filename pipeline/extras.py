@@ -50,7 +50,7 @@ EXTRAS: Mapping[str, Extra] = {
             name="tfx",
             modules=("tfx", "ml_metadata"),
             gives="`detflow run` and `detflow schedule run-local`",
-            # Its pins contradict those of TensorFlow 2.21; a resolver has to be told which to overrule.
+            # Its pins contradict those of TensorFlow 2.21, so a resolver needs overrides.
             remedy="pip cannot resolve TFX's pins: `make setup` in a checkout, or the lines for [tfx] in"
             " docs/installing.md",
         ),
@@ -83,7 +83,7 @@ EXTRAS: Mapping[str, Extra] = {
 
 
 def require(extra: str, what: str) -> None:
-    """Refuse to go on without an extra.
+    """Refuse to continue without an extra.
 
     Args:
         extra: key of `EXTRAS`.

@@ -6,7 +6,7 @@ import enum
 
 
 class StepStatus(enum.StrEnum):
-    """How a step of a run stands; written in records of runs and in the results of verbs."""
+    """How a step of a run stands; written in run.json and in the results of verbs."""
 
     NOT_RUN = "not run"
     """The run ended, or has not come to it yet, without it."""

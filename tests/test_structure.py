@@ -30,7 +30,7 @@ TESTED_IN = {
     "detection_core/tasks/model_run.py": "detection_core/tasks/test_train.py",
     "pipeline/cli/compile.py": "pipeline/kubeflow/test_kfp_backend.py",
     "pipeline/kubeflow/run_state.py": "pipeline/kubeflow/test_runs.py",
-    "pipeline/kubeflow/schedule_record.py": "pipeline/kubeflow/test_schedules.py",
+    "pipeline/kubeflow/recurring_run.py": "pipeline/kubeflow/test_schedules.py",
     "pipeline/kubeflow/schedule_removal.py": "pipeline/kubeflow/test_schedules.py",
     "pipeline/doctor/kinds.py": "pipeline/doctor/test_cluster.py",
     "pipeline/doctor/rights.py": "pipeline/doctor/test_cluster.py",

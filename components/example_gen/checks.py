@@ -7,7 +7,7 @@ import errno
 import hashlib
 from collections.abc import Callable, Mapping
 
-from components.example_gen.records import ImageRecord, ObjectRecord, Rejected
+from components.example_gen.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
 from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
@@ -37,7 +37,7 @@ class CheckedExample:
 
     data: bytes
     image: EncodedImage
-    objects: list[ObjectRecord]
+    objects: list[AnnotatedObject]
     boxes: list[Box]
     clipped: int
     converted: bool
@@ -45,7 +45,7 @@ class CheckedExample:
 
 
 def make_example(
-    record: ImageRecord, label_ids: Mapping[str, int], check_pixels: Callable[[bytes], None] | None = None
+    record: AnnotatedImage, label_ids: Mapping[str, int], check_pixels: Callable[[bytes], None] | None = None
 ) -> CheckedExample:
     """Read, check and encode one record. JPEG and PNG files are stored as they are.
 
@@ -85,7 +85,7 @@ def make_example(
     )
 
 
-def check_box(item: ObjectRecord, width: int, height: int) -> Box:
+def check_box(item: AnnotatedObject, width: int, height: int) -> Box:
     """Return an object's box in pixels, clipped where it leaves the image by a rounding error.
 
     Raises:
@@ -107,7 +107,7 @@ def check_box(item: ObjectRecord, width: int, height: int) -> Box:
     return box
 
 
-def _describe(item: ObjectRecord) -> str:
+def _describe(item: AnnotatedObject) -> str:
     xmin, ymin, xmax, ymax = item.box
     return (
         f"{item.label}: {item.name!r} from ({xmin:g}, {ymin:g}) to ({xmax:g}, {ymax:g}), area {item.area:g}"
@@ -115,7 +115,7 @@ def _describe(item: ObjectRecord) -> str:
 
 
 def _load_image(
-    record: ImageRecord, check_pixels: Callable[[bytes], None] | None
+    record: AnnotatedImage, check_pixels: Callable[[bytes], None] | None
 ) -> tuple[EncodedImage, bool]:
     data = _read_file(record.path)
     try:
@@ -150,7 +150,7 @@ def _read_file(path: str) -> bytes:
 
 
 def _columns(
-    objects: list[ObjectRecord], boxes: list[Box], label_ids: Mapping[str, int], image: EncodedImage
+    objects: list[AnnotatedObject], boxes: list[Box], label_ids: Mapping[str, int], image: EncodedImage
 ) -> ObjectColumns:
     says = objects[0] if objects else None
     return ObjectColumns(

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from components.example_gen.records import (
+from components.example_gen.annotated_images import (
     MAX_ANNOTATION_BYTES,
+    AnnotatedImage,
+    AnnotatedObject,
     Annotations,
-    ImageRecord,
-    ObjectRecord,
     Rejected,
     Rejection,
     checked_id,
@@ -150,17 +150,17 @@ def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str
 
 def _image(
     entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], folder: str
-) -> ImageRecord:
+) -> AnnotatedImage:
     filename = checked_text(entry["file_name"], "file_name")
     path = path_inside(folder, filename)
     size = [entry.get(key) or 0 for key in ("width", "height")]
     if not all(isinstance(n, int) or (isinstance(n, float) and n.is_integer()) for n in size):
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")
     objects = [_object(annotation, names) for annotation in annotations]
-    return ImageRecord(checked_id(str(entry["id"])), filename, path, int(size[0]), int(size[1]), objects)
+    return AnnotatedImage(checked_id(str(entry["id"])), filename, path, int(size[0]), int(size[1]), objects)
 
 
-def _object(annotation: dict[str, Any], names: dict[int, str]) -> ObjectRecord:
+def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObject:
     label = f"annotation {annotation.get('id')}"
     try:
         x, y, width, height = map(_number, annotation["bbox"])
@@ -179,7 +179,7 @@ def _object(annotation: dict[str, Any], names: dict[int, str]) -> ObjectRecord:
             "unknown_category", f"{label}: category {annotation['category_id']!r:.80} is not listed"
         )
     box = (x, y, x + width, y + height)
-    return ObjectRecord(name, box, area, int(crowd), None, None, None, label)
+    return AnnotatedObject(name, box, area, int(crowd), None, None, None, label)
 
 
 def _number(value: object) -> float:

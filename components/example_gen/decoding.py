@@ -29,14 +29,14 @@ class Decoding:
     check: Callable[[bytes], None]
     decoders: tuple[str, ...]
 
-    def images_of(self, records: int) -> int:
+    def images_of(self, examples: int) -> int:
         """Return how many of a split's images are decoded."""
-        return min(records, max(self.least, math.ceil(self.fraction * records)))
+        return min(examples, max(self.least, math.ceil(self.fraction * examples)))
 
-    def images_in(self, begin: int, end: int, records: int) -> int:
+    def images_in(self, begin: int, end: int, examples: int) -> int:
         """Return how many of the images from `begin` to `end` of a split are; its parts add up."""
-        wanted = self.images_of(records)
-        return end * wanted // records - begin * wanted // records if records else 0
+        decoded = self.images_of(examples)
+        return end * decoded // examples - begin * decoded // examples if examples else 0
 
 
 DECODINGS = {

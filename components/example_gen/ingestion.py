@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from component_specs.example_gen import Spans
+from components.example_gen.annotated_images import AnnotatedImage, Annotations, Rejection
 from components.example_gen.classes import make_label_map
 from components.example_gen.counts import Counts
 from components.example_gen.quarantine import count_reasons
 from components.example_gen.readers import AnnotationReader, find_reader
-from components.example_gen.records import Annotations, ImageRecord, Rejection
 from components.example_gen.spans import NO_SPANS, sources
 from components.example_gen.splits import assign_splits, check_splits, is_by_ratio, order_key
 from detection_core.data.label_map import LabelMap
@@ -31,7 +31,7 @@ class Dataset:
         label_map: made from the categories.
     """
 
-    splits: Mapping[str, list[ImageRecord]]
+    splits: Mapping[str, list[AnnotatedImage]]
     rejected: Mapping[str, list[Rejection]]
     label_map: LabelMap
 
@@ -75,8 +75,8 @@ def read_dataset(
 
 def _read_splits(
     reader: AnnotationReader, data_path: str, wanted: Mapping[str, Any], spans: Spans
-) -> tuple[dict[str, list[ImageRecord]], dict[str, list[Rejection]], list[Mapping[str, int]]]:
-    images: dict[str, list[ImageRecord]] = {name: [] for name in wanted}
+) -> tuple[dict[str, list[AnnotatedImage]], dict[str, list[Rejection]], list[Mapping[str, int]]]:
+    images: dict[str, list[AnnotatedImage]] = {name: [] for name in wanted}
     rejected: dict[str, list[Rejection]] = {name: [] for name in wanted}
     categories: list[Mapping[str, int]] = []
     if is_by_ratio(wanted):
@@ -103,7 +103,7 @@ def _read_splits(
     return images, rejected, categories
 
 
-def _in_span(image: ImageRecord, span: str) -> ImageRecord:
+def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:
     """Make the id unique over the spans, each of which may count from one."""
     return image._replace(source_id=f"{span}/{image.source_id}") if span else image
 
@@ -124,8 +124,8 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _drop_doubles(found: Annotations) -> tuple[list[ImageRecord], list[Rejection]]:
-    kept: dict[str, ImageRecord] = {}
+def _drop_doubles(found: Annotations) -> tuple[list[AnnotatedImage], list[Rejection]]:
+    kept: dict[str, AnnotatedImage] = {}
     doubles = []
     for image in found.images:
         if kept.setdefault(image.source_id, image) is not image:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from components.example_gen.records import Rejection
-from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedRecord
+from components.example_gen.annotated_images import Rejection
+from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.errors import DataError
 from detection_core.storage import files
 
@@ -17,7 +17,7 @@ Quarantine = Mapping[str, Sequence[Rejection]]
 def write_quarantine(path: str, quarantine: Quarantine) -> None:
     """Write one JSON object a line: split, file, record, reason, detail."""
     records = (
-        QuarantinedRecord(split=split, **rejection._asdict())
+        QuarantinedEntry(split=split, **rejection._asdict())
         for split, rejections in sorted(quarantine.items())
         for rejection in rejections
     )

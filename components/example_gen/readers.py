@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from components.example_gen import coco, voc
-from components.example_gen.records import Annotations
+from components.example_gen.annotated_images import Annotations
 from detection_core.errors import ConfigError
 
 

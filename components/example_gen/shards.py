@@ -12,10 +12,10 @@ from typing import IO, Any, cast
 
 import google_crc32c
 
+from components.example_gen.annotated_images import AnnotatedImage, AnnotatedObject, Rejected, Rejection
 from components.example_gen.checks import make_example
 from components.example_gen.counts import Counts
 from components.example_gen.decoding import find_decoding
-from components.example_gen.records import ImageRecord, ObjectRecord, Rejected, Rejection
 from detection_core.data.record_writer import write_record
 from detection_core.errors import ConfigError
 from detection_core.storage import files
@@ -28,30 +28,34 @@ SUFFIXES = {"": "", "GZIP": ".gz"}
 
 
 def write_tasks(
-    folder: str, split: str, records: Sequence[ImageRecord], shard_examples: int, settings: Mapping[str, Any]
+    folder: str,
+    split: str,
+    images: Sequence[AnnotatedImage],
+    shard_examples: int,
+    settings: Mapping[str, Any],
 ) -> dict[str, int]:
-    """Divide a split's records into shards, and write the list of each.
+    """Divide a split's images into shards, and write the list of each.
 
     The lists go through files because a runner's job description may hold little more than their names.
 
     Args:
         folder: of the examples.
         split: its name.
-        records: in the order in which they are to be stored.
+        images: in the order in which they are to be stored.
         shard_examples: about how many go in a shard.
         settings: see `shard_settings`.
 
     Returns:
         The paths of the lists, each a task for `write_shard`, with the number of records.
     """
-    count, decoding = max(1, math.ceil(len(records) / shard_examples)), find_decoding(settings["decode"])
+    count, decoding = max(1, math.ceil(len(images) / shard_examples)), find_decoding(settings["decode"])
     tasks = {}
     for index in range(count):
-        begin, end = (edge * len(records) // count for edge in (index, index + 1))
-        part, decoded = records[begin:end], decoding.images_in(begin, end, len(records))
+        begin, end = (edge * len(images) // count for edge in (index, index + 1))
+        part, decoded = images[begin:end], decoding.images_in(begin, end, len(images))
         path = files.join(folder, WORK, f"{split}-{index:05d}.task.json")
-        place = {"folder": folder, "split": split, "index": index, "count": count}
-        task = {**place, "records": part, "decoded": decoded}
+        shard = {"folder": folder, "split": split, "index": index, "count": count}
+        task = {**shard, "records": part, "decoded": decoded}
         files.write_text(path, json.dumps({**settings, **task}))
         tasks[path] = len(part)
     return tasks
@@ -93,7 +97,7 @@ def write_shard(task_path: str) -> int:
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
         for number, fields in enumerate(task["records"]):
-            record = ImageRecord._make([*fields[:5], _objects(fields[5])])
+            record = AnnotatedImage._make([*fields[:5], _objects(fields[5])])
             # Records are in the order of a hash: the first ones are a sample like any other.
             check_pixels = decoding.check if number < task["decoded"] else None
             try:
@@ -115,8 +119,8 @@ def write_shard(task_path: str) -> int:
     return examples
 
 
-def _objects(rows: list[list[Any]]) -> list[ObjectRecord]:
-    return [ObjectRecord(name, tuple(box), *rest) for name, box, *rest in rows]
+def _objects(rows: list[list[Any]]) -> list[AnnotatedObject]:
+    return [AnnotatedObject(name, tuple(box), *rest) for name, box, *rest in rows]
 
 
 class _Measured:

@@ -6,11 +6,11 @@ import os
 from typing import Any
 from xml.etree import ElementTree
 
-from components.example_gen.records import (
+from components.example_gen.annotated_images import (
     MAX_ANNOTATION_BYTES,
+    AnnotatedImage,
+    AnnotatedObject,
     Annotations,
-    ImageRecord,
-    ObjectRecord,
     Rejected,
     Rejection,
     checked_id,
@@ -118,7 +118,7 @@ def _parse(path: str) -> ElementTree.Element:
         raise Rejected("unreadable_annotation", f"the XML cannot be parsed: {e}") from e
 
 
-def _image(name: str, path: str, folder: str) -> ImageRecord:
+def _image(name: str, path: str, folder: str) -> AnnotatedImage:
     tree = _parse(path)
     filename = (tree.findtext("filename") or "").strip() or name
     if not os.path.splitext(filename)[1]:
@@ -129,10 +129,10 @@ def _image(name: str, path: str, folder: str) -> ImageRecord:
     except (ValueError, OverflowError) as e:
         raise Rejected("malformed_record", f"expected size/width and size/height in pixels: {e}") from e
     objects = [_object(element, number) for number, element in enumerate(tree.findall("object"), start=1)]
-    return ImageRecord(checked_id(name), filename, path_inside(folder, filename), width, height, objects)
+    return AnnotatedImage(checked_id(name), filename, path_inside(folder, filename), width, height, objects)
 
 
-def _object(element: ElementTree.Element, number: int) -> ObjectRecord:
+def _object(element: ElementTree.Element, number: int) -> AnnotatedObject:
     label = f"object {number}"
     name = (element.findtext("name") or "").strip()
     try:
@@ -150,4 +150,4 @@ def _object(element: ElementTree.Element, number: int) -> ObjectRecord:
             f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}",
         ) from e
     pose = (element.findtext("pose") or "Unspecified").strip()
-    return ObjectRecord(name, (xmin, ymin, xmax, ymax), 0.0, 0, difficult, truncated, pose, label)
+    return AnnotatedObject(name, (xmin, ymin, xmax, ymax), 0.0, 0, difficult, truncated, pose, label)

@@ -8,14 +8,14 @@ from detection_core.artifacts.json_file import JsonLines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuarantinedRecord:
+class QuarantinedEntry:
     """A record that was put aside.
 
     Attributes:
         split: that it belongs to.
         file: image or annotation file, relative to its folder.
         record: id of the image or annotation; "" where there is none.
-        reason: a key of `components.example_gen.records.REASONS`.
+        reason: a key of `components.example_gen.annotated_images.REASONS`.
         detail: what was found.
     """
 
@@ -28,7 +28,7 @@ class QuarantinedRecord:
 
 QUARANTINE = JsonLines(
     name="quarantine.jsonl",
-    content=QuarantinedRecord,
+    content=QuarantinedEntry,
     writer="ExampleGen",
     remedy="make the examples again",
 )

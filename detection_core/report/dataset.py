@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from detection_core.artifacts.dataset_card import DatasetCard
-from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedRecord
+from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 
 _ROWS = 50
 
@@ -22,7 +22,7 @@ class DatasetSummary:
     """
 
     card: DatasetCard
-    quarantined: Sequence[QuarantinedRecord] = ()
+    quarantined: Sequence[QuarantinedEntry] = ()
     folder: str = ""
 
     @property
@@ -31,7 +31,7 @@ class DatasetSummary:
         return max((c.objects for c in self.card.classes), default=0) or 1
 
     @property
-    def rows(self) -> Sequence[QuarantinedRecord]:
+    def rows(self) -> Sequence[QuarantinedEntry]:
         """The records that are listed."""
         return self.quarantined[:_ROWS]
 

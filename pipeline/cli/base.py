@@ -45,7 +45,7 @@ def argument(*flags: str, **options: Any) -> Argument:
 
 
 VerbArgument = Argument | Callable[[], Iterable[Argument]]
-"""An argument, or what makes several when the verb is used: what they are made of takes time to import."""
+"""An argument, or a function that makes several when the verb is used, to delay slow imports."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

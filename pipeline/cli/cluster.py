@@ -89,7 +89,7 @@ def service_account_of(arguments: argparse.Namespace, source: Source) -> str:
 def follow(
     arguments: argparse.Namespace, connection: Connection, run_id: str, version: PipelineVersion | None = None
 ) -> Result:
-    """Tell where a run is, and with `--wait` how it ends."""
+    """Report a submitted run; with `--wait`, wait for its end."""
     from pipeline.kubeflow.runs import read_run, wait_for
     from pipeline.kubeflow.step_log import step_log
 
@@ -101,7 +101,7 @@ def follow(
     try:
         state = wait_for(connection, run_id, poll_seconds=arguments.poll, limit_seconds=arguments.wait_limit)
     except KeyboardInterrupt:
-        _logger.warning("run | %s goes on; `detflow runs cancel %s` stops it", run_id, run_id)
+        _logger.warning("run | %s continues; `detflow runs cancel %s` stops it", run_id, run_id)
         raise
     if state.good or state.state == "cancelled":
         code = 0 if state.good else EXIT_RUN_CANCELLED
@@ -142,7 +142,7 @@ def cancel_run(arguments: argparse.Namespace) -> Result:
 
 
 def retry_run(arguments: argparse.Namespace) -> Result:
-    """Repeat what failed of a run of the server."""
+    """Retry the failed steps of a run on the server."""
     from pipeline.kubeflow.runs import retry
 
     connection = open_connection(arguments)

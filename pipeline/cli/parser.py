@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DetectionError as e:
         return _fail(as_json, type(e).__name__, str(e))
     except KeyboardInterrupt:
-        _logger.warning("interrupted; the same command goes on from here")
+        _logger.warning("interrupted; run the same command again to resume")
         return EXIT_INTERRUPTED
     except Exception as e:
         known = as_user_error(e)
@@ -112,7 +112,7 @@ class _Parser(argparse.ArgumentParser):
         return super().format_usage()
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        # argparse's own passes over a reader who has gone.
+        # argparse's own ignores a closed pipe.
         super()._print_message(clean(message or ""), file)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -19,7 +19,7 @@ from pipeline.tables import Table
 
 if TYPE_CHECKING:
     from pipeline.kubeflow.connection import Connection
-    from pipeline.kubeflow.schedule_record import Schedule
+    from pipeline.kubeflow.recurring_run import Schedule
     from pipeline.kubeflow.source import Source
     from pipeline.schedule.trigger import Trigger
     from pipeline.settings.schedule_settings import ScheduleSettings
@@ -41,7 +41,7 @@ _WHEN = (
 
 
 def create(arguments: argparse.Namespace) -> Result:
-    """Make the server have a schedule."""
+    """Create or update a schedule on the server."""
     from pipeline.kubeflow import schedules
     from pipeline.kubeflow.placeholders import check_placeholders
     from pipeline.kubeflow.source import open_source
@@ -173,7 +173,7 @@ def _find(arguments: argparse.Namespace) -> tuple[Connection, Schedule]:
 
 
 def preview(arguments: argparse.Namespace) -> Result:
-    """Tell when a schedule would fire; nothing is asked of a server."""
+    """Show when a schedule would fire, without a server."""
     from pipeline.schedule.trigger import require_future
     from pipeline.settings.settings_file import load_settings
 
@@ -208,7 +208,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
         units = systemd_units(name, trigger, [*_program(), *workflow], os.getcwd())
         return Result(text=units, data={"units": units})
     if arguments.print_crontab:
-        # A file of its own: an editor replaces the settings by another file, which nobody has locked.
+        # Lock a separate file: an editor replaces the settings file, and the lock with it.
         lock = os.path.join(os.path.abspath(settings.workspace), ".cron.lock")
         line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
         return Result(text=line, data={"crontab": line})
@@ -315,7 +315,7 @@ GROUP = Group(
             command=list_schedules,
         ),
         _on_one("show", "Show a schedule of the server.", show),
-        _on_one("pause", "Pause a schedule of the server; runs under way go on.", pause),
+        _on_one("pause", "Pause a schedule of the server; active runs continue.", pause),
         _on_one("resume", "Resume a paused schedule of the server.", resume),
         _on_one("run-now", "Start one run with the version and parameters of a schedule.", run_now, PARAM),
         _on_one("delete", "Delete a schedule of the server; its runs stay.", delete),

@@ -22,7 +22,7 @@ _OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to wri
 _TRUST = argument(
     "--trust",
     action="store_true",
-    help="run a model whose graph may read or write files or run code: you know who made it",
+    help="run a model whose graph may read or write files or run code; only for models that you trust",
 )
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
@@ -122,7 +122,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
 
 
 def quantize(arguments: argparse.Namespace) -> Result:
-    """Train a detector on with quantization in its graph."""
+    """Fine-tune a detector with quantization in its graph."""
     from component_specs import QuantizationRewriterJob
     from detection_core.artifacts.quantization import QUANTIZATION
 
@@ -175,7 +175,7 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 
 def _gate_arguments() -> Iterator[Argument]:
-    """Yield what decides over TensorFlow Lite files; the defaults are those of the component."""
+    """Yield the thresholds for TensorFlow Lite files; the component's defaults apply."""
     from component_specs import TFLiteExporterJob
 
     drop = TFLiteExporterJob.max_map_drop

@@ -23,7 +23,7 @@ from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from pipeline.local.run_record import RunRecord
+    from pipeline.local.run_info import RunInfo
 
 _SETTINGS_SUFFIXES = (".yaml", ".yml")
 _WORKSPACE = argument(
@@ -65,23 +65,23 @@ def run(arguments: argparse.Namespace) -> Result:
         parse_time(arguments.scheduled_time, "--scheduled-time")
     declared = declared_parameters()
     given = check_parameters(declared, parse_parameters(declared, arguments.parameters), "--param")
-    record = run_locally(
+    run = run_locally(
         settings,
         RunOptions(parameters=given, scheduled_time=arguments.scheduled_time, write_report=_write_report),
     )
-    return _describe(record)
+    return _describe(run)
 
 
-def _write_report(record: RunRecord, path: str) -> None:
+def _write_report(run: RunInfo, path: str) -> None:
     from pipeline.report import write_report
 
-    write_report(record, path)
+    write_report(run, path)
 
 
-def _describe(record: RunRecord) -> Result:
+def _describe(run: RunInfo) -> Result:
     from pipeline.local.run_summary import summarise
 
-    summary = summarise(record)
+    summary = summarise(run)
     return Result(text=summary.page, data=summary.data)
 
 
@@ -124,26 +124,26 @@ def _validate_config(arguments: argparse.Namespace) -> Result:
 
 def runs(arguments: argparse.Namespace) -> Result:
     """List the runs of a workspace."""
-    records = _workspace(arguments.workspace).records()
+    found = _workspace(arguments.workspace).runs()
     rows = [("run", "pipeline", "started", "status", "steps")]
-    for record in records:
-        states = [s.state for s in record.steps]
+    for run in found:
+        states = [s.state for s in run.steps]
         counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
-        rows.append((record.run_id, record.pipeline_name, record.started, record.status, counts))
-    data = [json.loads(record.to_json()) for record in records]
-    return Result(text=Table(rows) if records else "no runs yet", data=data)
+        rows.append((run.run_id, run.pipeline_name, run.started, run.status, counts))
+    data = [json.loads(run.to_json()) for run in found]
+    return Result(text=Table(rows) if found else "no runs yet", data=data)
 
 
 def report(arguments: argparse.Namespace) -> Result:
-    """Write the report of a run anew and tell where it is."""
+    """Regenerate the report of a run and print its path."""
     workspace = _workspace(arguments.workspace)
-    record = workspace.record(arguments.run)
-    from pipeline.local.run_record import REPORT_FILE
+    run = workspace.run(arguments.run)
+    from pipeline.local.run_info import REPORT_FILE
     from pipeline.report import write_report
 
-    path = arguments.output or os.path.join(workspace.run_dir(record.run_id), REPORT_FILE)
-    write_report(record, path)
-    return Result(text=path, data={"run": record.run_id, "report": path})
+    path = arguments.output or os.path.join(workspace.run_dir(run.run_id), REPORT_FILE)
+    write_report(run, path)
+    return Result(text=path, data={"run": run.run_id, "report": path})
 
 
 def rollback(arguments: argparse.Namespace) -> Result:

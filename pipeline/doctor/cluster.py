@@ -57,7 +57,7 @@ class Cluster:
 
 
 def visible(look: Callable[[Cluster], Iterable[Finding]]) -> Callable[[Cluster], Iterator[Finding]]:
-    """Turn what the account may not look at into a finding of its own."""
+    """Turn missing permissions into a finding."""
 
     def careful(cluster: Cluster) -> Iterator[Finding]:
         try:
@@ -80,7 +80,7 @@ def check_pipelines(cluster: Cluster) -> Iterator[Finding]:
     cluster.multi_user = connection.namespace is not None
     cluster.namespace = connection.namespace or cluster.namespace or SYSTEM_NAMESPACE
     version = connection.server_version or "a version that it does not tell"
-    users = "with users" if cluster.multi_user else "without users: whoever reaches it may do everything"
+    users = "with users" if cluster.multi_user else "without users: anyone who can reach it has full access"
     yield ok(f"Kubeflow Pipelines {version} at {connection.host}, {users}; runs are in {cluster.namespace}")
 
 
@@ -340,7 +340,7 @@ def _lets_through(policy: dict[str, Any], address: str, port: Any) -> bool:
     return False
 
 
-# The first two settle what the others look at.
+# The first two set the connection and the namespace for the others.
 CLUSTER_CHECKS: tuple[Check[Cluster], ...] = (
     Check("kubernetes", check_kubernetes, essential=True),
     Check("pipelines", check_pipelines),

@@ -1,4 +1,4 @@
-"""What a check finds, and how a table of checks is gone through."""
+"""Findings of checks, and a runner for a table of checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Subject = TypeVar("Subject")
 
 
 class State(enum.StrEnum):
-    """How a finding is to be taken.
+    """Severity of a finding.
 
     Attributes:
         OK: as it should be.
@@ -33,9 +33,9 @@ class Finding:
     """One line of the doctor's answer.
 
     Attributes:
-        state: how it is to be taken.
+        state: severity.
         found: what was found.
-        remedy: what to do; only where all is well may there be none.
+        remedy: what to do; may be empty only for `ok`.
         check: name of the check that found it.
     """
 
@@ -50,22 +50,22 @@ class Finding:
 
 
 def ok(found: str) -> Finding:
-    """Return a finding that is as it should be."""
+    """Return a finding without a fault."""
     return Finding(State.OK, found)
 
 
 def note(found: str, remedy: str) -> Finding:
-    """Return a finding that is worth knowing."""
+    """Return an informative finding."""
     return Finding(State.NOTE, found, remedy)
 
 
 def unknown(found: str, remedy: str) -> Finding:
-    """Return what could not be looked at."""
+    """Return a finding that could not be determined."""
     return Finding(State.UNKNOWN, found, remedy)
 
 
 def problem(found: str, remedy: str) -> Finding:
-    """Return what has to be put right."""
+    """Return a finding that the user must fix."""
     return Finding(State.PROBLEM, found, remedy)
 
 
@@ -85,7 +85,7 @@ class Check(Generic[Subject]):
 
 
 def examine(checks: Sequence[Check[Subject]], subject: Subject) -> list[Finding]:
-    """Go through a table of checks; one that cannot look is a line of its own, and the rest goes on."""
+    """Run a table of checks; a check that fails to run becomes a finding, and the others still run."""
     found: list[Finding] = []
     for check in checks:
         try:

@@ -149,18 +149,19 @@ def check_disk(machine: Machine) -> Iterator[Finding]:
     """Look whether the folders can be written, and how much goes into them."""
     for folder in machine.folders:
         # What does not exist yet is made on the disk of its parent.
-        place = folder
-        while not os.path.exists(place) and os.path.dirname(place) != place:
-            place = os.path.dirname(place)
-        free = shutil.disk_usage(place).free
+        parent = folder
+        while not os.path.exists(parent) and os.path.dirname(parent) != parent:
+            parent = os.path.dirname(parent)
+        free = shutil.disk_usage(parent).free
         what = f"{folder}: {free / GIB:.1f} GiB free"
-        if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):
+        if not os.path.isdir(parent) or not os.access(parent, os.W_OK | os.X_OK):
             yield problem(f"{folder}: cannot be written", "choose another workspace, or change its owner")
         elif free < GIB:
             yield problem(what, "make room, or choose another workspace; TMPDIR moves temporary files")
         elif free < 10 * GIB:
             yield note(
-                what, "enough for small data; records, checkpoints and versions of a larger set need more"
+                what,
+                "enough for small data; a larger data set needs more for examples and checkpoints",
             )
         else:
             yield ok(what)

@@ -118,7 +118,7 @@ _CONNECTION = (
         "the server's certificate could not be checked; give its CA file with --ca-file, or use http:// if "
         "the port speaks plain HTTP",
     ),
-    # Not the word alone: the path through a kube context holds it.
+    # A path through a kube context contains the word, so match the phrase.
     (r"ProxyError|connect to proxy", "the proxy did not answer; check HTTPS_PROXY"),
     (
         r"name or service not known|name resolution|NameResolution|nodename|getaddrinfo",

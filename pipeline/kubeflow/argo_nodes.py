@@ -48,7 +48,7 @@ class NodeTree:
             self._match(details)
 
     def detail(self, name: str) -> Any:
-        """Return what the server tells of a node; None where it tells nothing."""
+        """Return the server's details of a node; None if there are none."""
         return self._details.get(name)
 
     def attempts(self, name: str) -> list[str]:
@@ -64,7 +64,7 @@ class NodeTree:
         return self._inside[graph]
 
     def _find(self, labels: set[str], hashes: set[int]) -> None:
-        """Find all full names whose hash is that of somebody's child."""
+        """Find all full names whose hash is the id of a listed child."""
         labels |= {_ATTEMPT.sub("", label) for label in labels}
         queue = collections.deque([self.workflow])
         while queue:
@@ -78,7 +78,7 @@ class NodeTree:
             queue += [*attempts, *self._inside[name]]
 
     def _match(self, details: Sequence[Any]) -> None:
-        """Say which detail tells of which node; many have the same display name, such as `executor`."""
+        """Match details to nodes; many nodes have the same display name, such as `executor`."""
         below = [*self._attempts.values(), *self._inside.values()]
         names = [self.workflow, *(name for found in below for name in found)]
         ids = {node_id(self.workflow, name): name for name in names}
@@ -94,7 +94,7 @@ class NodeTree:
                 self._details[sure[0]] = detail
             else:
                 undecided[detail.display_name or ""].append(detail)
-        # A node begins and ends with the graph that it lies in: so the rest is told apart by time.
+        # A node begins and ends within its graph, so times tell the remaining nodes apart.
         for label, left in undecided.items():
             free = [n for n in by_label[label] if n not in self._details]
             free.sort(key=lambda n: (self._times_around(n), n))

@@ -82,7 +82,7 @@ class Connection:
         return connection
 
     def call(self, doing: str, function: Callable[..., _Answer], *args: Any, **kwargs: Any) -> _Answer:
-        """Call the client; what it prints is dropped, what it raises becomes one line.
+        """Call the client; drop what it prints, and turn what it raises into a one-line error.
 
         Raises:
             ClusterError: saying what was being done, what went wrong and what to do.
@@ -106,9 +106,9 @@ class Connection:
     def _explained(self, error: Exception, doing: str) -> ClusterError:
         return explain(error, host=self.host, doing=doing, credentials=self._credentials)
 
-    def link(self, place: str) -> str:
+    def link(self, page: str) -> str:
         """Return the address of a page of the user interface, such as `runs/details/ID`."""
-        return f"{self._ui_host}/#/{place}"
+        return f"{self._ui_host}/#/{page}"
 
     def is_at_least(self, version: str) -> bool:
         """Tell whether the server is known to have a version, such as 2.17, or a newer one."""
@@ -180,7 +180,7 @@ class Connection:
 
 
 def forget_namespace(client: kfp.Client) -> None:
-    """Let a client send no namespace of its own accord.
+    """Keep a client from adding a namespace to requests.
 
     `set_user_namespace` would do the same and write it into a file of the user's, which other programs read;
     so its variable is set, which kfp 2.17 (pinned) has as `_context_setting`.
@@ -193,7 +193,7 @@ def _build_client(options: ConnectionOptions, credentials: Credentials) -> kfp.C
     import kfp_server_api
 
     class Client(kfp.Client):
-        """A client that sends nothing while it is made: its own check waits without limit, five times."""
+        """A client without the health check of kfp's constructor, which has no time limit."""
 
         def get_kfp_healthz(self, sleep_duration: int = 5) -> Any:
             return kfp_server_api.V2beta1GetHealthzResponse(multi_user=False)

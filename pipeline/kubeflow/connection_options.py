@@ -37,7 +37,7 @@ def resolve_options(
     environment = os.environ if environment is None else environment
     variables = {option: environment.get(variable, "") for option, variable in VARIABLES.items()}
     values: dict[str, Any] = {}
-    # From the weakest to the strongest; a way to sign in replaces every weaker one.
+    # In order of increasing precedence; a sign-in option replaces all of lower precedence.
     for source in (settings, variables, flags):
         given = {k: v for k, v in source.items() if v not in (None, "")}
         if any(k in given for k in _SIGN_IN):

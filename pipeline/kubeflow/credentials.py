@@ -1,4 +1,4 @@
-"""Who signs in at the server: secrets are read, checked and hidden before anything is sent."""
+"""Credentials for the server: secrets are read, checked and registered for redaction first."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TokenFile:
         return _checked(text, self._path, "token_file", _TOKEN)
 
     def refresh_api_key_hook(self, configuration: Any) -> None:
-        """Put the token of the moment into a client's configuration."""
+        """Set the current token in a client's configuration."""
         configuration.api_key["authorization"] = self.read()
 
 
@@ -95,7 +95,7 @@ def _variable(name: str, where: str, allowed: re.Pattern[str]) -> str:
 
 
 def _checked(text: str, source: str, where: str, allowed: re.Pattern[str]) -> str:
-    """Return a secret without the white space around it, hidden from now on."""
+    """Return a secret, stripped and registered for redaction."""
     secret = text.strip()
     hide(secret)
     fault = find_header_fault(secret, allowed)

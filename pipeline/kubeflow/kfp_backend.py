@@ -166,7 +166,7 @@ def _add_tasks(
         }
         for name, source in step.inputs.items():
             values[name] = tasks[source.step].outputs[source.output]
-        # A step has its own name, so that the same component used twice is told apart.
+        # Name the task by its step: a component may be used by two steps.
         component = kfp_component(step.component, settings.kubeflow.image, step.id, described=False)
         tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
         _configure(tasks[step.id], step.id, settings)
@@ -174,7 +174,7 @@ def _add_tasks(
 
 
 def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:
-    """Return the fields of RunChecker that Kubeflow's driver fills; each must be a whole constant."""
+    """Return the fields of RunChecker that Kubeflow's driver fills; each must be the whole value."""
     from kfp import dsl
 
     if not settings.kubeflow.schedule_time:

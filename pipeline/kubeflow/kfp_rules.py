@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from detection_core.errors import ContractError
-from pipeline.kubeflow.kfp_record import LIMIT_BYTES, SAFE_BYTES, estimate_record, kubernetes_executors
+from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow, kubernetes_executors
 
 SCHEMA_VERSION = "2.1.0"
 # Linux: the longest single argument of a program. The inputs of a step travel as one; half is left for them.
@@ -35,7 +35,7 @@ def check_package(text: str) -> None:
         ContractError: naming everything that a server would refuse.
     """
     spec, *platforms = yaml.safe_load_all(text)
-    faults = find_faults(spec) + _strict_faults(spec, platforms) + list(_record_faults(spec, platforms))
+    faults = find_faults(spec) + _strict_faults(spec, platforms) + list(_size_faults(spec, platforms))
     if faults:
         raise ContractError(
             "expected a pipeline that a Kubeflow Pipelines server takes, found: " + "; ".join(faults),
@@ -71,18 +71,18 @@ def _strict_faults(spec: Mapping[str, Any], platforms: list[Any]) -> list[str]:
     return faults
 
 
-def _record_faults(spec: Mapping[str, Any], platforms: list[Any]) -> Iterator[str]:
-    """Tell of a pipeline whose runs' record Argo would compress, which hides their steps from the server."""
-    size = estimate_record(spec, platforms)
+def _size_faults(spec: Mapping[str, Any], platforms: list[Any]) -> Iterator[str]:
+    """Tell of a pipeline whose Workflow Argo would compress, which hides their steps from the server."""
+    size = estimate_workflow(spec, platforms)
     if size.total <= SAFE_BYTES:
         return
     largest = sorted(size.tasks, key=lambda task: -size.tasks[task])[:3]
-    shares = ", ".join(f"{task} {size.tasks[task] / 1000:.0f}" for task in largest)
+    sizes = ", ".join(f"{task} {size.tasks[task] / 1000:.0f}" for task in largest)
     total, frame, safe = (f"{n / 1000:.0f}" for n in (size.total, size.frame, SAFE_BYTES))
     yield (
-        f"Kubeflow's record of a run would reach {total} kB, and beyond {safe} kB (nine tenths of Argo's"
+        f"Argo's Workflow of a run would reach {total} kB, and beyond {safe} kB (nine tenths of Argo's"
         f" {LIMIT_BYTES // 1024} KiB; the rest is for repeated attempts) its steps may no longer be seen:"
-        f" {frame} for the pipeline as such, and for its {len(size.tasks)} tasks the rest ({shares}, ...), as"
+        f" {frame} for the pipeline as such, and for its {len(size.tasks)} tasks the rest ({sizes}, ...), as"
         " what a task is given stands there some twelve times; shorten the longest values"
     )
 

@@ -115,12 +115,12 @@ def _mistaken(key: str, expected: str, found: Any, path: str) -> ConfigError:
     return ConfigError(f"{key}: expected {expected}, found {shown}; compile the pipeline again", where=path)
 
 
-def _at(tree: Any, keys: list[str], place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield place and value of everything at a path; what is not there is left out."""
+def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and value of everything that matches the keys; `*` matches every key."""
     if not keys:
-        yield place, tree
+        yield path, tree
         return
     if not isinstance(tree, dict):
         return  # which was told of the path above
     for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
-        yield from _at(tree[key], keys[1:], f"{place}.{key}" if place else key)
+        yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)

@@ -31,7 +31,7 @@ def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def check_placeholders(parameters: Mapping[str, Any], filled: Collection[str], where: str) -> None:
-    """Refuse placeholders that would reach a step as they are.
+    """Refuse placeholders that no step would fill.
 
     Args:
         parameters: values of a run or a schedule.

@@ -43,12 +43,12 @@ class RunState:
 
     @property
     def ended(self) -> bool:
-        """Whether it will not change by itself."""
+        """Whether the run has ended."""
         return self.state in FINISHED
 
     @property
     def good(self) -> bool:
-        """Whether it ended well."""
+        """Whether the run succeeded."""
         return self.state in _GOOD
 
     @property
@@ -96,7 +96,7 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
 
 
 def _cancelled_at(run: Any) -> datetime.datetime | None:
-    """Return when somebody stopped a run, unless it was begun again since."""
+    """Return when a run was stopped by a user, unless it was retried since."""
     for entry in reversed(run.state_history or ()):
         if entry.state in ("CANCELING", "CANCELED"):
             return entry.update_time or _EARLIEST

@@ -56,17 +56,17 @@ def wait_for(
 ) -> RunState:
     """Wait until a run has ended, logging each change of a step.
 
-    An answer that stays away for up to three minutes, as when the server restarts, does not end the waiting.
+    Waiting continues through up to three minutes without an answer, such as a restart of the server.
 
     Args:
         connection: to the server.
         run_id: of the run.
-        poll_seconds: time between two looks.
+        poll_seconds: polling interval.
         limit_seconds: longest wait; 0: no limit.
-        sleep: waits.
+        sleep: function that waits for a number of seconds.
 
     Raises:
-        ClusterError: past the limit; the run goes on.
+        ClusterError: past the limit; the run continues.
     """
     seen: dict[str, str] = {}
     begun = last_answer = time.monotonic()
@@ -78,7 +78,7 @@ def wait_for(
             last_answer = time.monotonic()
         except ClusterError as e:
             if not e.transient or time.monotonic() - last_answer > _PATIENCE_SECONDS:
-                # Such as a token that has expired meanwhile; the run itself is not touched by that.
+                # For example, the token has expired. The run itself is not affected.
                 _logger.warning("run | %s is no longer watched; see `detflow runs show %s`", run_id, run_id)
                 raise
             _logger.warning("run | %s; waiting on", e.message)
@@ -89,7 +89,7 @@ def wait_for(
                 return state
         if limit_seconds and time.monotonic() - begun > limit_seconds:
             raise ClusterError(
-                f"the run {run_id} has not ended within {limit_seconds:g} s; it goes on: "
+                f"the run {run_id} has not ended within {limit_seconds:g} s and continues: "
                 f"`detflow runs show {run_id}` tells how it does",
                 where=connection.host,
             )
@@ -97,7 +97,7 @@ def wait_for(
 
 
 def cancel(connection: Connection, run_id: str) -> RunState:
-    """Stop a run; one that is being stopped already is left to it.
+    """Stop a run; does nothing if it is being stopped already.
 
     Raises:
         ConfigError: when it has ended.
@@ -114,7 +114,7 @@ def cancel(connection: Connection, run_id: str) -> RunState:
         state = read_run(connection, run_id)
         if state.ended:
             raise _ended_already(state) from e
-        # The server finds no run to stop (400, 'Row not found') where somebody else has just done so.
+        # The server answers 400, 'Row not found', if the run was stopped concurrently.
         if state.state == _STOPPING:
             return state
         if e.status >= 500 and "not found" in e.message:
@@ -135,7 +135,7 @@ def _ended_already(state: RunState) -> ConfigError:
 
 
 def retry(connection: Connection, run_id: str) -> RunState:
-    """Repeat what failed of a run; what succeeded is kept.
+    """Retry the failed steps of a run; results of the others are kept.
 
     Raises:
         ConfigError: when it has not failed.

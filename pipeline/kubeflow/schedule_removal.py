@@ -1,4 +1,4 @@
-"""Taking a schedule away without stopping what it has started.
+"""Deletes a schedule without stopping its active runs.
 
 A run's workflow belongs to the schedule that started it: where Kubernetes deletes the one it deletes the
 other, while Kubeflow goes on telling that the run is running. A server leaves them alone if it is asked to.
@@ -7,7 +7,7 @@ other, while Kubeflow goes on telling that the run is running. A server leaves t
 from __future__ import annotations
 
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.schedule_record import Schedule
+from pipeline.kubeflow.recurring_run import Schedule
 from pipeline.kubeflow.submission import pages
 
 # `propagation_policy` is of kubeflow/pipelines#12574, which 2.16 has.
@@ -27,7 +27,7 @@ def remove(connection: Connection, schedule: Schedule) -> list[str]:
     client = connection.client
     if not connection.is_at_least(_LEAVES_RUNS_ALONE):
         if schedule.enabled:
-            # First, so that none is started meanwhile.
+            # Pause first, so that no run starts in between.
             doing = f"pausing the schedule {schedule.name}"
             connection.call(doing, client.disable_recurring_run, schedule.schedule_id)
         under_way = _under_way(connection, schedule)

@@ -20,7 +20,7 @@ from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import artifact_root, spec_parameters
 from pipeline.kubeflow.placeholders import check_placeholders, filled_parameters
-from pipeline.kubeflow.schedule_record import Schedule, schedule_from
+from pipeline.kubeflow.recurring_run import Schedule, schedule_from
 from pipeline.kubeflow.schedule_removal import remove
 from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run
 from pipeline.parameters import check_parameters, parse_parameters
@@ -31,10 +31,10 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScheduleSpec:
-    """What a schedule shall be.
+    """The requested state of a schedule.
 
     Attributes:
-        name: by which it is found again.
+        name: unique name, by which later calls find it.
         trigger: when it fires.
         max_concurrency: runs at the same time, 1 to 10.
         catch_up: whether all slots missed while it was paused or the server down are made up for, and not the
@@ -73,7 +73,7 @@ class Applied:
 
 
 def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
-    """Make the server have a schedule; calling it again changes nothing.
+    """Create or update a schedule; calling it again changes nothing.
 
     A schedule that is replaced stays paused if it was. A start that is over is sent only with `catch_up`.
 
@@ -89,7 +89,7 @@ def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
         made = _create(connection, spec, enabled=not spec.paused, description=_DESCRIPTION)
         if all(s.schedule_id == made.schedule_id for s in list_schedules(connection, spec.name)[:1]):
             return Applied(action="created", changes=(), schedule=made)
-        # Somebody else made one at the same moment.
+        # A concurrent call created one.
         delete(connection, made)
         return apply(connection, spec)
     changes = _differences(old, spec)
@@ -149,7 +149,7 @@ def resume(connection: Connection, schedule: Schedule) -> Schedule:
 
 
 def delete(connection: Connection, schedule: Schedule) -> None:
-    """Delete a schedule, and what it replaced and is still there; runs stay, and those under way go on.
+    """Delete a schedule and any schedule that it replaced; its runs are kept, and active runs continue.
 
     Raises:
         ClusterError: from the server; and where it would stop runs under way, the schedule being paused then.
@@ -224,7 +224,7 @@ def _replaces(old: Schedule) -> str:
 
 
 def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
-    """Bring a replacement under way to its end and return the schedule of the name; None: there is none."""
+    """Finish an interrupted replacement and return the schedule of the name; None if there is none."""
     found = list_schedules(connection, name)
     if len(found) < 2:
         return found[0] if found else None

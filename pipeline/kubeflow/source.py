@@ -1,4 +1,4 @@
-"""What is submitted: a settings file, compiled on the spot, or a file that was compiled before."""
+"""Sources of a submission: a settings file, which is compiled first, or a compiled file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Source:
 
 @contextlib.contextmanager
 def open_source(path: str, overrides: Sequence[str], override_files: Sequence[str] = ()) -> Iterator[Source]:
-    """Read, and compile where needed; the compiled file is there until the block ends.
+    """Read the file, compiling settings; the compiled file exists until the block ends.
 
     Args:
         path: settings file or compiled pipeline.
@@ -57,7 +57,7 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
     from pipeline.kubeflow.kfp_backend import compile_pipeline
     from pipeline.settings.settings_file import load_settings
 
-    # The files that the settings name are those of the cluster.
+    # The settings name files on the cluster: do not check them here.
     settings = load_settings(path, overrides, override_files=override_files, check_files=False)
     with tempfile.TemporaryDirectory() as folder:
         compiled = os.path.join(folder, "pipeline.yaml")

@@ -40,7 +40,7 @@ def step_log(connection: Connection, run_id: str, step: StepState, *, launcher: 
             continue
         lines = text.strip().splitlines()
         if not launcher:
-            # A driver writes nothing else: then all of it is the log.
+            # A driver logs through glog only: return all lines.
             lines = [line for line in lines if not _LAUNCHER.match(line)] or lines
         if lines:
             return "\n".join(lines[-_LINES:])
@@ -60,7 +60,7 @@ def no_log(step: StepState, link: str) -> str:
 
 
 def _is_refusal(text: str) -> bool:
-    """Tell whether an answer is no log: the API says so with status 200, a login before it with a page."""
+    """Tell whether an answer is not a log: a JSON error with status 200, or a login page."""
     if text.lstrip()[:15].lower().startswith(("<!doctype html", "<html")):
         return True
     try:

@@ -1,1 +1,1 @@
-"""Runs on this machine: the TFX backend, the workspace, the record of a run."""
+"""Runs on this machine: the TFX backend, the workspace, run.json."""

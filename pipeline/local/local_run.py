@@ -16,7 +16,7 @@ from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, build_dag
 from pipeline.extras import require
-from pipeline.local.run_record import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunRecord, StepRecord
+from pipeline.local.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from pipeline.local.workspace import Workspace
 from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.settings.settings_file import format_settings
@@ -39,13 +39,13 @@ class RunOptions:
 
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     scheduled_time: str = ""
-    write_report: Callable[[RunRecord, str], None] | None = None
+    write_report: Callable[[RunInfo, str], None] | None = None
 
 
-def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -> RunRecord:
+def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -> RunInfo:
     """Run the workflow: finished steps come from the cache, the rest is executed in order.
 
-    The run's record is written after every step and its report at the end, also when a step failed.
+    run.json is written after every step and its report at the end, also when a step failed.
 
     Args:
         settings: of the workflow.
@@ -69,13 +69,13 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     workspace = Workspace(settings.workspace)
     with workspace.lock():
         run = _Run(settings, dag, workspace, options)
-        log = os.path.join(workspace.run_dir(run.record.run_id), LOG_FILE)
+        log = os.path.join(workspace.run_dir(run.info.run_id), LOG_FILE)
         with file_log(log), native_output_to(log):
             return run.execute()
 
 
 class _Run:
-    """The state of a run under way: its record, kept on disk after every step."""
+    """The state of a run under way: its RunInfo, kept on disk after every step."""
 
     def __init__(
         self, settings: PipelineSettings, dag: Dag, workspace: Workspace, options: RunOptions
@@ -84,8 +84,8 @@ class _Run:
         self._dag = dag
         self._workspace = workspace
         self._options = options
-        steps = [StepRecord(id=s.id, component=s.component, state="not run") for s in dag.steps]
-        self.record = RunRecord(
+        steps = [StepInfo(id=s.id, component=s.component, state="not run") for s in dag.steps]
+        self.info = RunInfo(
             run_id=workspace.new_run_id(),
             pipeline_name=settings.name,
             started=_now(),
@@ -98,11 +98,11 @@ class _Run:
             scheduled_time=options.scheduled_time,
         )
         self._keep()
-        folder = workspace.run_dir(self.record.run_id)
-        files.write_text(os.path.join(folder, SETTINGS_FILE), self.record.settings_text)
+        folder = workspace.run_dir(self.info.run_id)
+        files.write_text(os.path.join(folder, SETTINGS_FILE), self.info.settings_text)
 
-    def execute(self) -> RunRecord:
-        _logger.info("run | %s %s in %s", self._settings.name, self.record.run_id, self._settings.workspace)
+    def execute(self) -> RunInfo:
+        _logger.info("run | %s %s in %s", self._settings.name, self.info.run_id, self._settings.workspace)
         try:
             checks = self._checks()
             self._keep(checks=encode_results(CHECKER, checks))
@@ -111,17 +111,17 @@ class _Run:
             tfx_pipeline = build_tfx_pipeline(
                 self._dag, checks, self._workspace.artifacts, self._workspace.metadata_path
             )
-            run_tfx_pipeline(tfx_pipeline, self._dag, self.record.run_id, self._observe)
+            run_tfx_pipeline(tfx_pipeline, self._dag, self.info.run_id, self._observe)
         except BaseException as e:
             status = "failed" if isinstance(e, Exception) else "stopped"
             try:
                 self._finish(status)
             except OSError:
-                # What went wrong at first counts; a full disk takes no record of it either.
+                # Keep the first error: on a full disk, writing run.json fails too.
                 _logger.exception("run | its end could not be recorded in %s", self._settings.workspace)
             raise
         self._finish("succeeded")
-        return self.record
+        return self.info
 
     def _checks(self) -> Mapping[str, Any]:
         (checker,) = set_parameters([check_step(self._settings)], self._options.parameters)
@@ -129,13 +129,13 @@ class _Run:
             self._settings,
             **checker.parameters,
             scheduled_time=self._options.scheduled_time,
-            run_id=self.record.run_id,
+            run_id=self.info.run_id,
         )
 
-    def _observe(self, step: StepRecord) -> None:
-        steps = {s.id: s for s in self.record.steps} | {step.id: step}
+    def _observe(self, step: StepInfo) -> None:
+        steps = {s.id: s for s in self.info.steps} | {step.id: step}
         self._keep(steps=tuple(steps.values()))
-        # In the order in which they run, which may be another than the list's where steps do not depend.
+        # Count by execution order, which may differ from the list for independent steps.
         number = sum(s.state != "not run" for s in steps.values())
         if step.state == "running":
             _logger.info("step | %d/%d %s", number, len(steps), step.id)
@@ -145,18 +145,18 @@ class _Run:
             )
 
     def _keep(self, **changes: Any) -> None:
-        self.record = dataclasses.replace(self.record, **changes)
-        self._workspace.write_record(self.record)
+        self.info = dataclasses.replace(self.info, **changes)
+        self._workspace.write_info(self.info)
 
     def _finish(self, status: str) -> None:
         self._keep(status=status, finished=_now())
         if self._options.write_report is None:
             return
-        path = os.path.join(self._workspace.run_dir(self.record.run_id), REPORT_FILE)
+        path = os.path.join(self._workspace.run_dir(self.info.run_id), REPORT_FILE)
         try:
-            self._options.write_report(self.record, path)
+            self._options.write_report(self.info, path)
         except Exception:
-            # A report that cannot be drawn must not hide how the run itself ended.
+            # Never fail the run because its report failed.
             _logger.exception("report | could not be written; `detflow report` tries again")
 
 

@@ -15,7 +15,7 @@ from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pushed import PUSHED
 from detection_core.errors import ContractError
-from pipeline.local.run_record import REPORT_FILE, RunRecord
+from pipeline.local.run_info import REPORT_FILE, RunInfo
 from pipeline.tables import Page, Table
 
 _logger = logging.getLogger(__name__)
@@ -36,9 +36,9 @@ class RunSummary:
     data: dict[str, Any]
 
 
-def summarise(record: RunRecord) -> RunSummary:
-    """Return metrics, decision and places of a finished run; parts that did not happen are left out."""
-    outputs = {step.id: step.outputs for step in record.steps}
+def summarise(run: RunInfo) -> RunSummary:
+    """Return metrics, decision and paths of a finished run; omit what the run did not reach."""
+    outputs = {step.id: step.outputs for step in run.steps}
 
     def read(artifact: JsonFile[_Artifact], step: str, output: str) -> _Artifact | None:
         return _find(artifact, outputs.get(step, {}).get(output, ""))
@@ -49,22 +49,22 @@ def summarise(record: RunRecord) -> RunSummary:
         read(PARITY, "tflite_exporter", "parity"),
     )
     pushed = read(PUSHED, "pusher", "pushed_model")
-    places = {
-        "report": os.path.join(record.workspace, "runs", record.run_id, REPORT_FILE),
+    paths = {
+        "report": os.path.join(run.workspace, "runs", run.run_id, REPORT_FILE),
         "model": outputs.get("trainer", {}).get("model", ""),
         "tflite": outputs.get("tflite_exporter", {}).get("tflite", ""),
         "published": pushed.path if pushed else "",
     }
     data = {
-        "run": record.run_id,
-        "status": record.status,
-        "steps": [{"id": s.id, "state": s.state, "seconds": round(s.seconds, 2)} for s in record.steps],
+        "run": run.run_id,
+        "status": run.status,
+        "steps": [{"id": s.id, "state": s.state, "seconds": round(s.seconds, 2)} for s in run.steps],
         "models": models,
-        "spans": json.loads(record.checks.get("data_spans") or "{}"),
+        "spans": json.loads(run.checks.get("data_spans") or "{}"),
         "pushed": encode(pushed) if pushed else None,
-        "places": {name: path for name, path in places.items() if path},
+        "places": {name: path for name, path in paths.items() if path},
     }
-    return RunSummary(page=_page(record, data), data=data)
+    return RunSummary(page=_page(run, data), data=data)
 
 
 def _find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
@@ -93,10 +93,10 @@ def _model_rows(
     return rows
 
 
-def _page(record: RunRecord, data: dict[str, Any]) -> Page:
+def _page(run: RunInfo, data: dict[str, Any]) -> Page:
     steps = [("step", "state", "seconds")]
-    steps += [(s.id, s.state, f"{s.seconds:.1f}") for s in record.steps]
-    parts: list[str | Table] = [f"{record.pipeline_name} {record.run_id}: {record.status}", Table(steps)]
+    steps += [(s.id, s.state, f"{s.seconds:.1f}") for s in run.steps]
+    parts: list[str | Table] = [f"{run.pipeline_name} {run.run_id}: {run.status}", Table(steps)]
     if data["spans"]:
         train, evaluate = (", ".join(data["spans"][name]) for name in ("train", "evaluate"))
         parts.append(f"spans: {train} to train on, {evaluate} for the other splits")

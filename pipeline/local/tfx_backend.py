@@ -16,12 +16,12 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
 from components.runtime.tfx import COMPONENTS
 from pipeline.dag import Dag, FromCheck
-from pipeline.local.run_record import StepRecord
+from pipeline.local.run_info import StepInfo
 from pipeline.step_states import StepStatus
 
 _logger = logging.getLogger(__name__)
 
-Observer = Callable[[StepRecord], None]
+Observer = Callable[[StepInfo], None]
 
 
 def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_path: str) -> Any:
@@ -84,8 +84,8 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
         component = self._components[step_id]
         at = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
 
-        def record(state: str, outputs: Mapping[str, str] | None = None, error: str = "") -> StepRecord:
-            return StepRecord(
+        def info(state: str, outputs: Mapping[str, str] | None = None, error: str = "") -> StepInfo:
+            return StepInfo(
                 id=step_id,
                 component=component,
                 state=state,
@@ -95,7 +95,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
                 error=error,
             )
 
-        self._observer(record("running"))
+        self._observer(info("running"))
         handle = metadata.Metadata(connection)
         try:
             info = launcher.Launcher(
@@ -107,12 +107,12 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
                 custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, step_id),
             ).launch()
         except BaseException as e:
-            # An interrupted step has not failed: the next run goes on with it.
+            # An interrupted step has not failed: the next run resumes it.
             state = "failed" if isinstance(e, Exception) else "not run"
-            self._observer(record(state, error=f"{type(e).__name__}: {e}"))
+            self._observer(info(state, error=f"{type(e).__name__}: {e}"))
             raise
         state, outputs = _outcome(handle, info)
-        self._observer(record(state, outputs))
+        self._observer(info(state, outputs))
 
 
 def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str]]:
@@ -136,7 +136,7 @@ def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -
         pipeline: from `build_tfx_pipeline`.
         dag: what it was built from.
         run_id: unique name of the run.
-        observer: called with a StepRecord in state `running` when a step begins, and again with `executed`,
+        observer: called with a StepInfo in state `running` when a step begins, and again with `executed`,
             `cached` or `failed`.
 
     Raises:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from detection_core.storage import files, local_files
-from pipeline.local.run_record import RUN_FILE, RunRecord
+from pipeline.local.run_info import RUN_FILE, RunInfo
 
 _logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _MOMENT = "%Y%m%d-%H%M%S"
 
 @dataclasses.dataclass(frozen=True)
 class Workspace:
-    """Paths and records of a workspace.
+    """Paths and runs of a workspace.
 
     Attributes:
         root: its folder.
@@ -36,7 +36,7 @@ class Workspace:
     root: str
 
     def __post_init__(self) -> None:
-        """Refuse an object store, where neither a database nor the lock of a run can lie."""
+        """Refuse an object store, which cannot hold a database or a file lock."""
         if files.is_remote(self.root):
             raise ConfigError(
                 "expected a local folder as workspace, found an object store; data, pipeline.config, starting"
@@ -58,49 +58,49 @@ class Workspace:
         """Return the folder of a run."""
         return os.path.join(self.root, "runs", run_id)
 
-    def write_record(self, record: RunRecord) -> None:
+    def write_info(self, info: RunInfo) -> None:
         """Write run.json, replacing the one before."""
-        files.write_text(os.path.join(self.run_dir(record.run_id), RUN_FILE), redact(record.to_json()))
+        files.write_text(os.path.join(self.run_dir(info.run_id), RUN_FILE), redact(info.to_json()))
 
-    def records(self) -> list[RunRecord]:
-        """Return all runs, oldest first. One that says `running` while nobody holds its lock was stopped.
+    def runs(self) -> list[RunInfo]:
+        """Return all runs, oldest first. A `running` run without a lock is reported as stopped.
 
-        A run whose record is damaged is left out, with a warning.
+        A run whose run.json is damaged is left out, with a warning.
         """
         found, locked = [], self.is_locked()
         for folder in files.list_matching(os.path.join(self.root, "runs"), "*"):
             path = os.path.join(folder, RUN_FILE)
             try:
-                record = self._read(path)
+                info = self._read(path)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as e:
                 _logger.warning("runs | %s is left out: %s; restore the file, or remove its folder", path, e)
                 continue
-            if record.status == "running" and not locked:
-                record = dataclasses.replace(record, status="stopped")
-            found.append(record)
+            if info.status == "running" and not locked:
+                info = dataclasses.replace(info, status="stopped")
+            found.append(info)
         return sorted(found, key=lambda r: r.run_id)
 
-    def _read(self, path: str) -> RunRecord:
-        record, folder = RunRecord.from_json(files.read_text(path)), os.path.basename(os.path.dirname(path))
-        if record.run_id != folder:
-            raise ValueError(f"expected the run {folder!r}, found {record.run_id!r}")
-        return record
+    def _read(self, path: str) -> RunInfo:
+        info, folder = RunInfo.from_json(files.read_text(path)), os.path.basename(os.path.dirname(path))
+        if info.run_id != folder:
+            raise ValueError(f"expected the run {folder!r}, found {info.run_id!r}")
+        return info
 
-    def record(self, run_id: str = "") -> RunRecord:
+    def run(self, run_id: str = "") -> RunInfo:
         """Return a run, the newest without an id.
 
         Raises:
             ConfigError: when there is none.
         """
-        records = [r for r in self.records() if r.run_id == run_id or not run_id]
-        if not records:
+        runs = [r for r in self.runs() if r.run_id == run_id or not run_id]
+        if not runs:
             expected = f"the run {run_id}" if run_id else "a run"
             raise ConfigError(
                 f"expected {expected}, found none; `detflow runs` lists what is there", where=self.root
             )
-        return records[-1]
+        return runs[-1]
 
     def is_locked(self) -> bool:
         """Tell whether a run is under way here."""
@@ -108,9 +108,9 @@ class Workspace:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the workspace for one run; a second run waits. A killed run lets go by itself.
+        """Lock the workspace for one run; a second run waits. The lock of a killed run is released.
 
-        What killed runs left half written is removed.
+        Remove incomplete files of killed runs.
         """
         local_files.make_dirs(self.root)
         with contextlib.ExitStack() as held:

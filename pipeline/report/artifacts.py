@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.errors import ContractError
 from detection_core.storage import files
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_info import RunInfo, StepInfo
 
 _logger = logging.getLogger(__name__)
 
@@ -21,15 +21,15 @@ class RunArtifacts:
     """The outputs of a run's steps, by component and name.
 
     Args:
-        record: the run.
+        run: the run whose artifacts are wanted.
     """
 
-    def __init__(self, record: RunRecord) -> None:
-        self.record = record
+    def __init__(self, run: RunInfo) -> None:
+        self.run = run
 
-    def steps_of(self, component: str) -> list[StepRecord]:
+    def steps_of(self, component: str) -> list[StepInfo]:
         """Return a component's steps that have outputs, in the DAG's order."""
-        return [s for s in self.record.steps if s.component == component and s.outputs]
+        return [s for s in self.run.steps if s.component == component and s.outputs]
 
     def folder(self, component: str, output: str) -> str:
         """Return the folder of an output of the component's first step, "" where there is none."""

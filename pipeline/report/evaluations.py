@@ -9,7 +9,7 @@ from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE
 from detection_core.report.evaluation import EvaluationSummary, Metrics, curve_chart
 from detection_core.report.pictures import PictureBudget
-from pipeline.local.run_record import StepRecord
+from pipeline.local.run_info import StepInfo
 from pipeline.report.artifacts import RunArtifacts, find, unless_damaged
 
 TITLES = {"evaluator": "Float detector", "quantized_evaluator": "Quantized detector"}
@@ -29,12 +29,12 @@ def evaluations(artifacts: RunArtifacts, budget: PictureBudget) -> list[Evaluati
     return found
 
 
-def _folder(step: StepRecord) -> str:
+def _folder(step: StepInfo) -> str:
     return step.outputs.get("evaluation", "")
 
 
 def _summary(
-    step: StepRecord, report: EvalReport, budget: PictureBudget, limits: dict[str, int]
+    step: StepInfo, report: EvalReport, budget: PictureBudget, limits: dict[str, int]
 ) -> EvaluationSummary:
     folder, title = _folder(step), TITLES.get(step.id, step.id)
     summary = EvaluationSummary(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from detection_core.report.formats import seconds_between
-from pipeline.local.run_record import RunRecord
+from pipeline.local.run_info import RunInfo
 
 
-def step_summary(record: RunRecord) -> dict[str, Any]:
+def step_summary(run: RunInfo) -> dict[str, Any]:
     """Return the steps with their time in percent of the longest one's, and how long everything took."""
-    longest = max((s.seconds for s in record.steps), default=0.0) or 1.0
+    longest = max((s.seconds for s in run.steps), default=0.0) or 1.0
     rows = [
         {
             "id": s.id,
@@ -20,12 +20,12 @@ def step_summary(record: RunRecord) -> dict[str, Any]:
             "error": s.error,
             "outputs": s.outputs,
         }
-        for s in record.steps
+        for s in run.steps
     ]
-    states = [s.state for s in record.steps]
+    states = [s.state for s in run.steps]
     return {
         "rows": rows,
-        "seconds": seconds_between(record.started, record.finished) or sum(s.seconds for s in record.steps),
+        "seconds": seconds_between(run.started, run.finished) or sum(s.seconds for s in run.steps),
         "executed": states.count("executed"),
         "cached": states.count("cached"),
         "failed": states.count("failed"),

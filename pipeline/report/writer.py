@@ -21,7 +21,7 @@ from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
-from pipeline.local.run_record import RunRecord
+from pipeline.local.run_info import RunInfo
 from pipeline.report.artifacts import RunArtifacts, find, unless_damaged
 from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.steps import step_summary
@@ -30,7 +30,7 @@ from pipeline.report.trainings import trainings
 _HERE = os.path.dirname(__file__)
 
 
-def write_report(run: RunRecord, path: str) -> None:
+def write_report(run: RunInfo, path: str) -> None:
     """Write one self-contained HTML page about a run: no script, no link to elsewhere.
 
     Whatever a run did not come to (a failed step, no quantization) is left out, and so is what is damaged,
@@ -43,18 +43,18 @@ def write_report(run: RunRecord, path: str) -> None:
     files.write_text(path, redact(render_report(run)))
 
 
-def render_report(run: RunRecord) -> str:
+def render_report(run: RunInfo) -> str:
     """Return the page's HTML."""
     where = f"the outputs of the run {run.run_id}"
     page = unless_damaged(lambda: render("run.html", _context(run), folders=(_HERE,)), where, "")
     return page or render("run.html", _context(_without_outputs(run)), folders=(_HERE,))
 
 
-def _without_outputs(run: RunRecord) -> RunRecord:
+def _without_outputs(run: RunInfo) -> RunInfo:
     return dataclasses.replace(run, steps=tuple(dataclasses.replace(s, outputs={}) for s in run.steps))
 
 
-def _context(run: RunRecord) -> dict[str, Any]:
+def _context(run: RunInfo) -> dict[str, Any]:
     artifacts = RunArtifacts(run)
     evaluated = evaluations(artifacts, PictureBudget())
     parity = find(PARITY, artifacts.folder("tflite_exporter", "parity"))
@@ -87,7 +87,7 @@ def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
     return DatasetSummary(card=card, quarantined=QUARANTINE.read_whole_lines(folder), folder=folder)
 
 
-def _headline(run: RunRecord, pushed: PushReport | None) -> dict[str, str]:
+def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
     """Return how the run ended, in a few words, and whether that is good."""
     failed = [s for s in run.steps if s.state == "failed"]
     if failed:

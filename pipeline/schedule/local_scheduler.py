@@ -45,12 +45,12 @@ class Workspace(Protocol):
 
 
 class LocalSchedule:
-    """Runs a command whenever a trigger fires, until it is told to stop.
+    """Runs a command whenever a trigger fires, until it is stopped.
 
     The command gets the slot as `--scheduled-time`, which the run may begin later than.
 
     SIGTERM and SIGINT stop it. A run under way is interrupted as by Ctrl-C: it records that it was stopped,
-    and the next one goes on from its checkpoint. A second signal kills the run.
+    and the next one resumes from its checkpoint. A second signal kills the run.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class LocalSchedule:
         return made
 
     def _sleep_until(self, slot: datetime.datetime) -> bool:
-        """Wait for a slot; False: told to stop."""
+        """Wait for a slot; False if the scheduler was stopped."""
         while True:
             left = (slot - self._now()).total_seconds()
             if left <= 0:
@@ -102,7 +102,7 @@ class LocalSchedule:
                 return False
 
     def _start(self, slot: datetime.datetime) -> int:
-        """Run once; return 0 where somebody else's run is under way."""
+        """Run once; return 0 if another run is active."""
         if self._workspace.is_locked():
             _logger.warning("schedule | slot %s left out: a run is under way", slot.isoformat())
             return 0

@@ -43,7 +43,7 @@ def systemd_units(name: str, trigger: Trigger, command: Sequence[str], folder: s
         "Type=oneshot",
         f"WorkingDirectory={_specifiers(folder)}",
         f"ExecStart={_specifiers(shlex.join(command))}",
-        # Python ends in order on SIGINT: the run is recorded as stopped, and the next one goes on from there.
+        # Python ends in order on SIGINT: the run is recorded as stopped, and the next one resumes it.
         "KillSignal=SIGINT",
         "SuccessExitStatus=130",
     ]

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from detection_core.errors import ConfigError, shorten
 from pipeline.settings.setting_types import KIND_MARK
-from pipeline.settings.settings_yaml import Places
+from pipeline.settings.settings_yaml import Locations
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 _Key = tuple[int | str, ...]
@@ -31,21 +31,21 @@ class Source:
 
     Attributes:
         path: the settings file.
-        places: where each key was given.
+        locations: key to `file:line` or flag where it was given.
     """
 
     path: str
-    places: Places = dataclasses.field(default_factory=dict)
+    locations: Locations = dataclasses.field(default_factory=dict)
 
     def error(self, key: str, message: str) -> ConfigError:
         """Return the error about a key."""
-        return ConfigError(f"{key}: {message}" if key else message, where=self.place(key))
+        return ConfigError(f"{key}: {message}" if key else message, where=self.location(key))
 
-    def place(self, key: str) -> str:
+    def location(self, key: str) -> str:
         """Return where a key was given, or what holds it; the file where neither is known."""
         while key:
-            if key in self.places:
-                return self.places[key]
+            if key in self.locations:
+                return self.locations[key]
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return self.path
 
@@ -101,18 +101,18 @@ def build_settings(model: type[_Model], tree: Mapping[Any, Any], source: Source,
 
 def _refusal(problems: Sequence[Problem], source: Source) -> ConfigError:
     """Return one error about problems, in the order in which they stand in the file."""
-    placed = [(source.place(problem.key), problem) for problem in dict.fromkeys(problems)]
-    placed.sort(key=lambda entry: _line(entry[0]))
-    (where, first), *rest = placed
+    located = [(source.location(problem.key), problem) for problem in dict.fromkeys(problems)]
+    located.sort(key=lambda entry: _line(entry[0]))
+    (where, first), *rest = located
     lines = [first.text]
-    lines += [f"  {place}: {problem.text}" for place, problem in rest[: _LISTED - 1]]
-    if len(placed) > _LISTED:
-        lines.append(f"  and {len(placed) - _LISTED:,} more")
+    lines += [f"  {location}: {problem.text}" for location, problem in rest[: _LISTED - 1]]
+    if len(located) > _LISTED:
+        lines.append(f"  and {len(located) - _LISTED:,} more")
     return ConfigError("\n".join(lines), where=where)
 
 
-def _line(place: str) -> float:
-    number = place.rpartition(":")[2]
+def _line(location: str) -> float:
+    number = location.rpartition(":")[2]
     return int(number) if number.isdigit() else float("inf")
 
 

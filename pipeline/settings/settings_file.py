@@ -18,7 +18,7 @@ from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
 from pipeline.settings.refusals import Source, build_settings
 from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
-from pipeline.settings.settings_yaml import Places, parse_settings_text, read_settings_text
+from pipeline.settings.settings_yaml import Locations, parse_settings_text, read_settings_text
 from pipeline.settings.workflow_settings import PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` lands in `model.overrides`.
@@ -51,19 +51,19 @@ def load_settings(
     Raises:
         ConfigError: naming file and key for whatever is wrong.
     """
-    tree, places = _read_file(path)
+    tree, locations = _read_file(path)
     base = os.path.dirname(path if files.is_remote(path) else os.path.abspath(path))
     _resolve_paths(PipelineSettings, tree, base)
     for text in overrides:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise ConfigError(f"expected KEY=VALUE, found {shorten(text)}", where="--set")
-        _set(tree, key.strip(), value, places)
+        _set(tree, key.strip(), value, locations)
     if override_files:
         named = _section(tree, "model").setdefault("override_files", [])
         if isinstance(named, list):  # Anything else is refused below.
             named += [_absolute(file, os.getcwd()) for file in override_files]
-    source = Source(path, places)
+    source = Source(path, locations)
     settings = checked_settings(tree, source)
     if check_files:
         _check_files(settings, source)
@@ -88,11 +88,11 @@ def format_settings(settings: PipelineSettings) -> str:
     return yaml.safe_dump(settings.model_dump(), sort_keys=False)
 
 
-def _read_file(path: str) -> tuple[dict[str, Any], Places]:
-    tree, places = parse_settings_text(read_settings_text(path), path)
+def _read_file(path: str) -> tuple[dict[str, Any], Locations]:
+    tree, locations = parse_settings_text(read_settings_text(path), path)
     if not isinstance(tree, dict):
         raise ConfigError("expected a mapping with the keys name, workspace, data and model", where=path)
-    return tree, places
+    return tree, locations
 
 
 def _resolve_paths(model: type[Settings], tree: Mapping[str, Any], base: str) -> None:
@@ -144,14 +144,14 @@ _DOTTED = ("overrides", "thresholds", "quantized_thresholds")
 _BOUNDS = ("lower_bound", "upper_bound", "min_change")
 
 
-def _set(tree: dict[str, Any], key: str, value: str, places: Places) -> None:
+def _set(tree: dict[str, Any], key: str, value: str, locations: Locations) -> None:
     section, *rest = key.split(".")
     field = PipelineSettings.model_fields.get(section)
     known = _known_keys(field)
     if _is_config_path(key) and (not known or not rest or rest[0] not in known):
         # The text goes through as it is: the message's own descriptors know the type.
         _add(_section(_section(tree, "model"), "overrides"), key, value)
-        places[f"model.overrides.{key}"] = "--set"
+        locations[f"model.overrides.{key}"] = "--set"
         return
     for part in rest:
         field = _known_keys(field).get(part)
@@ -164,9 +164,9 @@ def _set(tree: dict[str, Any], key: str, value: str, places: Places) -> None:
     for part in path[:-1]:
         node = _section(node, part)
     _add(node, path[-1], parsed)
-    for given in [place for place in places if place == key or place.startswith((f"{key}.", f"{key}["))]:
-        del places[given]
-    places[key] = "--set"
+    for given in [path for path in locations if path == key or path.startswith((f"{key}.", f"{key}["))]:
+        del locations[given]
+    locations[key] = "--set"
 
 
 def _add(node: dict[str, Any], key: str, value: Any) -> None:

@@ -21,7 +21,7 @@ MAX_VALUES = 100_000
 """Values that a settings file may hold, those that its aliases repeat counted each time."""
 MAX_DEPTH = 50
 
-Places = dict[str, str]
+Locations = dict[str, str]
 """Key, as in `push.keep_versions` or `export.formats[0]`, to where it was given."""
 
 # What the constructors of PyYAML raise for a scalar that does not fit its tag, such as `!!int abc`.
@@ -81,7 +81,7 @@ def read_settings_text(path: str, what: str = "settings file") -> str:
         raise ConfigError(f"cannot read the {what} ({e}); check the path", where=path) from e
 
 
-def parse_settings_text(text: str, where: str) -> tuple[Any, Places]:
+def parse_settings_text(text: str, where: str) -> tuple[Any, Locations]:
     """Parse one YAML document.
 
     Args:
@@ -101,7 +101,7 @@ def parse_settings_text(text: str, where: str) -> tuple[Any, Places]:
         if node is None:
             return None, {}
         _refuse_size(node, where, MAX_VALUES)
-        return _unshared(loader.construct_document(node)), dict(_places(node, where))
+        return _unshared(loader.construct_document(node)), dict(_locations(node, where))
 
 
 def parse_documents(text: str, where: str, most: int = MAX_VALUES) -> list[Any]:
@@ -186,7 +186,7 @@ def _refuse_size(root: yaml.Node, where: str, most: int) -> None:
         )
 
 
-def _places(node: yaml.Node, where: str, key: str = "") -> Iterator[tuple[str, str]]:
+def _locations(node: yaml.Node, where: str, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield where each key below a node stands; a merged mapping's keys stand where it is."""
     if isinstance(node, yaml.MappingNode):
         children = [(f"{key}.{name.value}".lstrip("."), name, child) for name, child in node.value]
@@ -196,7 +196,7 @@ def _places(node: yaml.Node, where: str, key: str = "") -> Iterator[tuple[str, s
         return
     for path, marked, child in children:
         yield path, f"{where}:{marked.start_mark.line + 1}"
-        yield from _places(child, where, path)
+        yield from _locations(child, where, path)
 
 
 def _unshared(node: Any) -> Any:

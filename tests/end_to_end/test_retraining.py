@@ -154,7 +154,7 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     (weekly.span(3) / "_SUCCESS").touch()
     with pytest.raises(DataError, match="in quarantine"):
         weekly.fires()
-    failed = Workspace(str(tmp_path / "workspace")).record()
+    failed = Workspace(str(tmp_path / "workspace")).run()
     assert failed.status == "failed"
     assert {s.id: s.state for s in failed.steps}["trainer"] == "not run"
     assert json.loads(failed.checks["data_spans"])["evaluate"] == ["3"]

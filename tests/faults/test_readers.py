@@ -126,7 +126,7 @@ def _destination(root):
 
 def _runs(root):
     workspace = Workspace(root)
-    for record in workspace.records():
+    for record in workspace.runs():
         write_report(record, os.path.join(root, "page.html"))
 
 
@@ -155,7 +155,7 @@ _CURVES = {
 }
 
 
-def _run_record(root):
+def _run_info(root):
     fields = ("pipeline_name", "settings_text", "workspace", "started", "finished")
     outputs = {
         "example_gen": "examples",
@@ -205,7 +205,7 @@ def _readers(root):
         Reader(
             "detector", {f"{layout.EXTRA}/{layout.MODEL_INFO}": layout.format_info(info)}, layout.read_info
         ),
-        Reader("run record", {"runs/r1/run.json": _run_record(root)}, _runs),
+        Reader("run", {"runs/r1/run.json": _run_info(root)}, _runs),
         Reader("metrics", {"art/evaluator/metrics.json": json.dumps(_METRICS)}, _runs),
         Reader("curves", {"art/evaluator/curves.json": json.dumps(_CURVES)}, _runs),
         Reader("pictures", {"art/evaluator/pictures/index.json": json.dumps(pictures)}, _runs),
@@ -329,7 +329,7 @@ def _lay_out(root):
     for name, text in {
         "saved_model.pb": "x",
         "BLESSED": "",
-        "runs/r1/run.json": _run_record(str(root)),
+        "runs/r1/run.json": _run_info(str(root)),
         "saved_model/5/saved_model.pb": "x",
         "versions/5.json": _VERSION,
         "versions/4.json": _VERSION.replace('"number": 5', '"number": 4'),

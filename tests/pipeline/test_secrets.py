@@ -14,7 +14,7 @@ from detection_core.redaction import hide
 from pipeline.cli import parser
 from pipeline.console import file_log, start_logging
 from pipeline.kubeflow.kfp_backend import compile_pipeline
-from pipeline.local.run_record import StepRecord
+from pipeline.local.run_info import StepInfo
 from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
@@ -78,7 +78,7 @@ class _Parsed:
 @pytest.fixture
 def run(tmp_path):
     run = write_run(tmp_path / "run", images=4)
-    failed = StepRecord(id="trainer", component="trainer", state="failed", error=_told())
+    failed = StepInfo(id="trainer", component="trainer", state="failed", error=_told())
     return dataclasses.replace(
         run,
         status="failed",
@@ -90,7 +90,7 @@ def run(tmp_path):
 
 def test_records_and_reports_tell_none(tmp_path, run):
     workspace = Workspace(str(tmp_path / "workspace"))
-    workspace.write_record(run)
+    workspace.write_info(run)
     written = list((tmp_path / "workspace").rglob("run.json"))
     assert written and all("SENTINEL" not in p.read_text() for p in written)
     assert json.loads(written[0].read_text())["status"] == "failed", "it is still a record"

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 
 from pipeline.kubeflow.step_state import word_of
-from pipeline.local.run_record import StepRecord
+from pipeline.local.run_info import StepInfo
 from pipeline.step_states import LOCAL_STATES, StepStatus
 
 
 def test_a_record_holds_every_state_of_one_machine_as_its_word():
     for state in LOCAL_STATES:
-        assert StepRecord(id="a", component="a", state=state).state == str(state)
+        assert StepInfo(id="a", component="a", state=state).state == str(state)
     assert json.dumps([*StepStatus][:2]) == '["not run", "pending"]'
 
 

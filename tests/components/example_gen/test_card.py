@@ -1,6 +1,6 @@
+from components.example_gen.annotated_images import Rejection
 from components.example_gen.card import make_card
 from components.example_gen.counts import Counts
-from components.example_gen.records import Rejection
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.data.label_map import LabelMap, LabelMapItem
 

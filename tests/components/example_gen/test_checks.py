@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.example_gen.annotated_images import BOX_FAULTS, AnnotatedImage, AnnotatedObject, Rejected
 from components.example_gen.checks import ROUNDING, check_box, make_example
-from components.example_gen.records import BOX_FAULTS, ImageRecord, ObjectRecord, Rejected
 from tests.components.example_gen.datasets import picture
 
 WIDTH, HEIGHT = 40, 30
@@ -13,13 +13,13 @@ WIDTH, HEIGHT = 40, 30
 
 def _object(box, area=0.0, **fields):
     values = {"crowd": 0, "difficult": None, "truncated": None, "pose": None, **fields}
-    return ObjectRecord(name="cat", box=tuple(map(float, box)), area=area, label="annotation 1", **values)
+    return AnnotatedObject(name="cat", box=tuple(map(float, box)), area=area, label="annotation 1", **values)
 
 
 def _record(tmp_path, objects, data=None):
     data = data or picture()
     (tmp_path / "a.jpg").write_bytes(data)
-    return ImageRecord("1", "a.jpg", str(tmp_path / "a.jpg"), WIDTH, HEIGHT, objects)
+    return AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), WIDTH, HEIGHT, objects)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_a_class_that_the_label_map_lacks_is_refused(tmp_path):
 
 def test_a_folder_in_the_place_of_an_image_is_refused(tmp_path):
     with pytest.raises(Rejected, match="regular file"):
-        make_example(ImageRecord("1", "x", str(tmp_path), 0, 0, []), {})
+        make_example(AnnotatedImage("1", "x", str(tmp_path), 0, 0, []), {})
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(Rejected, match="no such file"):
-        make_example(ImageRecord("1", "x", str(tmp_path / "file" / "x.jpg"), 0, 0, []), {})
+        make_example(AnnotatedImage("1", "x", str(tmp_path / "file" / "x.jpg"), 0, 0, []), {})
     with pytest.raises(Rejected, match="too long"):
-        make_example(ImageRecord("1", "x", str(tmp_path / ("x" * 300)), 0, 0, []), {})
+        make_example(AnnotatedImage("1", "x", str(tmp_path / ("x" * 300)), 0, 0, []), {})

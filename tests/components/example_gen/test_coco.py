@@ -5,8 +5,8 @@ import time
 import pytest
 
 from components.example_gen import coco
+from components.example_gen.annotated_images import AnnotatedObject
 from components.example_gen.classes import make_label_map
-from components.example_gen.records import ObjectRecord
 from detection_core.errors import ConfigError, DataError
 from tests.components.example_gen.datasets import Coco
 
@@ -19,7 +19,7 @@ def test_boxes_become_corners_and_all_fields_are_kept(tmp_path):
     assert (image.source_id, image.filename, image.width, image.height) == ("7", "sub.jpg", 40, 30)
     assert image.path == str(tmp_path / "images" / "sub.jpg")
     box = (2.0, 3.5, 12.0, 23.5)
-    assert image.objects == [ObjectRecord("dog", box, 123.5, 1, None, None, None, "annotation 0")]
+    assert image.objects == [AnnotatedObject("dog", box, 123.5, 1, None, None, None, "annotation 0")]
 
 
 def test_ids_that_a_label_map_can_hold_are_kept_and_others_are_numbered_anew(tmp_path):

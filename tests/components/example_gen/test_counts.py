@@ -1,8 +1,8 @@
 import json
 
+from components.example_gen.annotated_images import AnnotatedObject
 from components.example_gen.checks import CheckedExample
 from components.example_gen.counts import BOX_SIDES, Counts
-from components.example_gen.records import ObjectRecord
 from detection_core.data.encode import EncodedImage
 
 
@@ -16,7 +16,7 @@ def _example(number, boxes, area=0.0):
         filename="a.jpg",
         source_id=str(number),
     )
-    objects = [ObjectRecord("cat", box, area, 1, 1, 0, None, "") for box in boxes]
+    objects = [AnnotatedObject("cat", box, area, 1, 1, 0, None, "") for box in boxes]
     return CheckedExample(data=b"", image=image, objects=objects, boxes=boxes, clipped=1, converted=True)
 
 

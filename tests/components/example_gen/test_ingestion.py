@@ -3,9 +3,9 @@ import gc
 import pytest
 
 from component_specs.example_gen import Spans
+from components.example_gen.annotated_images import Rejection
 from components.example_gen.counts import Counts
 from components.example_gen.ingestion import gather, read_dataset
-from components.example_gen.records import Rejection
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import DataError
 from tests.components.example_gen.datasets import Coco, voc_xml, write_voc

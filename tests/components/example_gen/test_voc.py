@@ -3,7 +3,7 @@ import os
 import pytest
 
 from components.example_gen import voc
-from components.example_gen.records import ObjectRecord
+from components.example_gen.annotated_images import AnnotatedObject
 from detection_core.errors import ConfigError, DataError
 from tests.components.example_gen.datasets import voc_xml, write_voc
 
@@ -16,7 +16,7 @@ def test_every_field_of_an_object_is_kept(tmp_path):
     (image,) = found.images
     assert (image.source_id, image.filename, image.width, image.height) == ("a", "a.jpg", 40, 30)
     assert image.path == str(tmp_path / "JPEGImages" / "a.jpg")
-    assert image.objects == [ObjectRecord("cat", (5, 6, 20, 25), 0.0, 0, 0, 1, "Left", "object 1")]
+    assert image.objects == [AnnotatedObject("cat", (5, 6, 20, 25), 0.0, 0, 0, 1, "Left", "object 1")]
     assert found.categories == {"cat": 0}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from detection_core.artifacts import message_files, pictures
 from detection_core.storage.shard_manifest import MANIFEST_NAME
-from pipeline.local import run_record
+from pipeline.local import run_info
 from tests.docs.artifact_schemas import files
 
 ROOT = Path(__file__).parents[3]
@@ -20,12 +20,12 @@ NAMES = {
     message_files.LABEL_MAP,
     pictures.INDEX,
     MANIFEST_NAME,
-    run_record.RUN_FILE,
-    run_record.LOG_FILE,
-    run_record.REPORT_FILE,
+    run_info.RUN_FILE,
+    run_info.LOG_FILE,
+    run_info.REPORT_FILE,
 }
 # The manifest lies with the cache that reads it, the files of a run with the workspace that they are in.
-OWNERS = ("detection_core/storage/shard_manifest.py", "pipeline/local/run_record.py")
+OWNERS = ("detection_core/storage/shard_manifest.py", "pipeline/local/run_info.py")
 
 
 def literals(source: str) -> list[tuple[int, str]]:

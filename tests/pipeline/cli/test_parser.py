@@ -14,7 +14,7 @@ from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
 from pipeline.cli import parser, verbs
 from pipeline.cli.group import Group
-from pipeline.local.run_record import RunRecord
+from pipeline.local.run_info import RunInfo
 from pipeline.local.workspace import Workspace
 from tests.object_store import s3_server
 
@@ -241,8 +241,8 @@ def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
 def test_a_full_disk_is_one_message(tmp_path, capsys):
     (tmp_path / "runs").mkdir()
     (tmp_path / "file").write_text("x")
-    record = RunRecord.from_json(_RUN)
-    Workspace(str(tmp_path)).write_record(record)
+    record = RunInfo.from_json(_RUN)
+    Workspace(str(tmp_path)).write_info(record)
     for place, told in (("file/below.html", "a file stands where"), ("runs", "a folder stands where")):
         assert parser.main(["report", str(tmp_path), "--output", str(tmp_path / place)]) == 2
         error = capsys.readouterr().err

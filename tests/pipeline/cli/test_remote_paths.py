@@ -26,7 +26,7 @@ from pipeline.cli.base import Argument
 from pipeline.cli.group import Group
 from pipeline.dag import build_dag
 from pipeline.kubeflow.source import open_source
-from pipeline.local.run_record import RunRecord
+from pipeline.local.run_info import RunInfo
 from pipeline.local.workspace import Workspace
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
@@ -250,7 +250,7 @@ def test_a_report_is_written_to_a_store(store: str, capsys: pytest.CaptureFixtur
     workspace = Workspace(load_settings(f"{store}/settings.yaml").workspace)
     times = {"started": "2026-11-22T00:00:00+00:00", "finished": "2026-11-22T00:00:01+00:00"}
     fields = {"pipeline_name": "remote", "status": "succeeded", "settings_text": "", **times}
-    workspace.write_record(RunRecord(run_id="20261122-000000-aaaa", workspace=workspace.root, **fields))
+    workspace.write_info(RunInfo(run_id="20261122-000000-aaaa", workspace=workspace.root, **fields))
     assert len(_call(capsys, "runs", f"{store}/settings.yaml")) == 1
     _call(capsys, "report", f"{store}/settings.yaml", "--output", f"{store}/report.html")
     assert "remote" in files.read_text(f"{store}/report.html")

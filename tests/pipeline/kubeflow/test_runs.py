@@ -119,7 +119,7 @@ def test_a_server_that_stays_away_ends_the_waiting(server, connection, run_id, m
 
 def test_waiting_has_a_limit_and_the_run_goes_on(connection, run_id):
     with pytest.raises(
-        ClusterError, match=f"not ended within 1e-09 s; it goes on: `detflow runs show {run_id}`"
+        ClusterError, match=f"not ended within 1e-09 s and continues: `detflow runs show {run_id}`"
     ):
         _wait(connection, run_id, limit_seconds=1e-9)
 

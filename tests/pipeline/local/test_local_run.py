@@ -22,7 +22,7 @@ def settings(digits_settings, tmp_path):
 def test_a_run_without_data_is_recorded_as_failed_before_any_step(settings):
     with pytest.raises(DataError):
         run_locally(settings, RunOptions(parameters={"train_steps": 7}))
-    (record,) = Workspace(settings.workspace).records()
+    (record,) = Workspace(settings.workspace).runs()
     assert record.status == "failed" and record.finished >= record.started
     assert {step.state for step in record.steps} == {"not run"} and record.checks == {}
     assert record.parameters == {"train_steps": 7}
@@ -36,7 +36,7 @@ def test_a_second_run_follows_a_failed_one(settings):
     for _ in range(2):
         with pytest.raises(DataError):
             run_locally(settings)
-    first, second = Workspace(settings.workspace).records()
+    first, second = Workspace(settings.workspace).runs()
     assert first.run_id < second.run_id and not Workspace(settings.workspace).is_locked()
 
 
@@ -47,7 +47,7 @@ def test_an_interrupted_run_was_stopped_and_did_not_fail(settings, monkeypatch):
     monkeypatch.setattr(local_run, "run_checks", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_locally(settings)
-    assert [record.status for record in Workspace(settings.workspace).records()] == ["stopped"]
+    assert [record.status for record in Workspace(settings.workspace).runs()] == ["stopped"]
 
 
 def test_a_placeholder_that_nobody_fills_is_refused_before_there_is_a_workspace(digits_settings, tmp_path):
@@ -70,7 +70,7 @@ def test_checks_get_what_is_given_for_this_run_alone(settings, monkeypatch):
         run_locally(settings, options)
     assert (seen["train_steps"], seen["span"]) == (7, "3")
     assert seen["scheduled_time"] == "2026-11-21T03:00:00Z"
-    assert seen["run_id"] == Workspace(settings.workspace).record().run_id
+    assert seen["run_id"] == Workspace(settings.workspace).run().run_id
 
 
 def test_a_failed_run_has_a_report_and_one_that_cannot_be_drawn_hides_nothing(settings, caplog):

@@ -7,13 +7,13 @@ import pytest
 
 from component_specs.example_gen import SPANS, Spans
 from detection_core.storage import files
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.local.run_summary import summarise
 
 
 def _record(tmp_path, outputs):
     steps = tuple(
-        StepRecord(
+        StepInfo(
             id=i,
             component=i,
             state="executed",
@@ -22,7 +22,7 @@ def _record(tmp_path, outputs):
         )
         for i, names in outputs.items()
     )
-    return RunRecord(
+    return RunInfo(
         run_id="r",
         pipeline_name="p",
         started="",

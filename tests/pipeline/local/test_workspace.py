@@ -6,10 +6,10 @@ import pytest
 
 from detection_core.errors import ConfigError, StorageError
 from detection_core.storage import files
-from pipeline.local.run_record import RunRecord
+from pipeline.local.run_info import RunInfo
 from pipeline.local.workspace import Workspace, new_run_id
 
-_RECORD = RunRecord(
+_RECORD = RunInfo(
     run_id="20260101-000000-aaaa",
     pipeline_name="p",
     started="",
@@ -23,25 +23,25 @@ _RECORD = RunRecord(
 
 def test_a_run_without_a_live_process_was_stopped(tmp_path):
     workspace = Workspace(str(tmp_path))
-    workspace.write_record(_RECORD)
-    assert workspace.record().status == "stopped"
+    workspace.write_info(_RECORD)
+    assert workspace.run().status == "stopped"
     with workspace.lock():
-        assert workspace.record().status == "running"
+        assert workspace.run().status == "running"
 
 
 def test_the_newest_run_is_the_default(tmp_path):
     workspace = Workspace(str(tmp_path))
     for run_id in ("20260102-000000-aaaa", "20260101-000000-bbbb"):
-        workspace.write_record(dataclasses.replace(_RECORD, run_id=run_id, status="succeeded"))
-    assert workspace.record().run_id == "20260102-000000-aaaa"
-    assert workspace.record("20260101-000000-bbbb").status == "succeeded"
+        workspace.write_info(dataclasses.replace(_RECORD, run_id=run_id, status="succeeded"))
+    assert workspace.run().run_id == "20260102-000000-aaaa"
+    assert workspace.run("20260101-000000-bbbb").status == "succeeded"
     with pytest.raises(ConfigError, match="expected the run nothing"):
-        workspace.record("nothing")
+        workspace.run("nothing")
 
 
 def test_an_empty_workspace_says_so(tmp_path):
     with pytest.raises(ConfigError, match="expected a run, found none"):
-        Workspace(str(tmp_path)).record()
+        Workspace(str(tmp_path)).run()
 
 
 def test_run_ids_are_unique():
@@ -50,15 +50,15 @@ def test_run_ids_are_unique():
 
 def test_a_workspace_s_name_is_no_pattern(tmp_path):
     mine, neighbour = Workspace(str(tmp_path / "w[1]")), Workspace(str(tmp_path / "w1"))
-    mine.write_record(dataclasses.replace(_RECORD, status="succeeded"))
-    neighbour.write_record(dataclasses.replace(_RECORD, run_id="20270101-000000-aaaa", status="failed"))
+    mine.write_info(dataclasses.replace(_RECORD, status="succeeded"))
+    neighbour.write_info(dataclasses.replace(_RECORD, run_id="20270101-000000-aaaa", status="failed"))
     (tmp_path / "w[1]" / "runs" / "without-record").mkdir()
-    assert [r.run_id for r in mine.records()] == [_RECORD.run_id]
+    assert [r.run_id for r in mine.runs()] == [_RECORD.run_id]
 
 
 def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog):
     workspace = Workspace(str(tmp_path))
-    workspace.write_record(dataclasses.replace(_RECORD, status="succeeded"))
+    workspace.write_info(dataclasses.replace(_RECORD, status="succeeded"))
     texts = {
         "a": b"",
         "b": b"{",
@@ -72,10 +72,10 @@ def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog)
     other = dataclasses.replace(_RECORD, run_id="../../escaped").to_json()
     files.write_text(str(tmp_path / "runs" / "g" / "run.json"), other)
     (tmp_path / "runs" / "a file").write_text("x")
-    assert [r.run_id for r in workspace.records()] == [_RECORD.run_id]
+    assert [r.run_id for r in workspace.runs()] == [_RECORD.run_id]
     for name in [*texts, "g"]:
         assert f"runs/{name}/run.json is left out" in caplog.text
-    assert workspace.record().run_id == _RECORD.run_id
+    assert workspace.run().run_id == _RECORD.run_id
 
 
 def test_what_killed_runs_left_half_written_is_removed_by_the_next(tmp_path):
@@ -98,7 +98,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
 def test_the_newest_run_stays_the_newest_when_the_clock_is_set_back(tmp_path):
     workspace = Workspace(str(tmp_path))
     future = dataclasses.replace(_RECORD, run_id="29991231-235959-ffff", status="succeeded")
-    workspace.write_record(future)
+    workspace.write_info(future)
     run_id = workspace.new_run_id()
     assert run_id > future.run_id and run_id.startswith("30000101-000000-")
     assert Workspace(str(tmp_path / "empty")).new_run_id() < future.run_id

@@ -22,7 +22,7 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_info import RunInfo, StepInfo
 from tests.detection_core.evaluation.images import make_detections, make_truth
 
 NAMES = dict(enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]))
@@ -177,7 +177,7 @@ def _write_parity(folder, metrics):
     (folder / "parity.json").write_text(json.dumps({**parity, "reasons": ["every file is within its bound"]}))
 
 
-def write_run(root: Path, images: int = 40) -> RunRecord:
+def write_run(root: Path, images: int = 40) -> RunInfo:
     """Write the artifacts of a finished run with a quantized branch below `root`."""
     rng = np.random.default_rng(7)
     scenes = [_scene(rng, i) for i in range(images)]
@@ -226,7 +226,7 @@ def write_run(root: Path, images: int = 40) -> RunRecord:
         ("pusher", "pusher", "executed", 0.9, ["pushed_model"]),
     ]
     steps = tuple(
-        StepRecord(
+        StepInfo(
             id=id_,
             component=component,
             state=state,
@@ -236,7 +236,7 @@ def write_run(root: Path, images: int = 40) -> RunRecord:
         )
         for id_, component, state, seconds, names in table
     )
-    return RunRecord(
+    return RunInfo(
         run_id="20261120-220000-1a2b",
         pipeline_name="digits",
         started="2026-11-20T22:00:00+00:00",

@@ -1,22 +1,22 @@
 from __future__ import annotations
 
 from detection_core.artifacts.pushed import PUSHED
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.report.artifacts import RunArtifacts, find, read_text
 
 
 def test_outputs_by_component():
     steps = (
-        StepRecord(id="evaluator", component="evaluator", state="executed", outputs={"evaluation": "/a"}),
-        StepRecord(
+        StepInfo(id="evaluator", component="evaluator", state="executed", outputs={"evaluation": "/a"}),
+        StepInfo(
             id="quantized_evaluator", component="evaluator", state="cached", outputs={"evaluation": "/b"}
         ),
-        StepRecord(id="pusher", component="pusher", state="not run"),
+        StepInfo(id="pusher", component="pusher", state="not run"),
     )
     fields = dict.fromkeys(
         ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), ""
     )
-    artifacts = RunArtifacts(RunRecord(**fields, status="failed", steps=steps))
+    artifacts = RunArtifacts(RunInfo(**fields, status="failed", steps=steps))
     assert [s.id for s in artifacts.steps_of("evaluator")] == ["evaluator", "quantized_evaluator"]
     assert artifacts.folder("evaluator", "evaluation") == "/a"
     assert artifacts.folder("pusher", "pushed_model") == ""

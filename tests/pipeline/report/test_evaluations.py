@@ -3,7 +3,7 @@ from __future__ import annotations
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
 from detection_core.report.pictures import PictureBudget
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.report.artifacts import RunArtifacts
 from pipeline.report.evaluations import evaluations, metric_columns
 
@@ -16,12 +16,12 @@ def evaluated_run(tmp_path):
         curve = ClassCurve(name="cat", ap50=0.5, recall=[0, 1], precision=[1, 0.5])
         CURVES.write(folder, Curves(classes=[curve], score_threshold=0.5))
         steps.append(
-            StepRecord(id=id_, component="evaluator", state="executed", outputs={"evaluation": folder})
+            StepInfo(id=id_, component="evaluator", state="executed", outputs={"evaluation": folder})
         )
     fields = dict.fromkeys(
         ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), ""
     )
-    return RunArtifacts(RunRecord(**fields, status="succeeded", steps=tuple(steps)))
+    return RunArtifacts(RunInfo(**fields, status="succeeded", steps=tuple(steps)))
 
 
 def test_each_evaluator_s_findings_and_the_baseline_of_the_first(tmp_path):

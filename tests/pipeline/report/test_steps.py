@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.report.steps import step_summary
 
 
 def record_with(component, outputs):
-    step = StepRecord(id=component, component=component, state="executed", seconds=2.0, outputs=outputs)
+    step = StepInfo(id=component, component=component, state="executed", seconds=2.0, outputs=outputs)
     fields = dict.fromkeys(
         ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), ""
     )
-    return RunRecord(**fields, status="succeeded", steps=(step,))
+    return RunInfo(**fields, status="succeeded", steps=(step,))
 
 
 def test_bars_are_in_percent_of_the_longest_step():

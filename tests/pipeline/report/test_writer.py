@@ -12,7 +12,7 @@ import pytest
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
-from pipeline.local.run_record import RunRecord, StepRecord
+from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.report import write_report
 from pipeline.report.writer import render_report
 from tests.pipeline.report.fixture_run import write_run
@@ -157,13 +157,13 @@ def test_parts_that_are_missing_are_left_out(run, keep):
 def test_a_failed_run_says_where_and_why():
     error = "loss is <NaN> at step 7"
     steps = (
-        StepRecord(id="example_gen", component="example_gen", state="executed", seconds=1.0),
-        StepRecord(
+        StepInfo(id="example_gen", component="example_gen", state="executed", seconds=1.0),
+        StepInfo(
             id="trainer", component="trainer", state="failed", seconds=3.0, error="loss is <NaN> at step 7"
         ),
-        StepRecord(id="pusher", component="pusher", state="not run"),
+        StepInfo(id="pusher", component="pusher", state="not run"),
     )
-    record = RunRecord(
+    record = RunInfo(
         run_id="r",
         pipeline_name="p",
         started="2026-01-01T00:00:00+00:00",
@@ -247,11 +247,11 @@ def test_the_same_run_gives_the_same_page(run):
 def test_a_damaged_file_costs_its_part_of_the_page_alone(tmp_path, name, text, caplog):
     files.write_text(str(tmp_path / "metrics.json"), '{"metrics": {}}')
     files.write_text(str(tmp_path / name), text)
-    step = StepRecord(
+    step = StepInfo(
         id="evaluator", component="evaluator", state="executed", outputs={"evaluation": str(tmp_path)}
     )
     fields = ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace")
-    record = RunRecord(**dict.fromkeys(fields, ""), status="succeeded", steps=(step,))
+    record = RunInfo(**dict.fromkeys(fields, ""), status="succeeded", steps=(step,))
     assert "evaluator" in Page(render_report(record)).text
     assert f"{tmp_path}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text
 

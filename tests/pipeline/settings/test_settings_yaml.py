@@ -10,9 +10,9 @@ from pipeline.settings.settings_yaml import MAX_BYTES, MAX_DEPTH, parse_settings
 
 
 def test_values_come_with_the_places_of_their_keys():
-    tree, places = parse_settings_text("a: 1\nb:\n  c: [x, y]\n", "s.yaml")
+    tree, locations = parse_settings_text("a: 1\nb:\n  c: [x, y]\n", "s.yaml")
     assert tree == {"a": 1, "b": {"c": ["x", "y"]}}
-    assert places == {
+    assert locations == {
         "a": "s.yaml:1",
         "b": "s.yaml:2",
         "b.c": "s.yaml:3",

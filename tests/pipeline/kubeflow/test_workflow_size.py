@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.kubeflow.kfp_record import LIMIT_BYTES, SAFE_BYTES, estimate_record
+from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow
 from tests.pipeline.golden import GOLDEN
 
 MEASURED = Path(__file__).parents[1] / "data" / "measured_pipeline.yaml"
@@ -36,7 +36,7 @@ def _with_configs(spec, size):
 def test_the_package_that_was_measured(measured):
     """A run of it on KFP 2.17.0 had 0.65 MB of node status; Argo counts the workflow's specification too."""
     spec, platforms = measured
-    size = estimate_record(spec, platforms)
+    size = estimate_workflow(spec, platforms)
     assert 0.65e6 < size.total < 0.80e6
     assert set(size.tasks) == set(spec["root"]["dag"]["tasks"])
     assert size.total == size.frame + sum(size.tasks.values())
@@ -44,7 +44,7 @@ def test_the_package_that_was_measured(measured):
 
 def test_a_kilobyte_of_pipeline_config_in_it_cost_some_thirty(measured):
     spec, platforms = measured
-    sizes = [estimate_record(_with_configs(spec, n * 1024), platforms).total for n in (5, 25)]
+    sizes = [estimate_workflow(_with_configs(spec, n * 1024), platforms).total for n in (5, 25)]
     assert 26 < (sizes[1] - sizes[0]) / (20 * 1024) < 33
 
 
@@ -53,30 +53,30 @@ def test_the_view_of_a_run_was_lost_near_fifteen_kilobytes_of_it(measured):
     fits = [
         n
         for n in range(4, 46)
-        if estimate_record(_with_configs(spec, n * 1024), platforms).total < LIMIT_BYTES
+        if estimate_workflow(_with_configs(spec, n * 1024), platforms).total < LIMIT_BYTES
     ]
     assert 12 <= max(fits) <= 17
 
 
 def test_a_text_costs_what_the_task_that_has_it_costs_more():
     spec, platforms = _package(GOLDEN)
-    before = estimate_record(spec, platforms)
+    before = estimate_workflow(spec, platforms)
     changed = copy.deepcopy(spec)
     task = changed["root"]["dag"]["tasks"]["config-gen"]["inputs"]["parameters"]
     task["text"]["runtimeValue"]["constant"] += "x" * 1024
-    after = estimate_record(changed, platforms)
+    after = estimate_workflow(changed, platforms)
     assert {n for n in before.tasks if before.tasks[n] != after.tasks[n]} == {"config-gen"}
     assert 11 * 1024 <= after.total - before.total <= 13 * 1024
 
 
 def test_the_example_is_well_below_the_limit():
     spec, platforms = _package(GOLDEN)
-    assert estimate_record(spec, platforms).total < SAFE_BYTES * 0.8
+    assert estimate_workflow(spec, platforms).total < SAFE_BYTES * 0.8
 
 
 def test_what_nobody_knows_yet_is_counted(measured):
     spec, platforms = measured
     without = copy.deepcopy(spec)
     del without["root"]["dag"]["tasks"]["evaluator"]["inputs"]["artifacts"]["baseline"]
-    assert estimate_record(without, platforms).total < estimate_record(spec, platforms).total - 3000
-    assert estimate_record({"root": {}}).tasks == {}
+    assert estimate_workflow(without, platforms).total < estimate_workflow(spec, platforms).total - 3000
+    assert estimate_workflow({"root": {}}).tasks == {}

@@ -1,8 +1,8 @@
-"""How large Kubeflow's record of a run becomes, told from the compiled pipeline.
+"""How large Argo's Workflow of a run becomes, estimated from the compiled pipeline.
 
-The record is Argo's Workflow. Where its JSON is longer than a megabyte Argo compresses the status of the
+Where the Workflow's JSON is longer than a megabyte Argo compresses the status of the
 nodes (`packer.CompressWorkflowIfNeeded`), and Kubeflow's server then no longer sees how the steps fare.
-Nearly all of the record are texts that stand in it again and again:
+Nearly all of it are texts that it repeats:
 
 - A task is three nodes: its driver, which takes component, task, container and Kubernetes' part as JSON
   (`argocompiler.containerDriverTask`) and gives a patch of the pod's specification; the executor, which takes
@@ -42,12 +42,12 @@ _INPUT_METADATA = {"artifact_type": "x" * 10, "properties": "x" * 200, "store_se
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordSize:
-    """The size of a run's record, in bytes of JSON.
+class WorkflowSize:
+    """The size of a run's Workflow, in bytes of JSON.
 
     Attributes:
-        frame: what no task has a part in.
-        tasks: task to what is there because of it, wherever it stands.
+        frame: the part that does not depend on tasks.
+        tasks: bytes that each task adds, anywhere in the Workflow.
     """
 
     frame: int
@@ -59,8 +59,8 @@ class RecordSize:
         return self.frame + sum(self.tasks.values())
 
 
-def estimate_record(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]] = ()) -> RecordSize:
-    """Estimate the record of a run in which every task is executed, once.
+def estimate_workflow(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, Any]] = ()) -> WorkflowSize:
+    """Estimate the Workflow of a run in which every task is executed, once.
 
     Args:
         spec: the compiled pipeline.
@@ -73,7 +73,7 @@ def estimate_record(spec: Mapping[str, Any], platforms: Sequence[Mapping[str, An
     frame = (1 + _ATTEMPTS) * _escaped(_json(without_tasks))
     # Workflow, root and root's driver.
     frame += _FRAME_BYTES + 3 * _ATTEMPTS * _NODE_BYTES
-    return RecordSize(
+    return WorkflowSize(
         frame=frame,
         tasks={name: _task_bytes(spec, platforms, name, task) for name, task in tasks.items()},
     )

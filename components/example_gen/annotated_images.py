@@ -37,7 +37,7 @@ MAX_ANNOTATION_BYTES = 1 << 33
 """Bytes of an annotation file above which it is not read: ten times the largest of Objects365."""
 
 
-class ObjectRecord(NamedTuple):
+class AnnotatedObject(NamedTuple):
     """One annotated object.
 
     Attributes:
@@ -61,7 +61,7 @@ class ObjectRecord(NamedTuple):
     label: str
 
 
-class ImageRecord(NamedTuple):
+class AnnotatedImage(NamedTuple):
     """One annotated image.
 
     Attributes:
@@ -78,7 +78,7 @@ class ImageRecord(NamedTuple):
     path: str
     width: int
     height: int
-    objects: list[ObjectRecord]
+    objects: list[AnnotatedObject]
 
 
 class Rejection(NamedTuple):
@@ -116,7 +116,7 @@ class Annotations:
     """
 
     categories: dict[str, int]
-    images: list[ImageRecord]
+    images: list[AnnotatedImage]
     rejected: list[Rejection]
 
 

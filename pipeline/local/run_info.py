@@ -18,7 +18,7 @@ RUN_FILE, SETTINGS_FILE, LOG_FILE, REPORT_FILE = "run.json", "settings.yaml", "l
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StepRecord:
+class StepInfo:
     """One step of a run.
 
     Attributes:
@@ -45,7 +45,7 @@ class StepRecord:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class RunInfo:
     """A run of the pipeline.
 
     Attributes:
@@ -61,7 +61,7 @@ class RunRecord:
             baseline it stands for.
         parameters: what was given for this run alone, over its settings.
         scheduled_time: RFC 3339, the slot of a schedule that it was made for; "" for none.
-        format_version: of the record.
+        format_version: of the run.
     """
 
     run_id: str
@@ -71,7 +71,7 @@ class RunRecord:
     status: str
     settings_text: str
     workspace: str
-    steps: tuple[StepRecord, ...] = ()
+    steps: tuple[StepInfo, ...] = ()
     checks: dict[str, str] = dataclasses.field(default_factory=dict)
     parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     scheduled_time: str = ""
@@ -84,15 +84,15 @@ class RunRecord:
             )
 
     def to_json(self) -> str:
-        """Return the record as JSON text, which `from_json` reads back."""
+        """Return the run as JSON text, which `from_json` reads back."""
         return json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> RunRecord:
-        """Read a record from JSON text; fields of later versions that are not known here are passed over.
+    def from_json(cls, text: str) -> RunInfo:
+        """Read a run from JSON text; fields of later versions that are not known here are passed over.
 
         Raises:
-            ValueError: when the text is not the JSON of a run record, or one of a newer format.
+            ValueError: when the text is not the JSON of a run, or one of a newer format.
         """
         try:
             data = json.loads(text)
@@ -101,16 +101,14 @@ class RunRecord:
                 raise ValueError(
                     f"expected format_version {FORMAT_VERSION}, found {version} of a newer detflow"
                 )
-            steps = tuple(StepRecord(**_known(StepRecord, step)) for step in data.pop("steps", []))
+            steps = tuple(StepInfo(**_known(StepInfo, step)) for step in data.pop("steps", []))
             return cls(**_known(cls, data), steps=steps)
         except (TypeError, AttributeError, RecursionError, json.JSONDecodeError) as e:
-            raise ValueError(f"expected the JSON of a run record, found something else ({e})") from e
+            raise ValueError(f"expected the JSON of a run, found something else ({e})") from e
 
 
-def _known(record_type: type, data: dict[str, Any]) -> dict[str, Any]:
-    kinds = {
-        field.name: str(field.type) for field in dataclasses.fields(record_type) if field.name != "steps"
-    }
+def _known(info_type: type, data: dict[str, Any]) -> dict[str, Any]:
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(info_type) if field.name != "steps"}
     known = {name: value for name, value in data.items() if name in kinds}
     for name, value in known.items():
         if not _KINDS[kinds[name]](value):

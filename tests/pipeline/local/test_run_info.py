@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.local.run_record import RUN_STATUSES, RunRecord, StepRecord
+from pipeline.local.run_info import RUN_STATUSES, RunInfo, StepInfo
 from pipeline.step_states import LOCAL_STATES
 
 _TEXT = st.text(max_size=20)
 _STEPS = st.builds(
-    StepRecord,
+    StepInfo,
     id=_TEXT,
     component=_TEXT,
     state=st.sampled_from(LOCAL_STATES),
@@ -24,7 +24,7 @@ _STEPS = st.builds(
 
 @given(
     record=st.builds(
-        RunRecord,
+        RunInfo,
         run_id=_TEXT,
         pipeline_name=_TEXT,
         started=_TEXT,
@@ -36,16 +36,16 @@ _STEPS = st.builds(
     )
 )
 def test_a_record_survives_a_round_trip(record):
-    assert RunRecord.from_json(record.to_json()) == record
+    assert RunInfo.from_json(record.to_json()) == record
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "nonsense"])
 def test_what_is_no_record_is_refused(text):
     with pytest.raises(ValueError):
-        RunRecord.from_json(text)
+        RunInfo.from_json(text)
 
 
-_RECORD = RunRecord(
+_RECORD = RunInfo(
     run_id="r",
     pipeline_name="p",
     started="",
@@ -53,7 +53,7 @@ _RECORD = RunRecord(
     status="failed",
     settings_text="",
     workspace="",
-    steps=(StepRecord(id="a", component="b", state="failed"),),
+    steps=(StepInfo(id="a", component="b", state="failed"),),
 )
 
 
@@ -72,11 +72,11 @@ _RECORD = RunRecord(
 )
 def test_a_value_of_another_type_is_refused(change):
     with pytest.raises(ValueError):
-        RunRecord.from_json(json.dumps({**json.loads(_RECORD.to_json()), **change}))
+        RunInfo.from_json(json.dumps({**json.loads(_RECORD.to_json()), **change}))
 
 
 def test_unknown_fields_are_passed_over_and_a_newer_format_is_refused_as_newer():
     data = json.loads(_RECORD.to_json())
-    assert RunRecord.from_json(json.dumps({**data, "colour": "blue"})) == _RECORD
+    assert RunInfo.from_json(json.dumps({**data, "colour": "blue"})) == _RECORD
     with pytest.raises(ValueError, match="found 9 of a newer detflow"):
-        RunRecord.from_json(json.dumps({**data, "format_version": 9}))
+        RunInfo.from_json(json.dumps({**data, "format_version": 9}))
