@@ -52,6 +52,19 @@ WITHOUT_TEST = (
     "pipeline/cli/__main__.py",
 )
 
+# Parts of a detector that cite no paper, and why.
+PARTS = "detection_core/detectors/parts"
+WITHOUT_PAPER = {
+    f"{PARTS}/anchors/base.py": "protocol and helpers of all generators",
+    f"{PARTS}/backbones/base.py": "what backbones return",
+    f"{PARTS}/box_coders/base.py": "protocol",
+    f"{PARTS}/heads/predictions.py": "protocol and shapes of all heads",
+    f"{PARTS}/losses/base.py": "protocols",
+    f"{PARTS}/losses/masking.py": "masks of weights, no loss",
+    f"{PARTS}/matchers/base.py": "base class of all matchers",
+}
+CITING = ("anchors", "backbones", "box_coders", "heads", "losses", "matchers", "necks", "samplers", "targets")
+
 
 def _modules():
     for package in PACKAGES:
@@ -103,3 +116,14 @@ def test_a_wheel_holds_every_file_of_the_packages():
             if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in wanted):
                 left_out.append(str(path.relative_to(ROOT)))
     assert left_out == []
+
+
+@pytest.mark.parametrize("folder", CITING)
+def test_a_part_cites_its_paper(folder):
+    uncited = set()
+    for path in (ROOT / PARTS / folder).glob("[!_]*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documented = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        if not any("https://" in (ast.get_docstring(node) or "") for node in documented):
+            uncited.add(str(path.relative_to(ROOT)))
+    assert uncited == {module for module in WITHOUT_PAPER if module.startswith(f"{PARTS}/{folder}/")}

@@ -43,19 +43,19 @@ class BackboneEntry:
         preprocessing: name in `detectors.parts.layers.preprocessing.PREPROCESSORS`.
         hyperparams: of the backbone, where the config does not override them.
         build: adds the backbone to a network, from its preprocessed input [B, H, W, 3].
-        overrides_penalty_only: overriding the hyperparameters replaces the penalty and nothing else.
+        overrides_regularizer_only: overriding the hyperparameters replaces the regularizer and nothing else.
     """
 
     family: str
     preprocessing: str
     hyperparams: LayerHyperparams
     build: BuildBackbone
-    overrides_penalty_only: bool = False
+    overrides_regularizer_only: bool = False
 
     def overridden(self, own: LayerHyperparams) -> LayerHyperparams:
         """What the backbone is made with when the message's own hyperparameters override its own."""
-        if self.overrides_penalty_only:
-            return dataclasses.replace(self.hyperparams, penalty=own.penalty)
+        if self.overrides_regularizer_only:
+            return dataclasses.replace(self.hyperparams, regularizer=own.regularizer)
         return own
 
 
@@ -99,7 +99,7 @@ def _efficientnet(version: int) -> BackboneEntry:
         preprocessing="standardize",
         hyperparams=efficientnet.DEFAULT_HYPERPARAMS,
         build=build,
-        overrides_penalty_only=True,
+        overrides_regularizer_only=True,
     )
 
 

@@ -13,13 +13,13 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
+from detection_core.protos import hyperparams_pb2
 from detection_core.protos.hyperparams_pb2 import (
     Hyperparams,
     Initializer,
     RandomNormalInitializer,
-    Regularizer,
     TruncatedNormalInitializer,
     VarianceScalingInitializer,
 )
@@ -83,7 +83,7 @@ def build_hyperparams(message: Hyperparams, where: str = "conv_hyperparams") -> 
     check_message(message, where)
     return LayerHyperparams(
         initializer=_build_initializer(message.initializer),
-        penalty=_build_penalty(message.regularizer),
+        regularizer=_build_regularizer(message.regularizer),
         batch_norm=_build_batch_norm(message),
         activation=ACTIVATIONS[message.activation],
         force_use_bias=message.force_use_bias,
@@ -97,11 +97,11 @@ def _build_initializer(message: Initializer) -> InitializerOptions:
     return INITIALIZERS[arm](getattr(message, arm))
 
 
-def _build_penalty(message: Regularizer) -> Penalty | None:
+def _build_regularizer(message: hyperparams_pb2.Regularizer) -> Regularizer | None:
     arm = message.WhichOneof("regularizer_oneof")
     if arm is None:
         return None
-    return Penalty(kind=REGULARIZERS[arm], weight=getattr(message, arm).weight)
+    return Regularizer(kind=REGULARIZERS[arm], weight=getattr(message, arm).weight)
 
 
 def _build_batch_norm(message: Hyperparams) -> BatchNormOptions | None:

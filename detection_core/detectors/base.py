@@ -75,7 +75,7 @@ class Detector(tf.Module, abc.ABC):
 
         Returns:
             float32 scalars: the parts, under the names that the family lists, in the order in which they are
-            added up; and their sum, `TOTAL_LOSS`. The penalty on weights is `REGULARIZATION_LOSS`.
+            added up; and their sum, `TOTAL_LOSS`. The regularization of the weights is `REGULARIZATION_LOSS`.
         """
 
     @abc.abstractmethod

@@ -67,7 +67,7 @@ def write_detector(
         label_map: its classes.
         directory: detector folder; made where it is missing.
         kind: one of `layout.KINDS`.
-        extra: JSON-able facts for `model.json`.
+        extra: JSON-able entries for `model.json`.
         texts: further text files beside it, name to content.
 
     Raises:

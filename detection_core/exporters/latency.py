@@ -22,10 +22,10 @@ def measure_latency(path: str, *, threads: int, runs: int = 20) -> float:
 
     interpreter = Interpreter(model_path=path, num_threads=threads)
     interpreter.allocate_tensors()
-    facts = interpreter.get_input_details()[0]
-    noise = np.random.default_rng(0).uniform(0, 1, facts["shape"])
-    values = (noise * 255).astype(np.uint8) if facts["dtype"] == np.uint8 else (noise * 2 - 1)
-    interpreter.set_tensor(facts["index"], values.astype(facts["dtype"]))
+    details = interpreter.get_input_details()[0]
+    noise = np.random.default_rng(0).uniform(0, 1, details["shape"])
+    values = (noise * 255).astype(np.uint8) if details["dtype"] == np.uint8 else (noise * 2 - 1)
+    interpreter.set_tensor(details["index"], values.astype(details["dtype"]))
     times = []
     for run in range(WARM_UP_RUNS + runs):
         began = time.perf_counter()

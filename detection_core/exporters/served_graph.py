@@ -178,8 +178,8 @@ class _Nodes:
         if self._whole:
             return _digest(self._whole, reference)
         self._compute(name)
-        place = reference.partition(":")[2]
-        return _digest("after" if reference.startswith("^") else place or "0", self._digests[name])
+        output_index = reference.partition(":")[2]
+        return _digest("after" if reference.startswith("^") else output_index or "0", self._digests[name])
 
     def _compute(self, name: str) -> None:
         """Fill in the digest of a node and of all that it needs; graphs are too deep for recursion."""

@@ -13,7 +13,7 @@ import tf_keras
 from detection_core.errors import ModelError
 from detection_core.quantization.folding import FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
-from detection_core.quantization.placement import Placement, RangeSource, place
+from detection_core.quantization.placement import Placement, RangeSource, place_quantizers
 from detection_core.quantization.quantizers import (
     ActivationQuantizer,
     BiasRule,
@@ -65,7 +65,7 @@ def add_fake_quantization(
             not going to be trained.
     """
     graph = read_graph(folded.network)
-    placement = place(graph)
+    placement = place_quantizers(graph)
     clock = Clock(options.delay, step)
 
     made: dict[str, InputQuantizer | QuantizedCall] = {}
@@ -166,9 +166,9 @@ def set_ranges(aware: AwareNetwork, ranges: dict[str, tuple[float, float]]) -> N
 
 def read_ranges(aware: AwareNetwork) -> dict[str, tuple[float, float]]:
     """Return the present range of every tensor that has one of its own."""
-    found = {}
+    ranges = {}
     for name in aware.placement.observed:
         variables = getattr(aware.network.get_layer(PREFIX + name), "_output_quantizer_vars", None)
         if variables:
-            found[name] = (float(variables["min"].numpy()), float(variables["max"].numpy()))
-    return found
+            ranges[name] = (float(variables["min"].numpy()), float(variables["max"].numpy()))
+    return ranges

@@ -1,5 +1,7 @@
 """Batch normalisation folded into the convolution before it, and shared layers taken apart.
 
+Jacob et al., 2018, section 3.2, https://arxiv.org/abs/1712.05877.
+
 Quantization works on the network that inference runs, in which a batch normalisation is no operation of its
 own: y = gamma (conv(x) - mean) / sqrt(variance + epsilon) + beta is a convolution with a scaled kernel and a
 bias. Where a convolution is shared over pyramid levels and each level has its own normalisation, every level

@@ -50,11 +50,11 @@ class NetworkGraph:
 
     def consumers(self) -> dict[str, list[str]]:
         """Return, for each call, the names of the calls that take its output."""
-        found: dict[str, list[str]] = {name: [] for name in self.calls}
+        consumers: dict[str, list[str]] = {name: [] for name in self.calls}
         for call in self.calls.values():
             for source in call.inputs:
-                found[source].append(call.name)
-        return found
+                consumers[source].append(call.name)
+        return consumers
 
 
 def read_graph(network: tf_keras.Model) -> NetworkGraph:

@@ -1,5 +1,7 @@
 """Which tensors of a folded network carry fake quantization, and which do not and why.
 
+The rules follow Jacob et al., 2018, sections 2.4 and 3, https://arxiv.org/abs/1712.05877.
+
 A tensor is quantized where the integer kernel writes it: after the activation that the kernel fuses, not
 before; once for operations that only move values; and once for everything that a concatenation joins, whose
 inputs share one scale.
@@ -100,7 +102,7 @@ class Placement:
         return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 
-def place(graph: NetworkGraph) -> Placement:
+def place_quantizers(graph: NetworkGraph) -> Placement:
     """Decide for each call of a folded network whether and where it is quantized."""
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)

@@ -1,10 +1,10 @@
 """Fake quantization of kernels and activations, as tensorflow-model-optimization's wrapper applies it.
 
 Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
-CVPR 2018. Kernels: symmetric, one scale per output channel, the range is the kernel's own at every step, but
-wide enough for the channel's bias, an int32 in units of the input's scale times the kernel's. Activations:
-one scale per tensor, the range follows a moving average of the batches' extremes. Both train through a
-straight-through estimator.
+CVPR 2018, https://arxiv.org/abs/1712.05877. Kernels: symmetric, one scale per output channel, the range is
+the kernel's own at every step, but wide enough for the channel's bias, an int32 in units of the input's scale
+times the kernel's. Activations: one scale per tensor, the range follows a moving average of the batches'
+extremes. Both train through a straight-through estimator.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
 
 
 class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
-    """The wrapper around one call, told apart training from inference before the graph is made.
+    """The wrapper around one call, which tells training from inference before the graph is made.
 
     Left to itself it puts a conditional around every quantizer and has Python source rewritten for it, which
     makes a network of a hundred calls slow to build.

@@ -1,4 +1,4 @@
-"""What happens beside the updates: each action is told every report of the loop."""
+"""What happens beside the updates: each action is called with every report of the loop."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def reported_at(path: str, step: int) -> StepReport | None:
         step: updates applied.
     """
     lines = files.read_text(path).splitlines() if files.exists(path) else []
-    found = [json.loads(line) for line in lines if _step_of(line) == step]
+    rows = [json.loads(line) for line in lines if _step_of(line) == step]
     names = ("step", "steps", "losses", "learning_rate", "steps_per_second")
-    if not found or any(name not in found[-1] for name in names):
+    if not rows or any(name not in rows[-1] for name in names):
         return None
-    return StepReport(**{name: found[-1][name] for name in names})
+    return StepReport(**{name: rows[-1][name] for name in names})
 
 
 def _step_of(line: str) -> float:

@@ -14,7 +14,7 @@ TYPES = {DETECTOR: ("detection", "full"), CLASSIFIER: ("classification",)}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointContent:
-    """What was found in a checkpoint's files.
+    """What a checkpoint's files hold.
 
     Attributes:
         named: it is a name-based one of TensorFlow 1, not an object-based one of TensorFlow 2.

@@ -1,4 +1,4 @@
-"""The files of a checkpoint, opened with suspicion: whatever is wrong with them is one clear error."""
+"""The files of a checkpoint, checked when opened: any damage raises one clear error."""
 
 from __future__ import annotations
 

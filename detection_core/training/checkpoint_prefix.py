@@ -1,4 +1,4 @@
-"""Which files a path to a checkpoint means; found without TensorFlow."""
+"""Which files a path to a checkpoint means, resolved without TensorFlow."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def _latest(folder: str) -> str:
         text = files.read_text(note) if files.exists(note) else ""
     except UnicodeDecodeError:
         text = ""  # no note of TensorFlow's
-    found = re.search(r'^model_checkpoint_path: "(.+)"', text)
+    latest = re.search(r'^model_checkpoint_path: "(.+)"', text)
     # The folder may have been moved since the note was written with a whole path.
-    return files.join(folder, found[1].rpartition("/")[2]) if found else ""
+    return files.join(folder, latest[1].rpartition("/")[2]) if latest else ""
 
 
 def _check_shards(prefix: str) -> None:
     """Refuse a checkpoint whose files are not all there."""
     folder, _, name = prefix.rpartition("/")
     shard = re.compile(re.escape(name) + r"\.data-(\d{5})-of-(\d{5})")
-    found = [match.groups() for match in map(shard.fullmatch, files.list_dir(folder or ".")) if match]
-    count = max((int(count) for _, count in found), default=1)
-    missing = sorted({f"{i:05d}" for i in range(count)} - {i for i, of in found if int(of) == count})
+    shards = [match.groups() for match in map(shard.fullmatch, files.list_dir(folder or ".")) if match]
+    count = max((int(count) for _, count in shards), default=1)
+    missing = sorted({f"{i:05d}" for i in range(count)} - {i for i, of in shards if int(of) == count})
     if missing:
         raise ModelError(
             f"expected {count} data file{'s' * (count > 1)} beside the checkpoint's index, found"

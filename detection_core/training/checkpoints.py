@@ -1,4 +1,4 @@
-"""Checkpoints of unfinished training: written whole, read with suspicion."""
+"""Checkpoints of unfinished training: written atomically, checked when read."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class TrainingCheckpoints:
         self._local = self._scratch.name if self._scratch else directory
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
-        found, now = self.steps(), time.time()
+        steps, now = self.steps(), time.time()
         # Whatever an earlier process left beside the newest ones, it kept for good.
-        self._kept_for_good = set(found[: max(0, len(found) - keep)])
-        self._last_kept, self._saved_at = now, dict.fromkeys(found, now)
+        self._kept_for_good = set(steps[: max(0, len(steps) - keep)])
+        self._last_kept, self._saved_at = now, dict.fromkeys(steps, now)
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint, rising."""
-        found = map(os.path.basename, files.list_matching(self.directory, "ckpt-*.index"))
-        names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in found)
+        paths = map(os.path.basename, files.list_matching(self.directory, "ckpt-*.index"))
+        names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in paths)
         return sorted(int(match[1]) for match in names if match)
 
     def path(self, step: int) -> str:

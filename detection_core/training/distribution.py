@@ -14,7 +14,7 @@ from detection_core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Worker:
-    """The place of this process among those that train together.
+    """The rank of this process among those that train together.
 
     Attributes:
         index: 0 is the chief, which alone writes what stays.
@@ -31,7 +31,7 @@ class Worker:
 
 
 def this_worker() -> Worker:
-    """Read the place of this process from TF_CONFIG, as Kubeflow's training operator sets it.
+    """Read the rank of this process from TF_CONFIG, as Kubeflow's training operator sets it.
 
     Raises:
         ConfigError: when TF_CONFIG is set and cannot be understood.
@@ -62,7 +62,7 @@ def choose_strategy(worker: Worker | None = None) -> tf.distribute.Strategy:
     else of TensorFlow runs. Several GPUs: a mirrored strategy. Else TensorFlow's default.
 
     Args:
-        worker: place of this process; None: it trains alone.
+        worker: rank of this process; None: it trains alone.
     """
     if worker is not None and worker.count > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -72,7 +72,7 @@ def choose_strategy(worker: Worker | None = None) -> tf.distribute.Strategy:
 
 
 def current_worker() -> Worker:
-    """Return the place of this process in the strategy whose scope this is called in."""
+    """Return the rank of this process in the strategy whose scope this is called in."""
     alone = tf.distribute.get_strategy().cluster_resolver is None
     return Worker() if alone else this_worker()
 

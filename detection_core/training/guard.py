@@ -1,4 +1,4 @@
-"""Notices a loss that is no number without making each step wait for the host."""
+"""Detects a loss that is not finite, without a host synchronisation in each step."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def run_training(
         optimization: optimizer, its learning rate, moving average.
         options: how long, how often.
         work_dir: durable folder; `checkpoints/` below it is read and written.
-        actions: told of every report.
+        actions: called with every report.
         step: global step from `new_step`, where the model itself depends on it.
 
     Raises:
@@ -172,11 +172,11 @@ class _Loop:
         late = o.checkpoint_minutes * 60 if o.checkpoint_minutes else math.inf
         return self._agreed(step, time.monotonic() - self._saved_at >= late)
 
-    def _agreed(self, step: int, wanted: bool) -> bool:
-        """Tell whether this process wants it; workers, who can only save together, agree at each report."""
+    def _agreed(self, step: int, requested: bool) -> bool:
+        """Tell whether any process requests it; workers save together, so they agree at each report."""
         if self._alone:
-            return wanted
-        return step % self._options.log_every == 0 and on_any_worker(wanted)
+            return requested
+        return step % self._options.log_every == 0 and on_any_worker(requested)
 
     def _steps_until_due(self, step: int) -> int:
         """How many updates to make in one call: never past a report or a checkpoint."""

@@ -1,4 +1,4 @@
-"""What the training loop is told."""
+"""Options of the training loop."""
 
 from __future__ import annotations
 

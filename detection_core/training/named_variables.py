@@ -50,8 +50,10 @@ def variables_in_checkpoint(
         ModelError: when the checkpoint is missing, damaged or object-based.
         TypeError: for neither of the two forms.
     """
-    found = _matching(_by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint)), include_global_step)
-    return found if isinstance(variables, Mapping) else list(found.values())
+    matching = _matching(
+        _by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint)), include_global_step
+    )
+    return matching if isinstance(variables, Mapping) else list(matching.values())
 
 
 def restore_variables(
@@ -71,11 +73,11 @@ def restore_variables(
         ModelError: when the checkpoint is missing, damaged or object-based.
     """
     named, reader = _by_name(variables), NamedCheckpoint(CheckpointFile(checkpoint))
-    found = _matching(named, reader, include_global_step)
-    values = {name: reader.read(name) for name in found}
-    for name, variable in found.items():
+    matching = _matching(named, reader, include_global_step)
+    values = {name: reader.read(name) for name in matching}
+    for name, variable in matching.items():
         variable.assign(tf.cast(values[name], variable.dtype))
-    return sorted(found)
+    return sorted(matching)
 
 
 def _by_name(variables: Variables) -> Mapping[str, tf.Variable]:
@@ -91,15 +93,15 @@ def _matching(
 ) -> dict[str, tf.Variable]:
     """Return those variables that the checkpoint can fill, and log the others."""
     shapes, where = checkpoint.shapes, checkpoint.prefix
-    found = {}
+    matching = {}
     for name, variable in named.items():
         if name == GLOBAL_STEP and not include_global_step:
             continue
         if name not in shapes:
             _logger.warning("%s: no variable %s; it keeps its value", where, name)
         elif shapes[name] != tuple(variable.shape):
-            wanted, there = list(variable.shape), list(shapes[name])
-            _logger.warning("%s: %s is %s, found %s; it keeps its value", where, name, wanted, there)
+            expected, stored = list(variable.shape), list(shapes[name])
+            _logger.warning("%s: %s is %s, found %s; it keeps its value", where, name, expected, stored)
         else:
-            found[name] = variable
-    return found
+            matching[name] = variable
+    return matching

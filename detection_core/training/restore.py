@@ -1,4 +1,4 @@
-"""Starts a detector from a `fine_tune_checkpoint` of the field, and says what came of each variable."""
+"""Starts a detector from a `fine_tune_checkpoint` of the field, and reports the outcome for each variable."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class RestoreReport:
 
     def counts(self) -> dict[str, int]:
         """The numbers of variables restored, skipped, missing, and of the checkpoint's own unused ones."""
-        found = {outcome.name.lower(): self.count(outcome) for outcome in Outcome}
-        return found | {"unused": len(self.unused)}
+        counts = {outcome.name.lower(): self.count(outcome) for outcome in Outcome}
+        return counts | {"unused": len(self.unused)}
 
     def table(self) -> str:
         """The counts, then each variable that was not restored, a line each."""
@@ -131,15 +131,15 @@ def _row(
     checkpoint: ObjectCheckpoint | NamedCheckpoint, variable: tf.Variable, path: str, key: str | None
 ) -> RestoredVariable:
     shape = tuple(variable.shape)
-    found = checkpoint.shapes[key] if key is not None else ()
-    outcome = Outcome.RESTORED if found == shape else Outcome.SKIPPED_SHAPE
+    stored = checkpoint.shapes[key] if key is not None else ()
+    outcome = Outcome.RESTORED if stored == shape else Outcome.SKIPPED_SHAPE
     suffix = VARIABLE_SUFFIX if isinstance(checkpoint, ObjectCheckpoint) else ""
     return RestoredVariable(
         name=variable.name.split(":")[0],
         key=key or f"{path}{suffix}",
         outcome=Outcome.MISSING if key is None else outcome,
         shape=shape,
-        found_shape=found,
+        found_shape=stored,
     )
 
 

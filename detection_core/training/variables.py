@@ -26,8 +26,8 @@ def trained_variables(variables: Sequence[tf.Variable], options: TrainOptions) -
     """
     chosen = list(variables)
     if options.update_trainable_variables:
-        wanted = _matching(variables, options.update_trainable_variables, "update_trainable_variables")
-        chosen = [v for v in chosen if v.name in wanted]
+        included = _matching(variables, options.update_trainable_variables, "update_trainable_variables")
+        chosen = [v for v in chosen if v.name in included]
     frozen = _matching(variables, options.freeze_variables, "freeze_variables")
     chosen = [v for v in chosen if v.name not in frozen]
     if not chosen:
@@ -40,7 +40,7 @@ def trained_variables(variables: Sequence[tf.Variable], options: TrainOptions) -
 
 
 def _matching(variables: Sequence[tf.Variable], patterns: Sequence[str], field: str) -> set[str]:
-    found: set[str] = set()
+    matched: set[str] = set()
     for pattern in patterns:
         try:
             matcher = re.compile(pattern)
@@ -59,5 +59,5 @@ def _matching(variables: Sequence[tf.Variable], patterns: Sequence[str], field: 
                 f" Patterns are looked for in names such as {examples}.",
                 where=f"train_config.{field}",
             )
-        found |= names
-    return found
+        matched |= names
+    return matched

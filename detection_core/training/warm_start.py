@@ -36,13 +36,13 @@ def check_same_classes(detector_dir: str, label_map_path: str) -> None:
         ContractError: when the detector was not written by this project.
     """
     own = parse_label_map(layout.read_extra(detector_dir, layout.LABEL_MAP), detector_dir)
-    wanted = load_label_map(label_map_path)
-    if own.names == wanted.names:
+    target = load_label_map(label_map_path)
+    if own.names == target.names:
         return
     different = [
         f"class {number}: {before or 'none'} deployed, {after or 'none'} in the data"
         for number, (before, after) in enumerate(
-            itertools.zip_longest(own.names, wanted.names, fillvalue=""), start=1
+            itertools.zip_longest(own.names, target.names, fillvalue=""), start=1
         )
         if before != after
     ]
@@ -75,9 +75,9 @@ def copy_matching_weights(source: HasVariables, target: HasVariables, where: str
     copied = 0
     left = []
     for variable in target.variables:
-        found = weights.get(variable.name)
-        if found is not None and found.shape == variable.shape:
-            variable.assign(found.numpy())
+        weight = weights.get(variable.name)
+        if weight is not None and weight.shape == variable.shape:
+            variable.assign(weight.numpy())
             copied += 1
         else:
             left.append(variable.name.split(":")[0])

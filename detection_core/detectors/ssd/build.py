@@ -17,7 +17,7 @@ from detection_core.config.problems import raise_first
 from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
 from detection_core.detectors.parts.anchors.base import AnchorGenerator
 from detection_core.detectors.parts.heads.predictions import HeadOutputs
-from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
+from detection_core.detectors.parts.layers.layer_hyperparams import Regularizer
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.detectors.ssd.feature_maps import build_feature_maps, find_backbone
@@ -35,13 +35,13 @@ class BuiltNetwork:
         network: preprocessed images -> (box codes, class logits).
         anchors: float32 [A, 4], in the order of the predictions.
         levels: where they are.
-        penalties: "layer/weight" -> penalty.
+        regularizers: "layer/weight" -> regularizer.
     """
 
     network: tf_keras.Model
     anchors: np.ndarray
     levels: tuple[AnchorLevel, ...]
-    penalties: dict[str, Penalty]
+    regularizers: dict[str, Regularizer]
 
 
 def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdModel:
@@ -78,7 +78,7 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
         box_coder=assigner.box_coder,
         post_processing=post_processing,
         criterion=criterion,
-        penalties=built.penalties,
+        regularizers=built.regularizers,
     )
     return SsdModel(built.network, parts)
 
@@ -135,5 +135,5 @@ def _build_network(
             AnchorLevel(rows=rows, columns=columns, anchors=len(level))
             for (rows, columns), level in zip(shapes, anchors, strict=True)
         ),
-        penalties=layers.penalties,
+        regularizers=layers.regularizers,
     )

@@ -20,9 +20,9 @@ from detection_core.detectors.base import (
 )
 from detection_core.detectors.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
 from detection_core.detectors.parts.box_coders.base import BoxCoder
-from detection_core.detectors.parts.layers.layer_hyperparams import Penalty
+from detection_core.detectors.parts.layers.layer_hyperparams import Regularizer
 from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
-from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
+from detection_core.detectors.parts.layers.regularization import regularization_loss, regularized_variables
 from detection_core.errors import ModelError
 from detection_core.ops.nms import multiclass_nms
 from detection_core.ops.post_processing import PostProcessing
@@ -90,8 +90,8 @@ class SsdParts:
         levels: rows, columns and anchors per location of each feature map, finest first.
         box_coder: boxes to codes and back.
         post_processing: logits to scores, and the choice of detections.
-        criterion: what training minimises, penalties aside.
-        penalties: on the network's weights, "layer/weight" -> penalty.
+        criterion: what training minimises, regularizers aside.
+        regularizers: on the network's weights, "layer/weight" -> regularizer.
     """
 
     options: SsdOptions
@@ -100,7 +100,7 @@ class SsdParts:
     box_coder: BoxCoder
     post_processing: PostProcessing
     criterion: AnchorCriterion
-    penalties: Mapping[str, Penalty]
+    regularizers: Mapping[str, Regularizer]
 
 
 class SsdModel(Detector):
@@ -211,12 +211,12 @@ class SsdModel(Detector):
     def compare(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth of the same images; returns as `Detector.losses`."""
         found = self._parts.criterion(predictions, truth)
-        penalty = regularization_loss(penalized_variables(self.network, self._parts.penalties))
+        regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
         return with_total(
             {
                 LOCALIZATION_LOSS: found.localization,
                 CLASSIFICATION_LOSS: found.classification,
-                REGULARIZATION_LOSS: penalty,
+                REGULARIZATION_LOSS: regularizer,
             }
         )
 

@@ -87,7 +87,7 @@ def test_resuming_gives_the_rest_of_the_uninterrupted_run(records: str, start: i
 def test_workers_share_the_batch_of_one(records: str, cache_bytes: int) -> None:
     config = _config(records, augmentation=AUGMENTATION)
     whole = _train(config, 8, seed=3, start_step=2, cache_bytes=cache_bytes)
-    shares = [
+    shards = [
         _train(
             config,
             8,
@@ -98,7 +98,7 @@ def test_workers_share_the_batch_of_one(records: str, cache_bytes: int) -> None:
         )
         for index in range(2)
     ]
-    for batch, *parts in zip(whole, *shares, strict=True):
+    for batch, *parts in zip(whole, *shards, strict=True):
         # The images are dealt out one by one: even ones to the first worker.
         for index, part in enumerate(parts):
             np.testing.assert_array_equal(batch.images.pixels[index::2], part.images.pixels)

@@ -8,7 +8,11 @@ from google.protobuf import text_format
 
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
-from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, Penalty, penalty_of
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    Regularizer,
+    regularizer_loss,
+)
 from detection_core.errors import ConfigError
 from detection_core.protos import hyperparams_pb2
 from tests.detection_core.golden_cases import load_cases
@@ -35,13 +39,13 @@ def test_settings_are_those_of_the_reference(name):
     for field, value in wanted["batch_norm_params"].items():
         assert getattr(found.batch_norm, field) == pytest.approx(value)
     regularizer = wanted["regularizer"]
-    assert (found.penalty is None) == (regularizer is None)
+    assert (found.regularizer is None) == (regularizer is None)
     if regularizer is not None:
         # The reference's factor is of the plain sum of squares, the config's weight of half of it.
         weights = tf.constant([1.0, -3.0])
         factor = wanted["regularizer_weight"]
         total = {"L1": 4.0, "L2": 10.0}[regularizer["class_name"]] * factor
-        np.testing.assert_allclose(penalty_of(found.penalty, weights), total, rtol=1e-5)
+        np.testing.assert_allclose(regularizer_loss(found.regularizer, weights), total, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(REFUSED)))
@@ -75,7 +79,7 @@ def test_frozen_batch_norm_and_weights():
         _message("batch_norm { train: false decay: 0.5 } regularizer { l1_regularizer { weight: 2 } }"), "x"
     )
     assert found.batch_norm == BatchNormOptions(momentum=0.5, epsilon=pytest.approx(0.001), train=False)
-    assert found.penalty == Penalty(kind="l1", weight=2.0)
+    assert found.regularizer == Regularizer(kind="l1", weight=2.0)
 
 
 def test_the_check_knows_the_initializers_of_tf_keras_that_fill_a_kernel():

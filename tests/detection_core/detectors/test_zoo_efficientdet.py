@@ -1,4 +1,4 @@
-"""The EfficientDet configurations of the model zoo: variables, outputs, penalties, losses, steps."""
+"""The EfficientDet configurations of the model zoo: variables, outputs, regularizers, losses, steps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from detection_core.detectors.parts.backbones.efficientnet import (
     EfficientNetOptions,
     _blocks,
 )
-from detection_core.detectors.parts.layers.layer_hyperparams import penalty_of
-from detection_core.detectors.parts.layers.regularization import penalized_variables, regularization_loss
+from detection_core.detectors.parts.layers.layer_hyperparams import regularizer_loss
+from detection_core.detectors.parts.layers.regularization import regularization_loss, regularized_variables
 from detection_core.detectors.ssd.checkpoint_names.backbones import (
     CLASSIFICATION_BACKBONE,
     CLASSIFICATION_PREFIXES,
@@ -165,20 +165,20 @@ def _assert_is_suppression(
 
 
 @pytest.mark.parametrize("full", _plain(D0), indirect=True)
-def test_penalties_are_those_of_the_reference_but_for_the_classifier(full):
+def test_regularizers_are_those_of_the_reference_but_for_the_classifier(full):
     name, model = full
     facts = load_golden(name).facts
     found = {key.removesuffix(VARIABLE_SUFFIX) for key in object_keys(model.network)}
-    # The reference penalises the classifier's kernels and biases, which nothing else ever changes.
+    # The reference regularizes the classifier's kernels and biases, which nothing else ever changes.
     unused = [
         path for path in set(facts["variables"]) - found if path.rpartition("/")[-1] in ("kernel", "bias")
     ]
-    total = regularization_loss(penalized_variables(model.network, model._parts.penalties))
+    total = regularization_loss(regularized_variables(model.network, model._parts.regularizers))
     for path in unused:
         weights = deterministic_weight(path, tuple(facts["variables"][path]))
-        total += penalty_of(DEFAULT_HYPERPARAMS.penalty, tf.constant(weights))
+        total += regularizer_loss(DEFAULT_HYPERPARAMS.regularizer, tf.constant(weights))
     np.testing.assert_allclose(total, facts["regularization_loss"], rtol=1e-5)
-    assert len(model._parts.penalties) + len(unused) == facts["num_regularization_losses"]
+    assert len(model._parts.regularizers) + len(unused) == facts["num_regularization_losses"]
 
 
 def _train_losses(name: str, model: RawInputModel) -> dict[str, tf.Tensor]:

@@ -9,13 +9,13 @@ from tf_keras import layers
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
-from detection_core.quantization.placement import Placement, place
+from detection_core.quantization.placement import Placement, place_quantizers
 from tests.detection_core.quantization.tiny_network import tiny_network
 
 
 @pytest.fixture(scope="module")
 def placement() -> Placement:
-    return place(read_graph(fold_batch_norms(tiny_network()).network))
+    return place_quantizers(read_graph(fold_batch_norms(tiny_network()).network))
 
 
 def test_every_call_is_quantized(placement):
@@ -61,7 +61,7 @@ def test_what_has_no_integer_rule_is_named_with_the_reason():
     x = layers.Conv2D(4, 1, activation="tanh", name="tanh_conv")(x)
     x = layers.UpSampling2D(2, interpolation="bilinear", name="up")(x)
     x = layers.LeakyReLU(name="leaky")(x)
-    found = place(read_graph(tf_keras.Model(pixels, x)))
+    found = place_quantizers(read_graph(tf_keras.Model(pixels, x)))
     assert set(found.quantized) == {"pixels"}
     assert "follows no convolution" in found.not_quantized["norm"]
     assert "activation 'tanh'" in found.not_quantized["tanh_conv"]
@@ -75,7 +75,9 @@ def test_weighted_sums_run_in_float_between_integers_and_sigmoids_on_their_fixed
     x = WeightedFusion("fast_attention", name="sum")([x, layers.Conv2D(4, 1, name="right")(pixels)])
     gate = layers.Activation("sigmoid", name="gate")(x)
     x = layers.Multiply(name="product")([x, gate])
-    found = place(read_graph(tf_keras.Model(pixels, [x, layers.Activation("sigmoid", name="scores")(x)])))
+    found = place_quantizers(
+        read_graph(tf_keras.Model(pixels, [x, layers.Activation("sigmoid", name="scores")(x)]))
+    )
     outputs = {name: entry.record()["output"] for name, entry in found.quantized.items()}
     assert outputs == {
         **{name: "own" for name in ("pixels", "left", "right", "sum", "product")},

@@ -1,4 +1,7 @@
-"""Anchors written out one by one: a list of sizes, a stride and an offset for each feature map."""
+"""Anchors written out one by one: a list of sizes, a stride and an offset for each feature map.
+
+A generalisation of the default boxes of SSD, https://arxiv.org/abs/1512.02325.
+"""
 
 from __future__ import annotations
 

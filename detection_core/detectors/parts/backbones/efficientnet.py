@@ -14,7 +14,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
@@ -55,7 +55,7 @@ DEFAULT_HYPERPARAMS = LayerHyperparams(
         class_name="VarianceScaling",
         arguments={"scale": 2.0, "mode": "fan_out", "distribution": "truncated_normal"},
     ),
-    penalty=Penalty(kind="l2", weight=0.00001),
+    regularizer=Regularizer(kind="l2", weight=0.00001),
     batch_norm=BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True),
     activation="swish",
 )
@@ -116,7 +116,7 @@ class _Builder:
 
     def __init__(self, layers: NetworkLayers) -> None:
         self._layers = layers
-        self._without_penalty = layers.under(dataclasses.replace(layers.hyperparams, penalty=None))
+        self._without_regularizer = layers.under(dataclasses.replace(layers.hyperparams, regularizer=None))
 
     def conv(self, features: tf.Tensor, name: str, channels: int, kernel_size: int, stride: int) -> tf.Tensor:
         convolution = self._layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
@@ -128,8 +128,8 @@ class _Builder:
         before = features.shape[-1]
         if block.expansion > 1:
             features = self.conv(features, f"{name}_expand", before * block.expansion, 1, 1)
-        # Models of the field have no penalty on depthwise kernels, but one on the biases of the gates.
-        depthwise = self._without_penalty.depthwise(
+        # Models of the field have no regularizer on depthwise kernels, but one on the biases of the gates.
+        depthwise = self._without_regularizer.depthwise(
             f"{name}_depthwise", block.kernel_size, stride=block.stride
         )
         features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
@@ -154,8 +154,8 @@ class _Builder:
         return tf_keras.layers.Multiply(name=f"{name}_excite")([features, gate])
 
     def _biased(self, features: tf.Tensor, name: str, channels: int) -> tf.Tensor:
-        if self._layers.hyperparams.penalty is not None:
-            self._layers.penalties[f"{name}/bias"] = self._layers.hyperparams.penalty
+        if self._layers.hyperparams.regularizer is not None:
+            self._layers.regularizers[f"{name}/bias"] = self._layers.hyperparams.regularizer
         return self._layers.conv(name, channels, 1, use_bias=True)(features)
 
 

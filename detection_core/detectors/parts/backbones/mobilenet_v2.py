@@ -12,7 +12,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
@@ -31,7 +31,7 @@ FINAL_CHANNELS = 1280
 # What the backbone is made with where the config does not override it.
 DEFAULT_HYPERPARAMS = LayerHyperparams(
     initializer=InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": 0.09}),
-    penalty=Penalty(kind="l2", weight=0.00004),
+    regularizer=Regularizer(kind="l2", weight=0.00004),
     batch_norm=BatchNormOptions(momentum=0.9997, epsilon=0.001, center=True, scale=True),
     activation="relu6",
 )

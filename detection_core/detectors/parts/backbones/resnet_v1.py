@@ -12,7 +12,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
@@ -24,7 +24,7 @@ EXPANSION = 4
 # What the backbone is made with where the config does not override it.
 DEFAULT_HYPERPARAMS = LayerHyperparams(
     initializer=InitializerOptions(class_name="VarianceScaling"),
-    penalty=Penalty(kind="l2", weight=0.0002),
+    regularizer=Regularizer(kind="l2", weight=0.0002),
     batch_norm=BatchNormOptions(momentum=0.997, epsilon=1e-5, center=True, scale=True),
     activation="relu",
 )

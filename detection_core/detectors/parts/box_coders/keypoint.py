@@ -1,4 +1,8 @@
-"""The Faster R-CNN coder with a number of keypoints behind the box."""
+"""The Faster R-CNN coder with a number of keypoints behind the box.
+
+The box part is that of Ren et al., 2015, https://arxiv.org/abs/1506.01497; keypoints are shifted and scaled
+by the same anchor.
+"""
 
 from __future__ import annotations
 

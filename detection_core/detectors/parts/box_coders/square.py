@@ -1,4 +1,7 @@
-"""The coder of square objects: a centre and one length."""
+"""The coder of square objects: a centre and one length.
+
+The coding of Ren et al., 2015, https://arxiv.org/abs/1506.01497, with one length instead of two.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Layers, their hyperparameters and penalties."""
+"""Layers, their hyperparameters and regularizers."""

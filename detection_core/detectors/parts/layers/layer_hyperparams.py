@@ -1,4 +1,4 @@
-"""Settings shared by a group of layers: initialiser, penalty, normalisation, activation."""
+"""Settings shared by a group of layers: initialiser, regularizer, normalisation, activation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import tf_keras
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Penalty:
-    """A penalty on the weights of a layer.
+class Regularizer:
+    """The loss that a layer's weights add to the total.
 
     Attributes:
         kind: "l1", the sum of absolute weights, or "l2", half the sum of squares.
-        weight: what the sum is multiplied with.
+        weight: factor of the sum.
     """
 
     kind: str
@@ -55,12 +55,12 @@ class BatchNormOptions:
     """Batch normalisation (https://arxiv.org/abs/1502.03167) after a convolution.
 
     Attributes:
-        momentum: share of the old moving average that is kept in a step.
+        momentum: fraction of the old moving average that a step keeps.
         epsilon: added to the variance.
         center: whether an offset (beta) is learnt.
         scale: whether a factor (gamma) is learnt.
         train: whether batch statistics are used and collected in training.
-        synchronized: whether they are those of all replicas' shares of a batch together.
+        synchronized: whether they are those of the whole batch over all replicas.
     """
 
     momentum: float = 0.999
@@ -77,14 +77,14 @@ class LayerHyperparams:
 
     Attributes:
         initializer: of the kernels.
-        penalty: on the kernels; None for no penalty.
+        regularizer: of the kernels; None for none.
         batch_norm: None for no normalisation.
         activation: "none", "relu", "relu6" or "swish".
         force_use_bias: add a bias even where a normalisation follows.
     """
 
     initializer: InitializerOptions = GLOROT_UNIFORM
-    penalty: Penalty | None = None
+    regularizer: Regularizer | None = None
     batch_norm: BatchNormOptions | None = None
     activation: str = "relu"
     force_use_bias: bool = False
@@ -95,7 +95,7 @@ class LayerHyperparams:
         return self.force_use_bias or self.batch_norm is None or not self.batch_norm.center
 
 
-def penalty_of(penalty: Penalty, weights: tf.Tensor) -> tf.Tensor:
-    """The penalty on one weight tensor, a float32 scalar."""
-    total = tf.nn.l2_loss(weights) if penalty.kind == "l2" else tf.reduce_sum(tf.abs(weights))
-    return penalty.weight * total
+def regularizer_loss(regularizer: Regularizer, weights: tf.Tensor) -> tf.Tensor:
+    """Compute the regularization loss of one weight tensor, a float32 scalar."""
+    total = tf.nn.l2_loss(weights) if regularizer.kind == "l2" else tf.reduce_sum(tf.abs(weights))
+    return regularizer.weight * total

@@ -1,8 +1,8 @@
 """Makes the stock layers of a detector's one flat functional network.
 
-Layers carry no tf_keras regularisers: the maker notes the penalty of each kernel by name, so that the sum is
-taken from variables once, however often a shared layer is called, and also for a rewritten copy of the
-network.
+Layers carry no tf_keras regularizers. The maker records the regularizer of each kernel by name instead, so
+that each variable counts once, however often a shared layer is called, and so that a rewritten copy of the
+network is regularized like the original.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     InitializerOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
 
 LayerCall = Callable[[tf.Tensor], tf.Tensor]
@@ -43,14 +43,14 @@ class NetworkLayers:
         explicit_padding: pad with zeros by kernel size before convolutions.
         seed: of the first weights; the same seed and name give the same weights on every machine; None:
             zeros.
-        penalties: filled while layers are made: "layer/weight" -> penalty.
+        regularizers: filled while layers are made: "layer/weight" -> regularizer.
     """
 
     hyperparams: LayerHyperparams
     freeze_batch_norm: bool = False
     explicit_padding: bool = False
     seed: int | None = 0
-    penalties: dict[str, Penalty] = dataclasses.field(default_factory=dict)
+    regularizers: dict[str, Regularizer] = dataclasses.field(default_factory=dict)
 
     def under(self, hyperparams: LayerHyperparams, *, explicit_padding: bool = False) -> NetworkLayers:
         """A maker for another part of the same network."""
@@ -76,7 +76,7 @@ class NetworkLayers:
             stride: rows and columns.
             use_bias: None for what the hyperparameters say.
             bias: first value of the bias.
-            plain: Glorot's initialiser and no penalty, whatever the hyperparameters say.
+            plain: Glorot's initialiser and no regularizer, whatever the hyperparameters say.
         """
         layer = tf_keras.layers.Conv2D(
             filters,
@@ -174,10 +174,10 @@ class NetworkLayers:
         return lambda features: layer(pad(features))
 
     def _initializer(self, weight: str, plain: bool) -> tf_keras.initializers.Initializer:
-        """The weight's initialiser; notes its penalty on the way."""
+        """Make the weight's initialiser and record its regularizer."""
         options: InitializerOptions = GLOROT_UNIFORM if plain else self.hyperparams.initializer
-        if self.hyperparams.penalty is not None and not plain:
-            self.penalties[weight] = self.hyperparams.penalty
+        if self.hyperparams.regularizer is not None and not plain:
+            self.regularizers[weight] = self.hyperparams.regularizer
         return options.build(self.seed, weight)
 
 

@@ -1,4 +1,4 @@
-"""The sum of the penalties on a network's weights."""
+"""The regularization loss of a network's weights."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.parts.layers.layer_hyperparams import Penalty, penalty_of
+from detection_core.detectors.parts.layers.layer_hyperparams import Regularizer, regularizer_loss
 
 _logger = logging.getLogger(__name__)
 
-PenalizedVariables = list[tuple[tf.Variable, Penalty]]
+RegularizedVariables = list[tuple[tf.Variable, Regularizer]]
 
 
 # A rewriting that takes a shared layer apart adds this to the names of its copies.
@@ -27,39 +27,41 @@ def _weight_names(variable: tf.Variable) -> tuple[str, str]:
     return f"{layer}/{weight}", f"{_COPY_SUFFIX.sub('', layer)}/{weight}"
 
 
-def penalized_variables(network: tf_keras.Model, penalties: Mapping[str, Penalty]) -> PenalizedVariables:
-    """Find the variables that the penalties are on.
+def regularized_variables(
+    network: tf_keras.Model, regularizers: Mapping[str, Regularizer]
+) -> RegularizedVariables:
+    """Pair each regularized variable with its regularizer.
 
     Args:
         network: as built, or rewritten; a rewritten network keeps the names of layers that it keeps, and
-            each copy of a shared layer, `NAME_level_N`, is penalised as the layer was.
-        penalties: "layer/weight" -> penalty.
+            each copy of a shared layer, `NAME_level_N`, is regularized like the layer.
+        regularizers: "layer/weight" -> regularizer.
 
     Returns:
         Each variable once, in the network's order.
     """
-    found: PenalizedVariables = []
+    regularized: RegularizedVariables = []
     served: set[str] = set()
     for variable in network.trainable_variables:
-        name = next((name for name in _weight_names(variable) if name in penalties), None)
+        name = next((name for name in _weight_names(variable) if name in regularizers), None)
         if name is not None:
-            found.append((variable, penalties[name]))
+            regularized.append((variable, regularizers[name]))
             served.add(name)
-    missing = sorted(set(penalties) - served)
+    missing = sorted(set(regularizers) - served)
     if missing:
         _logger.warning(
-            "%d of %d penalised weights are not trainable variables of network %r and go without their"
-            " penalty, the first is %s",
+            "%d of %d regularized weights are not trainable variables of network %r and are left"
+            " out of the regularization loss, the first is %s",
             len(missing),
-            len(penalties),
+            len(regularizers),
             network.name,
             missing[0],
         )
-    return found
+    return regularized
 
 
-def regularization_loss(variables: PenalizedVariables) -> tf.Tensor:
-    """Sum the penalties, a float32 scalar."""
+def regularization_loss(variables: RegularizedVariables) -> tf.Tensor:
+    """Sum the losses of all regularizers, a float32 scalar."""
     if not variables:
         return tf.zeros([])
-    return tf.add_n([penalty_of(penalty, variable) for variable, penalty in variables])
+    return tf.add_n([regularizer_loss(regularizer, variable) for variable, regularizer in variables])

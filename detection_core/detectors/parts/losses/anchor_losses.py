@@ -1,4 +1,7 @@
-"""The losses of an anchor-based detector as one named thing."""
+"""The losses of an anchor-based detector as one named thing.
+
+The weighted sum of SSD, Liu et al., 2016, equation 1, https://arxiv.org/abs/1512.02325.
+"""
 
 from __future__ import annotations
 

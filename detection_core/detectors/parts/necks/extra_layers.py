@@ -35,7 +35,7 @@ def _halve(
     if not options.use_depthwise:
         features = layers.conv(name, channels, 3, stride=2)(features)
         return layers.norm_activation(features, name)
-    # Models of the field have Glorot's initialiser and no penalty in this depthwise convolution.
+    # Models of the field have Glorot's initialiser and no regularizer in this depthwise convolution.
     use_bias = layers.hyperparams.use_bias
     features = layers.depthwise(f"{name}_depthwise", 3, stride=2, use_bias=use_bias, plain=True)(features)
     features = layers.norm_activation(features, f"{name}_depthwise")

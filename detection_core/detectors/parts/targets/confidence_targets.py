@@ -40,7 +40,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
             box_coder: writes the box targets.
             num_classes: C, without background.
             add_background_class: whether class targets have a background column in front of the C classes.
-            implicit_class_weight: weight of a class that was not checked.
+            implicit_class_weight: weight of a class that was not verified.
         """
         super().__init__(
             similarity=similarity,
@@ -76,7 +76,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         Args:
             anchors: float32 [A, 4], in the frame of the boxes.
             truth: ground truth of a batch; its classes are not read.
-            confidences: float32 [B, G, C]; 1 is, -1 is not, 0 not checked.
+            confidences: float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
 
         Returns:
             The targets; class_weights is float32 [B, A, C + 1].

@@ -65,7 +65,7 @@ def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden(ove
         layers,
     )
     weights = {
-        name: {penalty.weight for key, penalty in layers.penalties.items() if key.startswith(name)}
+        name: {regularizer.weight for key, regularizer in layers.regularizers.items() if key.startswith(name)}
         for name in ("backbone_", "extra_")
     }
     assert weights["extra_"] == {7.0}
@@ -83,7 +83,7 @@ def test_bidirectional_pyramid_follows_the_message():
     assert [tuple(features.shape[1:]) for features in maps] == [(16, 24, 24), (8, 12, 24), (4, 6, 24)]
 
 
-def test_an_efficientnet_takes_only_the_penalty_of_overriding_hyperparameters():
+def test_an_efficientnet_takes_only_the_regularizer_of_overriding_hyperparameters():
     layers = NetworkLayers(hyperparams=LayerHyperparams())
     message = _message(
         f"{BIFPN} bifpn {{ {SMALL} combine_method: 'sum' }}"
@@ -92,7 +92,9 @@ def test_an_efficientnet_takes_only_the_penalty_of_overriding_hyperparameters():
     )
     inputs = tf_keras.Input((64, 96, 3))
     network = tf_keras.Model(inputs, build_feature_maps(message, inputs, layers, "e"))
-    assert {(penalty.kind, penalty.weight) for penalty in layers.penalties.values()} == {("l1", 7.0)}
+    assert {(regularizer.kind, regularizer.weight) for regularizer in layers.regularizers.values()} == {
+        ("l1", 7.0)
+    }
     assert network.get_layer("backbone_stem_bn").momentum == 0.99
     assert isinstance(network.get_layer("backbone_stem_act"), tf_keras.layers.Multiply)
     assert isinstance(network.get_layer("bifpn_0_act"), tf_keras.layers.ReLU)

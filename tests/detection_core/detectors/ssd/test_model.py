@@ -90,7 +90,7 @@ def test_images_of_another_size_are_refused():
         model.predict(_small_batch(200, 300), training=False)
 
 
-def test_a_rewritten_network_keeps_the_detector_and_its_penalties():
+def test_a_rewritten_network_keeps_the_detector_and_its_regularizers():
     golden, model = load_golden(MOBILE[1]), build_golden(MOBILE[1])
     other = build_golden(MOBILE[1]).network
     for variable in other.trainable_variables:
@@ -99,8 +99,8 @@ def test_a_rewritten_network_keeps_the_detector_and_its_penalties():
     assert rewritten.network is other
     assert isinstance(rewritten, type(model))
     predictions = rewritten.predict(golden.images, training=False)
-    penalty = rewritten.compare(predictions, golden.truth)[REGULARIZATION_LOSS]
-    np.testing.assert_allclose(penalty, 4.0 * golden.facts["regularization_loss"], rtol=1e-5)
+    regularizer = rewritten.compare(predictions, golden.truth)[REGULARIZATION_LOSS]
+    np.testing.assert_allclose(regularizer, 4.0 * golden.facts["regularization_loss"], rtol=1e-5)
 
 
 def test_detections_are_relative_to_the_true_image():

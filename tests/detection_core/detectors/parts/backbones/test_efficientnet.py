@@ -71,14 +71,14 @@ def test_nothing_is_built_behind_the_coarsest_level():
     network, ends, layers = _build(version=0, max_level=3)
     assert list(ends.levels) == [1, 2, 3]
     names = {layer.name for layer in network.layers}
-    assert {key.split("/")[0] for key in layers.penalties} <= names
+    assert {key.split("/")[0] for key in layers.regularizers} <= names
 
 
-def test_penalties_are_on_kernels_and_gates_but_not_on_depthwise_kernels(b0):
-    penalties = b0[2].penalties
-    assert penalties["backbone_block_1_0_gate_reduce/bias"] == DEFAULT_HYPERPARAMS.penalty
-    assert penalties["backbone_block_1_0_project/kernel"] == DEFAULT_HYPERPARAMS.penalty
-    assert not [key for key in penalties if "depthwise" in key]
+def test_regularizers_are_on_kernels_and_gates_but_not_on_depthwise_kernels(b0):
+    regularizers = b0[2].regularizers
+    assert regularizers["backbone_block_1_0_gate_reduce/bias"] == DEFAULT_HYPERPARAMS.regularizer
+    assert regularizers["backbone_block_1_0_project/kernel"] == DEFAULT_HYPERPARAMS.regularizer
+    assert not [key for key in regularizers if "depthwise" in key]
 
 
 def test_a_gate_weighs_channels_by_their_means(b0):

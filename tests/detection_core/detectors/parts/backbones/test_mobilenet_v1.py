@@ -61,9 +61,9 @@ def test_explicit_padding_keeps_the_sizes_of_every_level():
     assert [f.shape for f in plain.levels.values()] == [f.shape for f in padded.levels.values()]
 
 
-def test_every_kernel_is_penalised_and_no_convolution_has_a_bias():
+def test_every_kernel_is_regularized_and_no_convolution_has_a_bias():
     network, _, layers = _ends(depth_multiplier=0.25)
     kernels = {weight.name.split(":")[0] for weight in network.weights if "kernel" in weight.name}
-    assert set(layers.penalties) == kernels
+    assert set(layers.regularizers) == kernels
     assert len(kernels) == 27
     assert not any("bias" in weight.name for weight in network.weights)

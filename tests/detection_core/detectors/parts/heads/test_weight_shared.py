@@ -8,12 +8,12 @@ from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead,
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
-L2 = Penalty(kind="l2", weight=1.0)
-HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), penalty=L2)
+L2 = Regularizer(kind="l2", weight=1.0)
+HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), regularizer=L2)
 
 
 def _network(layers: NetworkLayers, **options) -> tf_keras.Model:
@@ -38,7 +38,7 @@ def test_levels_share_convolutions_but_not_normalisations(share, towers):
 
 
 @pytest.mark.parametrize(
-    "settings, penalised",
+    "settings, regularized",
     [
         ({}, {"depthwise_kernel": ["tower"], "kernel": []}),
         (
@@ -58,15 +58,15 @@ def test_levels_share_convolutions_but_not_normalisations(share, towers):
         ),
     ],
 )
-def test_which_separable_kernels_the_hyperparameters_reach(settings, penalised):
+def test_which_separable_kernels_the_hyperparameters_reach(settings, regularized):
     layers = NetworkLayers(hyperparams=HYPERPARAMS)
     _network(layers, use_depthwise=True, share_prediction_tower=True, **settings)
     found: dict[str, set[str]] = {"depthwise_kernel": set(), "kernel": set()}
-    for name in layers.penalties:
+    for name in layers.regularizers:
         layer, weight = name.split("/")
         part = layer.removesuffix("_depthwise").removesuffix("_pointwise").rstrip("_01")
         found[weight].add(part)
-    assert {weight: sorted(parts) for weight, parts in found.items()} == penalised
+    assert {weight: sorted(parts) for weight, parts in found.items()} == regularized
 
 
 def test_scores_instead_of_logits():

@@ -6,14 +6,14 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
     LayerHyperparams,
-    Penalty,
-    penalty_of,
+    Regularizer,
+    regularizer_loss,
 )
 
 
 @pytest.mark.parametrize("kind, wanted", [("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0)])
-def test_penalty_of_weights(kind, wanted):
-    found = penalty_of(Penalty(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
+def test_regularizer_of_weights(kind, wanted):
+    found = regularizer_loss(Regularizer(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 

@@ -6,22 +6,22 @@ import tf_keras
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 
-L2 = Penalty(kind="l2", weight=0.1)
-HYPERPARAMS = LayerHyperparams(penalty=L2, batch_norm=BatchNormOptions(), activation="relu6")
+L2 = Regularizer(kind="l2", weight=0.1)
+HYPERPARAMS = LayerHyperparams(regularizer=L2, batch_norm=BatchNormOptions(), activation="relu6")
 
 
-def test_penalties_are_noted_by_name_and_layers_carry_none():
+def test_regularizers_are_noted_by_name_and_layers_carry_none():
     layers = NetworkLayers(hyperparams=HYPERPARAMS)
     inputs = tf_keras.Input((8, 8, 3))
     features = layers.conv("a", 4, 3)(inputs)
     features = layers.separable("b", 4, 3)(features)
     features = layers.under(LayerHyperparams()).conv("c", 4, 1)(features)
     network = tf_keras.Model(inputs, layers.conv("d", 4, 1, plain=True)(features))
-    assert layers.penalties == {"a/kernel": L2, "b_depthwise/depthwise_kernel": L2}
+    assert layers.regularizers == {"a/kernel": L2, "b_depthwise/depthwise_kernel": L2}
     assert network.losses == []
 
 

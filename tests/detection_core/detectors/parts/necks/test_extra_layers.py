@@ -4,12 +4,12 @@ import tf_keras
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     LayerHyperparams,
-    Penalty,
+    Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
 
-HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), penalty=Penalty(kind="l2", weight=1.0))
+HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), regularizer=Regularizer(kind="l2", weight=1.0))
 
 
 @pytest.mark.parametrize("use_depthwise", [False, True])
@@ -19,8 +19,8 @@ def test_each_map_halves_the_one_before(use_depthwise):
     options = ExtraLayersOptions(depth_multiplier=0.25, min_depth=40, use_depthwise=use_depthwise)
     found = [tuple(features.shape[1:]) for features in extra_layers(maps, layers, options)]
     assert found == [(19, 19, 24), (10, 10, 32), (5, 5, 128), (3, 3, 64), (2, 2, 64), (1, 1, 40)]
-    assert not any(name.endswith("depthwise_kernel") for name in layers.penalties)
-    assert len(layers.penalties) == 8
+    assert not any(name.endswith("depthwise_kernel") for name in layers.regularizers)
+    assert len(layers.regularizers) == 8
 
 
 def test_fewer_maps_than_the_backbone_has():
