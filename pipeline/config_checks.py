@@ -6,7 +6,9 @@ import os
 from typing import Any
 
 from detection_core.config.load import PipelineConfig, with_line
+from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.metric_names import check_metric_names
+from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from pipeline.settings.workflow_settings import PipelineSettings
 
@@ -53,9 +55,7 @@ def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:
     Raises:
         ConfigError: when `num_steps` is missing.
     """
-    if config.train_config.num_steps < 1:
-        error = ConfigError(
-            "expected the number of updates, found 0, which would train without end. Set num_steps.",
-            where="train_config.num_steps",
-        )
-        raise with_line(error, settings.model.config)
+    try:
+        raise_first(endless_training_problems(config.train_config))
+    except ConfigError as error:
+        raise with_line(error, settings.model.config) from None

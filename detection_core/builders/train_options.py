@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from detection_core.config.messages.training import endless_training_problems
+from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
@@ -32,12 +34,8 @@ def build_train_options(
             f"expected 0, for checkpoints by steps alone, or more, found {checkpoint_minutes}",
             where="checkpoint_minutes",
         )
+    raise_first(endless_training_problems(train_config))
     steps = train_config.num_steps
-    if steps < 1:
-        raise ConfigError(
-            "expected the number of updates, found 0, which would train without end. Set num_steps.",
-            where="train_config.num_steps",
-        )
     return TrainOptions(
         num_steps=steps,
         log_every=log_every,

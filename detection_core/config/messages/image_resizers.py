@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.config.problems import Problem
+from detection_core.config.problems import Problem, raise_first
 from detection_core.config.rules import SIDE, Rules, up_to
+from detection_core.errors import ConfigError
 from detection_core.protos.image_resizer_pb2 import (
     ConditionalShapeResizer,
     ImageResizer,
@@ -39,6 +40,23 @@ def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
             f" pad_to_max_dimension: true, found {arm}; change the image_resizer"
         )
         yield Problem(path=path, message=text)
+
+
+def required_network_size(message: ImageResizer, path: str) -> tuple[int, int]:
+    """Return rows and columns that every image has after resizing and padding.
+
+    Args:
+        message: the resizer.
+        path: its field path.
+
+    Raises:
+        ConfigError: when there is no resizer, or it gives images of different sizes.
+    """
+    raise_first(one_size_problems(message, path))
+    size = network_size(message)
+    if size is None:
+        raise ConfigError("expected an image_resizer, found none; set fixed_shape_resizer", where=path)
+    return size
 
 
 def _padding(message: KeepAspectRatioResizer, path: str) -> Iterator[Problem]:

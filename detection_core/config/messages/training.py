@@ -25,6 +25,13 @@ def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]
         yield Problem(path="train_config.merge_multiple_label_boxes", message=message)
 
 
+def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
+    """Find a training without an end; a config that is only evaluated or imported needs none."""
+    if train.num_steps < 1:
+        message = "expected the number of updates, found 0, which would train without end. Set num_steps."
+        yield Problem(path="train_config.num_steps", message=message)
+
+
 RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
         (

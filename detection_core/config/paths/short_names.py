@@ -6,6 +6,7 @@ another field for every schedule.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -174,19 +175,13 @@ def _focal(field: str) -> Callable[[TrainEvalPipelineConfig, Any], Overrides]:
     def expand(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
         name = f"focal_loss_{field}"
         path = _for_model(config, _CLASSIFICATION_LOSSES, name)
-        arm = _classification_loss_arm(config)
+        arm = functools.reduce(getattr, path.split("."), config).WhichOneof("classification_loss")
         if arm != "weighted_sigmoid_focal":
             message = f"expected the loss weighted_sigmoid_focal, found {arm}; set {path} first"
             raise ConfigError(message, where=f"override {name}")
         return [(f"{path}.weighted_sigmoid_focal.{field}", value)]
 
     return expand
-
-
-def _classification_loss_arm(config: TrainEvalPipelineConfig) -> str | None:
-    if config.model.HasField("ssd"):
-        return config.model.ssd.loss.classification_loss.WhichOneof("classification_loss")
-    return config.model.faster_rcnn.second_stage_classification_loss.WhichOneof("classification_loss")
 
 
 def _for_model(config: TrainEvalPipelineConfig, table: dict[str, T], name: str) -> T:

@@ -12,8 +12,7 @@ from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.builders.training_labels import foreground_classes
-from detection_core.config.messages.image_resizers import network_size, one_size_problems
-from detection_core.config.problems import raise_first
+from detection_core.config.messages.image_resizers import required_network_size
 from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
 from detection_core.detectors.parts.anchors.base import AnchorGenerator
 from detection_core.detectors.parts.heads.predictions import HeadOutputs
@@ -23,8 +22,7 @@ from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAs
 from detection_core.detectors.ssd.feature_maps import build_feature_maps, find_backbone
 from detection_core.detectors.ssd.model import AnchorLevel, SsdModel, SsdOptions, SsdParts
 from detection_core.detectors.ssd.target_assigner import build_target_assigner
-from detection_core.errors import ConfigError
-from detection_core.protos import image_resizer_pb2, ssd_pb2
+from detection_core.protos import ssd_pb2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,7 +53,7 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     Raises:
         ConfigError: when a part does not exist here.
     """
-    input_size = network_input_size(message.image_resizer, f"{where}.image_resizer")
+    input_size = required_network_size(message.image_resizer, f"{where}.image_resizer")
     generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
     assigner = build_target_assigner(message, where)
     code_size = assigner.box_coder.code_size
@@ -90,20 +88,6 @@ def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner, where
         normalize_by_matches=message.normalize_loss_by_num_matches,
         normalize_by_code_size=message.normalize_loc_loss_by_codesize,
     )
-
-
-def network_input_size(message: image_resizer_pb2.ImageResizer, where: str) -> tuple[int, int]:
-    """Rows and columns that every image has after resizing and padding.
-
-    Raises:
-        ConfigError: when the resizer gives images of different sizes, which no one-stage detector's network
-            takes here.
-    """
-    raise_first(one_size_problems(message, where))
-    size = network_size(message)
-    if size is None:
-        raise ConfigError("expected an image_resizer, found none; set fixed_shape_resizer", where=where)
-    return size
 
 
 def _build_network(

@@ -5,8 +5,8 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
+from detection_core.config.messages.image_resizers import required_network_size
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.detectors.ssd.build import network_input_size
 from detection_core.detectors.ssd.model import LOCALIZATION_LOSS
 from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
@@ -202,7 +202,7 @@ def test_codes_of_three_numbers_fit_a_head_for_them():
 )
 def test_input_size_follows_the_resizer(text, size):
     message = text_format.Parse(text, image_resizer_pb2.ImageResizer())
-    assert network_input_size(message, "r") == size
+    assert required_network_size(message, "r") == size
 
 
 @pytest.mark.parametrize(
