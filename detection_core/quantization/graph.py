@@ -12,6 +12,7 @@ from typing import Any
 
 import tf_keras
 
+from detection_core.detectors.parts.layers.layer_names import copy_name
 from detection_core.errors import ModelError
 
 
@@ -133,7 +134,7 @@ def _call_names(nodes: list[Any]) -> dict[int, str]:
         layer = same[0].layer
         order = sorted(same, key=layer._inbound_nodes.index)
         for number, node in enumerate(order):
-            names[id(node)] = layer.name if len(same) == 1 else f"{layer.name}_level_{number}"
+            names[id(node)] = layer.name if len(same) == 1 else copy_name(layer.name, number)
     return names
 
 

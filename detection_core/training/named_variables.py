@@ -8,6 +8,7 @@ from typing import overload
 
 import tensorflow as tf
 
+from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.named_checkpoint import NamedCheckpoint
 
@@ -85,7 +86,7 @@ def _by_name(variables: Variables) -> Mapping[str, tf.Variable]:
         return variables
     if not isinstance(variables, list | tuple):
         raise TypeError(f"expected a mapping or a list of variables, found {type(variables).__name__}")
-    return {str(v.name).partition(":")[0]: v for v in variables}
+    return {scoped_name(v): v for v in variables}
 
 
 def _matching(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ConfigError, ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import CheckpointNames, FineTuneOptions
@@ -135,7 +136,7 @@ def _row(
     outcome = Outcome.RESTORED if stored == shape else Outcome.SKIPPED_SHAPE
     suffix = VARIABLE_SUFFIX if isinstance(checkpoint, ObjectCheckpoint) else ""
     return RestoredVariable(
-        name=variable.name.split(":")[0],
+        name=scoped_name(variable),
         key=key or f"{path}{suffix}",
         outcome=Outcome.MISSING if key is None else outcome,
         shape=shape,

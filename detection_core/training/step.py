@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_total
+from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ModelError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
@@ -144,7 +145,7 @@ def shape_gradients(
     Raises:
         ModelError: when the loss does not depend on a variable.
     """
-    names = [v.name.split(":")[0] for v in variables]
+    names = [scoped_name(v) for v in variables]
     idle = [name for name, gradient in zip(names, gradients, strict=True) if gradient is None]
     if idle:
         raise ModelError(

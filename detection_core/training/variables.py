@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ConfigError
 from detection_core.training.loop_options import TrainOptions
 
@@ -49,11 +50,9 @@ def _matching(variables: Sequence[tf.Variable], patterns: Sequence[str], field: 
                 f"expected a regular expression, found {pattern!r} ({error}). Mend the pattern.",
                 where=f"train_config.{field}",
             ) from error
-        names = {v.name for v in variables if matcher.search(v.name.split(":")[0])}
+        names = {v.name for v in variables if matcher.search(scoped_name(v))}
         if not names:
-            examples = ", ".join(
-                v.name.split(":")[0] for v in list(variables)[:: max(1, len(variables) // 5)][:5]
-            )
+            examples = ", ".join(scoped_name(v) for v in list(variables)[:: max(1, len(variables) // 5)][:5])
             raise ConfigError(
                 f"pattern {pattern!r} matches none of the model's {len(variables)} trainable variables."
                 f" Patterns are looked for in names such as {examples}.",

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from detection_core.artifacts import detector as layout
 from detection_core.config.label_map_file import load_label_map, parse_label_map
+from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ModelError
 
 _logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ def copy_matching_weights(source: HasVariables, target: HasVariables, where: str
             variable.assign(weight.numpy())
             copied += 1
         else:
-            left.append(variable.name.split(":")[0])
+            left.append(scoped_name(variable))
     if not copied:
         raise ModelError(
             f"expected a detector of the same family to start from, found none of the {len(left)} weights in"

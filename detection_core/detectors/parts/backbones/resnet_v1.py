@@ -57,12 +57,19 @@ def _conv(
 
 
 def _block(
-    features: tf.Tensor, name: str, nominal: int, stride: int, layers: NetworkLayers, options: ResNetOptions
+    features: tf.Tensor,
+    position: tuple[int, int],
+    nominal: int,
+    stride: int,
+    layers: NetworkLayers,
+    options: ResNetOptions,
 ) -> tf.Tensor:
-    """A bottleneck block; the first of a stage, which changes channels, projects its shortcut."""
+    """Add the bottleneck block at (stage, repeat); the first of a stage projects its shortcut."""
+    stage, repeat = position
+    name = f"backbone_block_{stage}_{repeat}"
     narrow, wide = options.channels(nominal), options.channels(EXPANSION * nominal)
     shortcut = features
-    if name.endswith("_0"):
+    if repeat == 0:
         shortcut = _conv(features, f"{name}_shortcut", wide, 1, layers, stride=stride)
     features = _conv(features, f"{name}_reduce", narrow, 1, layers, stride=stride)
     features = layers.activation(f"{name}_reduce_act")(features)
@@ -92,6 +99,6 @@ def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) 
     for stage, (repeats, nominal) in enumerate(zip(BLOCKS[options.num_layers], STAGE_CHANNELS, strict=True)):
         for repeat in range(repeats):
             stride = 2 if repeat == 0 and stage > 0 else 1
-            features = _block(features, f"backbone_block_{stage}_{repeat}", nominal, stride, layers, options)
+            features = _block(features, (stage, repeat), nominal, stride, layers, options)
         levels[stage + 2] = features
     return Endpoints(levels)

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 
 import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.parts.layers.layer_hyperparams import Regularizer, regularizer_loss
+from detection_core.detectors.parts.layers.layer_names import parse_variable_name
 
 _logger = logging.getLogger(__name__)
 
 RegularizedVariables = list[tuple[tf.Variable, Regularizer]]
-
-
-# A rewriting that takes a shared layer apart adds this to the names of its copies.
-_COPY_SUFFIX = re.compile(r"_level_\d+$")
-
-
-def _weight_names(variable: tf.Variable) -> tuple[str, str]:
-    """The variable's "layer/weight" without the scopes of wrappers, and that of the layer it is a copy of."""
-    scopes, _, weight = variable.name.split(":")[0].rpartition("/")
-    layer = scopes.rpartition("/")[-1]
-    return f"{layer}/{weight}", f"{_COPY_SUFFIX.sub('', layer)}/{weight}"
 
 
 def regularized_variables(
@@ -43,7 +32,8 @@ def regularized_variables(
     regularized: RegularizedVariables = []
     served: set[str] = set()
     for variable in network.trainable_variables:
-        name = next((name for name in _weight_names(variable) if name in regularizers), None)
+        own = parse_variable_name(variable)
+        name = next((name for name in (own.key, own.original.key) if name in regularizers), None)
         if name is not None:
             regularized.append((variable, regularizers[name]))
             served.add(name)

@@ -1,8 +1,9 @@
-"""Places of the backbones' layers."""
+"""Object paths of the backbones' layers."""
 
 from __future__ import annotations
 
-from detection_core.detectors.ssd.checkpoint_names.place import NetworkNames, Place, PlaceRule
+from detection_core.detectors.parts.layers.layer_names import in_backbone
+from detection_core.detectors.ssd.checkpoint_names.object_paths import NetworkNames, ObjectPaths
 
 CLASSIFICATION_BACKBONE = "_feature_extractor/classification_backbone"
 # The part of an EfficientNet that a detector uses is a model of its own beside the whole.
@@ -12,11 +13,8 @@ EFFICIENTNET = "_feature_extractor/_efficientnet"
 CLASSIFICATION_PREFIXES = (CLASSIFICATION_BACKBONE, EFFICIENTNET)
 
 
-def _backbone(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    """A layer of the backbone's own model, which the checkpoint numbers in network order."""
-    number = [other for other in names.weighted if other.startswith("backbone_")].index(name)
+def backbone_paths(name: str, names: NetworkNames) -> ObjectPaths:
+    """Find a layer of the backbone's own model, which the checkpoint numbers in network order."""
+    number = [other for other in names.weighted if in_backbone(other)].index(name)
     folder = EFFICIENTNET if "backbone_block_0_0_excite" in names.all else CLASSIFICATION_BACKBONE
-    return Place(paths=(f"{folder}/layer_with_weights-{number}",))
-
-
-BACKBONE_RULES: dict[str, PlaceRule] = {r"backbone_\w+": _backbone}
+    return ObjectPaths(paths=(f"{folder}/layer_with_weights-{number}",))

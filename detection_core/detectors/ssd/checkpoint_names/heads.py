@@ -1,12 +1,14 @@
-"""Places of the layers of the prediction heads."""
+"""Object paths of the layers of the prediction heads."""
 
 from __future__ import annotations
 
-from detection_core.detectors.ssd.checkpoint_names.place import (
+from detection_core.detectors.parts.layers.layer_names import LayerName
+from detection_core.detectors.ssd.checkpoint_names.object_paths import (
     SEPARABLE_HALVES,
     NetworkNames,
-    Place,
-    PlaceRule,
+    ObjectPaths,
+    PathRules,
+    for_roles,
 )
 
 _PREDICTOR = "_box_predictor"
@@ -21,60 +23,60 @@ _TOWER_SCOPES = {
 _TOWER_HEADS = {"tower": _BOXES, "box_tower": _BOXES, "class_tower": _CLASSES}
 
 
-def _shared_nets(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    level, index, part = groups
-    return Place(paths=(f"{_PREDICTOR}/_shared_nets/{level}/{3 * int(index) + (part == 'bn')}",))
+def _shared_nets(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    level, index = name.indices
+    return ObjectPaths(paths=(f"{_PREDICTOR}/_shared_nets/{level}/{3 * index + name.norm}",))
 
 
-def _level_head(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
+_LEVEL_HEAD_SLOTS = {"depthwise": 0, "depthwise_bn": 1, "": 3}
+
+
+def _level_head(name: LayerName, names: NetworkNames) -> ObjectPaths:
     """A predictor of one feature map: [dropout], [depthwise, normalisation, activation], convolution."""
-    kind, level, part = groups
-    base = f"{kind}_head_{level}"
+    level = name.indices[0]
+    base = f"{name.part}_{level}"
     slot = 1 if f"{base}_dropout" in names.all else 0
     if f"{base}_depthwise" in names.all:
-        slot += {"depthwise": 0, "depthwise_bn": 1, None: 3}[part]
+        slot += _LEVEL_HEAD_SLOTS[name.role]
     folder = (
         f"{_HEADS}/{_BOXES}/{level}/_box_encoder_layers"
-        if kind == "box"
+        if name.part == "box_head"
         else f"{_HEADS}/{_CLASSES}/{level}/_class_predictor_layers"
     )
-    return Place(paths=(f"{folder}/{slot}",))
+    return ObjectPaths(paths=(f"{folder}/{slot}",))
 
 
-def _shared_head(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    kind, part = groups
-    slot = 1 if kind == "class" and "class_head_dropout_0" in names.all else 0
+def _shared_head(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    slot = 1 if name.part == "class_head" and "class_head_dropout_0" in names.all else 0
     folder = (
         f"{_PREDICTOR}/_box_prediction_head/_box_encoder_layers"
-        if kind == "box"
+        if name.part == "box_head"
         else f"{_HEADS}/{_CLASSES}/_class_predictor_layers"
     )
-    return Place(paths=(f"{folder}/{slot}",), leaves=SEPARABLE_HALVES.get(part or "", {}))
+    return ObjectPaths(paths=(f"{folder}/{slot}",), leaves=SEPARABLE_HALVES.get(name.piece, {}))
 
 
-def _tower(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    scope, index, part = groups
-    path = f"{_PREDICTOR}/_head_scope_conv_layers/{_TOWER_SCOPES[scope]}/{index}"
-    return Place(paths=(path,), leaves=SEPARABLE_HALVES.get(part or "", {}))
+def _tower(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    path = f"{_PREDICTOR}/_head_scope_conv_layers/{_TOWER_SCOPES[name.part]}/{name.indices[0]}"
+    return ObjectPaths(paths=(path,), leaves=SEPARABLE_HALVES.get(name.piece, {}))
 
 
-def _tower_norm(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    scope, index, level = groups
-    folder = f"{_PREDICTOR}/_base_tower_layers_for_heads/{_TOWER_HEADS[scope]}/{level}"
-    return Place(paths=(f"{folder}/{3 * int(index) + 1}",))
+def _tower_norm(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    folder = f"{_PREDICTOR}/_base_tower_layers_for_heads/{_TOWER_HEADS[name.part]}/{name.level}"
+    return ObjectPaths(paths=(f"{folder}/{3 * name.indices[0] + 1}",))
 
 
-def _projection(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    level, part = groups
-    slot = 1 if part == "bn" else 0
-    return Place(paths=(f"{_PREDICTOR}/_additional_projection_layers/{level}/{slot}",))
+def _projection(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    path = f"{_PREDICTOR}/_additional_projection_layers/{name.indices[0]}/{int(name.norm)}"
+    return ObjectPaths(paths=(path,))
 
 
-HEAD_RULES: dict[str, PlaceRule] = {
-    r"head_shared_(\d+)_(\d+)(?:_(bn))?": _shared_nets,
-    r"(box|class)_head_(\d+)(?:_(depthwise|depthwise_bn))?": _level_head,
-    r"(box|class)_head(?:_(depthwise|pointwise))?": _shared_head,
-    r"(tower|box_tower|class_tower)_(\d+)(?:_(depthwise|pointwise))?": _tower,
-    r"(tower|box_tower|class_tower)_(\d+)_level_(\d+)_bn": _tower_norm,
-    r"head_projection_(\d+)(?:_(bn))?": _projection,
+_HALVES = ("", "depthwise", "pointwise")
+HEAD_RULES: PathRules = {
+    **for_roles(_shared_nets, ["head_shared_N_N"], ("", "bn")),
+    **for_roles(_level_head, ["box_head_N", "class_head_N"], _LEVEL_HEAD_SLOTS),
+    **for_roles(_shared_head, ["box_head", "class_head"], _HALVES),
+    **for_roles(_tower, [f"{tower}_N" for tower in _TOWER_SCOPES], _HALVES),
+    **for_roles(_tower_norm, [f"{tower}_N_level_N" for tower in _TOWER_SCOPES], ("bn",)),
+    **for_roles(_projection, ["head_projection_N"], ("", "bn")),
 }

@@ -1,12 +1,14 @@
-"""Places of the layers between backbone and heads."""
+"""Object paths of the layers between backbone and heads."""
 
 from __future__ import annotations
 
-from detection_core.detectors.ssd.checkpoint_names.place import (
+from detection_core.detectors.parts.layers.layer_names import LayerName
+from detection_core.detectors.ssd.checkpoint_names.object_paths import (
     SEPARABLE_HALVES,
     NetworkNames,
-    Place,
-    PlaceRule,
+    ObjectPaths,
+    PathRules,
+    for_roles,
 )
 
 _FPN = "_feature_extractor/_fpn_features_generator"
@@ -18,23 +20,23 @@ _EXTRA_OF_MOBILENET_V1 = "_feature_extractor/_feature_map_generator/convolutions
 
 
 def _top_level(names: NetworkNames) -> int:
-    prefix = "fpn_lateral_"
-    return max(int(name.removeprefix(prefix)) for name in names.all if name.startswith(prefix))
+    return max(name.indices[0] for name in names.parsed if name.part == "fpn_lateral")
 
 
-def _lateral(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    below_top = _top_level(names) - int(groups[0])
+def _lateral(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    below_top = _top_level(names) - name.indices[0]
     path = f"{_FPN}/residual_blocks/{below_top - 1}/0" if below_top else f"{_FPN}/top_layers/0"
-    return Place(paths=(path,))
+    return ObjectPaths(paths=(path,))
 
 
-def _block(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
+def _block(name: LayerName, names: NetworkNames) -> ObjectPaths:
     """A convolution, normalisation and activation in a list, after padding if that is explicit."""
-    kind, level, part = groups
-    offset = int(level) - _top_level(names)
-    folder = f"{_COARSE}/{offset - 1}" if kind == "coarse" else f"{_FPN}/conv_layers/{-offset - 1}"
-    slot = names.slot_after_padding(f"fpn_{kind}_{level}") + (part == "bn")
-    return Place(paths=(f"{folder}/{slot}",), leaves=SEPARABLE_HALVES.get(part or "", {}))
+    level = name.indices[0]
+    offset = level - _top_level(names)
+    coarse = name.part == "fpn_coarse"
+    folder = f"{_COARSE}/{offset - 1}" if coarse else f"{_FPN}/conv_layers/{-offset - 1}"
+    slot = names.slot_after_padding(f"{name.part}_{level}") + name.norm
+    return ObjectPaths(paths=(f"{folder}/{slot}",), leaves=SEPARABLE_HALVES.get(name.piece, {}))
 
 
 # Slots of an extra layer's list, without explicit padding.
@@ -50,36 +52,35 @@ _EXTRA_SLOTS = {
 }
 
 
-def _extra(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    index, part = groups
-    slot = _EXTRA_SLOTS[part]
-    if part.startswith("halve"):
+def _extra(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    index = name.indices[0]
+    slot = _EXTRA_SLOTS[name.role]
+    if slot >= _EXTRA_SLOTS["halve"]:
         slot += names.slot_after_padding(f"extra_{index}_halve")
     folder = _EXTRA_OF_MOBILENET_V1 if "backbone_separable_1_pointwise" in names.all else _EXTRA
-    return Place(paths=(f"{folder}/{index}/{slot}",))
+    return ObjectPaths(paths=(f"{folder}/{index}/{slot}",))
 
 
-def _bifpn_input(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    node, index, part = groups
-    return Place(paths=(f"{_BIFPN}/node_input_blocks/{node}/{index}/1/{int(part == 'bn')}",))
+def _bifpn_input(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    path = f"{_BIFPN}/node_input_blocks/{name.indices[0]}/{name.number}/1/{int(name.norm)}"
+    return ObjectPaths(paths=(path,))
 
 
-def _bifpn_combine(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
-    return Place(paths=(f"{_BIFPN}/node_combine_op/{groups[0]}",))
+def _bifpn_combine(name: LayerName, names: NetworkNames) -> ObjectPaths:
+    return ObjectPaths(paths=(f"{_BIFPN}/node_combine_op/{name.indices[0]}",))
 
 
-def _bifpn_block(name: str, groups: tuple[str, ...], names: NetworkNames) -> Place:
+def _bifpn_block(name: LayerName, names: NetworkNames) -> ObjectPaths:
     """An activation, a separable convolution and its normalisation in a list."""
-    node, part = groups
-    path = f"{_BIFPN}/node_post_combine_block/{node}/{2 if part == 'bn' else 1}"
-    return Place(paths=(path,), leaves=SEPARABLE_HALVES.get(part, {}))
+    path = f"{_BIFPN}/node_post_combine_block/{name.indices[0]}/{2 if name.norm else 1}"
+    return ObjectPaths(paths=(path,), leaves=SEPARABLE_HALVES.get(name.piece, {}))
 
 
-NECK_RULES: dict[str, PlaceRule] = {
-    r"fpn_lateral_(\d+)": _lateral,
-    r"fpn_(smooth|coarse)_(\d+)(?:_(depthwise|pointwise|bn))?": _block,
-    r"extra_(\d+)_(\w+)": _extra,
-    r"bifpn_(\d+)_input_(\d+)(?:_(bn))?": _bifpn_input,
-    r"bifpn_(\d+)_combine": _bifpn_combine,
-    r"bifpn_(\d+)_(depthwise|pointwise|bn)": _bifpn_block,
+NECK_RULES: PathRules = {
+    **for_roles(_lateral, ["fpn_lateral_N"]),
+    **for_roles(_block, ["fpn_smooth_N", "fpn_coarse_N"], ("", "depthwise", "pointwise", "bn")),
+    **for_roles(_extra, ["extra_N"], _EXTRA_SLOTS),
+    **for_roles(_bifpn_input, ["bifpn_N_input_N"], ("", "bn")),
+    **for_roles(_bifpn_combine, ["bifpn_N"], ("combine",)),
+    **for_roles(_bifpn_block, ["bifpn_N"], ("depthwise", "pointwise", "bn")),
 }

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import re
-
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.ssd.checkpoint_names.backbones import BACKBONE_RULES
+from detection_core.detectors.parts.layers.layer_names import (
+    in_backbone,
+    parse_layer_name,
+    parse_variable_name,
+)
+from detection_core.detectors.ssd.checkpoint_names.backbones import backbone_paths
 from detection_core.detectors.ssd.checkpoint_names.heads import HEAD_RULES
 from detection_core.detectors.ssd.checkpoint_names.necks import NECK_RULES
-from detection_core.detectors.ssd.checkpoint_names.place import (
+from detection_core.detectors.ssd.checkpoint_names.object_paths import (
     NetworkNames,
-    Place,
-    PlaceRule,
+    ObjectPaths,
+    PathRules,
     names_of,
 )
 from detection_core.errors import ModelError
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
-RULES: dict[str, PlaceRule] = {**BACKBONE_RULES, **NECK_RULES, **HEAD_RULES}
+RULES: PathRules = {**NECK_RULES, **HEAD_RULES}
 
 
-def leaf_name(variable: tf.Variable) -> str:
-    """The variable's name within its layer, such as "kernel"."""
-    return variable.name.rsplit("/", 1)[-1].split(":")[0]
-
-
-def _place(name: str, names: NetworkNames) -> Place:
-    for pattern, rule in RULES.items():
-        match = re.fullmatch(pattern, name)
-        if match:
-            return rule(name, match.groups(), names)
-    raise ModelError(
-        f"expected a layer of a detector's network as it was built, found {name!r}; read the checkpoint"
-        " before the network is rewritten",
-        where=name,
-    )
+def _object_paths(layer: str, names: NetworkNames) -> ObjectPaths:
+    if in_backbone(layer):
+        return backbone_paths(layer, names)
+    name = parse_layer_name(layer)
+    rule = RULES.get((name.unit, name.role)) if name else None
+    if name is None or rule is None:
+        raise ModelError(
+            f"expected a layer of a detector's network as it was built, found {layer!r}; read the checkpoint"
+            " before the network is rewritten",
+            where=layer,
+        )
+    return rule(name, names)
 
 
 def object_keys(network: tf_keras.Model) -> dict[str, tf.Variable]:
@@ -57,9 +57,9 @@ def object_keys(network: tf_keras.Model) -> dict[str, tf.Variable]:
     for layer in network.layers:
         if not layer.weights:
             continue
-        place = _place(layer.name, names)
+        objects = _object_paths(layer.name, names)
         for variable in layer.weights:
-            leaf = leaf_name(variable)
-            for path in place.paths:
-                keys[f"model/{path}/{place.leaves.get(leaf, leaf)}{VARIABLE_SUFFIX}"] = variable
+            leaf = parse_variable_name(variable).weight
+            for path in objects.paths:
+                keys[f"model/{path}/{objects.leaves.get(leaf, leaf)}{VARIABLE_SUFFIX}"] = variable
     return keys

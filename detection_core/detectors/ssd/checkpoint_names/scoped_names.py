@@ -8,13 +8,17 @@ on. A classifier of the slim library has the backbone's variables under the same
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.ssd.checkpoint_names.object_keys import leaf_name
+from detection_core.detectors.parts.layers.layer_names import (
+    LayerName,
+    in_backbone,
+    parse_layer_name,
+    parse_variable_name,
+)
 from detection_core.errors import ModelError
 
 FEATURE_EXTRACTOR = "FeatureExtractor/"
@@ -31,14 +35,14 @@ class ScopedFamily:
 
     Attributes:
         scope: of the backbone, below `FeatureExtractor`.
-        backbone: name of a backbone's layer, as a regular expression, -> scope below, with the groups in it.
+        backbone: `LayerName.unit` of a backbone's layer -> its scope below.
         coarse: scope of a pyramid level made by a strided convolution: `level` is its own, `above` how far
             it lies above the backbone's last.
         last: name of the features that extra layers start from, part of their names.
     """
 
     scope: str
-    backbone: Mapping[str, Callable[..., str]]
+    backbone: Mapping[str, Callable[[LayerName], str]]
     coarse: str
     last: str = ""
 
@@ -46,19 +50,25 @@ class ScopedFamily:
 _MOBILENET_V1 = ScopedFamily(
     scope="MobilenetV1",
     backbone={
-        r"stem": lambda: "Conv2d_0",
-        r"separable_(\d+)_(\w+)": lambda index, part: f"Conv2d_{index}_{part}",
+        "backbone_stem": lambda name: "Conv2d_0",
+        "backbone_separable_N": lambda name: f"Conv2d_{name.indices[0]}_{name.piece}",
     },
     coarse="bottom_up_Conv2d_{above_13}",
     last="Conv2d_13_pointwise",
 )
+
+
+def _expanded_conv(name: LayerName) -> str:
+    index = name.indices[0]
+    return f"expanded_conv_{index}/{name.piece}" if index else f"expanded_conv/{name.piece}"
+
+
 _MOBILENET_V2 = ScopedFamily(
     scope="MobilenetV2",
     backbone={
-        r"stem": lambda: "Conv",
-        r"head": lambda: "Conv_1",
-        r"block_0_(\w+)": lambda part: f"expanded_conv/{part}",
-        r"block_(\d+)_(\w+)": lambda index, part: f"expanded_conv_{index}/{part}",
+        "backbone_stem": lambda name: "Conv",
+        "backbone_head": lambda name: "Conv_1",
+        "backbone_block_N": _expanded_conv,
     },
     coarse="bottom_up_Conv2d_{above_19}",
     last="layer_19",
@@ -66,14 +76,15 @@ _MOBILENET_V2 = ScopedFamily(
 _BOTTLENECK = {"shortcut": "shortcut", "reduce": "conv1", "spatial": "conv2", "expand": "conv3"}
 
 
-def _resnet_unit(stage: str, unit: str, part: str) -> str:
-    return f"block{int(stage) + 1}/unit_{int(unit) + 1}/bottleneck_v1/{_BOTTLENECK[part]}"
+def _resnet_unit(name: LayerName) -> str:
+    stage, unit = name.indices
+    return f"block{stage + 1}/unit_{unit + 1}/bottleneck_v1/{_BOTTLENECK[name.piece]}"
 
 
 def _resnet_v1(layers: int) -> ScopedFamily:
     return ScopedFamily(
         scope=f"resnet_v1_{layers}",
-        backbone={r"stem": lambda: "conv1", r"block_(\d+)_(\d+)_(\w+)": _resnet_unit},
+        backbone={"backbone_stem": lambda name: "conv1", "backbone_block_N_N": _resnet_unit},
         coarse="bottom_up_block{below}",
     )
 
@@ -91,85 +102,91 @@ FAMILIES: dict[str, ScopedFamily] = {
 
 
 class _Namer:
-    """Knows a network and its family; methods that a rule names take the groups of the rule's pattern."""
+    """Knows a network and its family."""
 
     def __init__(self, network: tf_keras.Model, family: ScopedFamily) -> None:
         self._network = network
         self._family = family
         self._names = {layer.name for layer in network.layers}
-        laterals = [name for name in self._names if name.startswith("fpn_lateral_")]
-        levels = [int(name.rpartition("_")[2]) for name in laterals] or [0]
+        parsed = [name for name in map(parse_layer_name, self._names) if name]
+        levels = [name.indices[0] for name in parsed if name.part == "fpn_lateral"] or [0]
         self._finest, self._top = min(levels), max(levels)
         self._body = f"{FEATURE_EXTRACTOR}{family.scope}"
 
-    def backbone(self, name: str) -> str:
-        for pattern, scope in self._family.backbone.items():
-            match = re.fullmatch(pattern, name)
-            if match:
-                return f"{self._body}/{scope(*match.groups())}"
-        raise KeyError(name)
+    def backbone(self, name: LayerName) -> str:
+        return f"{self._body}/{self._family.backbone[name.unit](name)}"
 
-    def pyramid(self, kind: str, level: str) -> str:
-        if kind == "coarse":
-            above = int(level) - self._top
-            numbers = {"above_13": above + 13, "above_19": above + 19, "below": int(level) - 1}
+    def pyramid(self, name: LayerName) -> str:
+        level = name.indices[0]
+        if name.part == "fpn_coarse":
+            above = level - self._top
+            numbers = {"above_13": above + 13, "above_19": above + 19, "below": level - 1}
             return f"{self._body}/fpn/{self._family.coarse.format(**numbers)}"
-        scope = {"lateral": "projection", "smooth": "smoothing"}[kind]
-        return f"{self._body}/fpn/{scope}_{int(level) - self._finest + 1}"
+        scope = {"fpn_lateral": "projection", "fpn_smooth": "smoothing"}[name.part]
+        return f"{self._body}/fpn/{scope}_{level - self._finest + 1}"
 
-    def extra(self, index: str, kind: str) -> str:
-        start = f"{self._body}/{self._family.last}"
-        if kind == "shrink":
+    def extra(self, name: LayerName) -> str:
+        start, index = f"{self._body}/{self._family.last}", name.indices[0]
+        if name.piece == "shrink":
             channels = self._network.get_layer(f"extra_{index}_shrink").filters
             return f"{start}_1_Conv2d_{index}_1x1_{channels}"
         last = f"extra_{index}_halve"
-        last = f"{last}_pointwise" if kind != "halve" else last
-        name = f"{start}_2_Conv2d_{index}_3x3_s2_{self._network.get_layer(last).filters}"
-        return f"{name}_depthwise" if kind == "halve_depthwise" else name
+        last = f"{last}_pointwise" if name.piece != "halve" else last
+        scope = f"{start}_2_Conv2d_{index}_3x3_s2_{self._network.get_layer(last).filters}"
+        return f"{scope}_depthwise" if name.piece == "halve_depthwise" else scope
 
-    def level_head(self, kind: str, level: str, part: str | None) -> str:
-        name = {"box": "BoxEncodingPredictor", "class": "ClassPredictor"}[kind]
-        return f"{self._predictor(level)}{name}{'_depthwise' if part else ''}"
+    def level_head(self, name: LayerName) -> str:
+        scope = {"box_head": "BoxEncodingPredictor", "class_head": "ClassPredictor"}[name.part]
+        return f"{self._predictor(name.indices[0])}{scope}{'_depthwise' if name.piece else ''}"
 
-    def before_level_head(self, level: str, index: str) -> str:
+    def before_level_head(self, name: LayerName) -> str:
+        level, index = name.indices
         channels = self._network.get_layer(f"head_shared_{level}_{index}").filters
         return f"{self._predictor(level)}Conv2d_{index}_1x1_{channels}"
 
-    def _predictor(self, level: str) -> str:
+    def tower(self, name: LayerName) -> str:
+        return f"{_SHARED_PREDICTOR}/{_TOWERS[name.part]}Tower/conv2d_{name.indices[0]}"
+
+    def shared_head(self, name: LayerName) -> str:
+        return f"{_SHARED_PREDICTOR}/{_SHARED_HEADS[name.part]}"
+
+    def projection(self, name: LayerName) -> str:
+        return f"{_SHARED_PREDICTOR}/ProjectionLayer/conv2d_{name.indices[0]}"
+
+    def _predictor(self, level: int) -> str:
         """Predictors of a single feature map have no scope of their own."""
         return f"BoxPredictor_{level}/" if "box_head_1" in self._names else ""
 
 
 _TOWERS = {"tower": "Prediction", "box_tower": "BoxPrediction", "class_tower": "ClassPrediction"}
+_SHARED_HEADS = {"box_head": "BoxPredictor", "class_head": "ClassPredictor"}
+_EXTRA_PIECES = ("shrink", "halve", "halve_depthwise", "halve_pointwise")
 
-
-def _tower(namer: _Namer, scope: str, index: str) -> str:
-    return f"{_SHARED_PREDICTOR}/{_TOWERS[scope]}Tower/conv2d_{index}"
-
-
-# Name of a layer without the suffixes of halves and normalisations -> scope of its variables.
-_RULES: dict[str, Callable[..., str]] = {
-    r"backbone_(\w+)": _Namer.backbone,
-    r"fpn_(lateral|smooth|coarse)_(\d+)": _Namer.pyramid,
-    r"extra_(\d+)_(shrink|halve|halve_depthwise|halve_pointwise)": _Namer.extra,
-    r"(box|class)_head_(\d+)(?:_(depthwise))?": _Namer.level_head,
-    r"head_shared_(\d+)_(\d+)": _Namer.before_level_head,
-    r"(tower|box_tower|class_tower)_(\d+)": _tower,
-    r"(box|class)_head": lambda namer, kind: f"{_SHARED_PREDICTOR}/{kind.capitalize()}Predictor",
-    r"head_projection_(\d+)": lambda namer, level: f"{_SHARED_PREDICTOR}/ProjectionLayer/conv2d_{level}",
+# (unit, piece) of a layer, without halves of separable convolutions -> scope of its variables.
+_RULES: dict[tuple[str, str], Callable[[_Namer, LayerName], str]] = {
+    **{(f"fpn_{kind}_N", ""): _Namer.pyramid for kind in ("lateral", "smooth", "coarse")},
+    **{("extra_N", piece): _Namer.extra for piece in _EXTRA_PIECES},
+    **{(f"{head}_N", piece): _Namer.level_head for head in _SHARED_HEADS for piece in ("", "depthwise")},
+    ("head_shared_N_N", ""): _Namer.before_level_head,
+    **{(f"{tower}_N", ""): _Namer.tower for tower in _TOWERS},
+    **{(head, ""): _Namer.shared_head for head in _SHARED_HEADS},
+    ("head_projection_N", ""): _Namer.projection,
 }
 # Layers that TensorFlow 1 keeps as the two halves of one separable convolution.
-_SEPARABLE = r"fpn_(?:smooth|coarse)_\d+|(?:box_|class_)?tower_\d+|(?:box|class)_head"
-_HALF = re.compile(rf"({_SEPARABLE})_(?:depthwise|pointwise)")
-_TOWER_NORM = re.compile(r"((?:box_|class_)?tower_\d+)_level_(\d+)_bn")
+_SEPARABLE = {"fpn_smooth_N", "fpn_coarse_N", *(f"{tower}_N" for tower in _TOWERS), *_SHARED_HEADS}
 
 
-def _scope(layer: str, namer: _Namer) -> str:
-    for pattern, rule in _RULES.items():
-        match = re.fullmatch(pattern, layer)
-        if match:
-            return rule(namer, *match.groups())
-    raise ModelError(
+def _scope(name: LayerName, layer: str, namer: _Namer) -> str:
+    if in_backbone(layer):
+        return namer.backbone(name)
+    rule = _RULES.get((name.unit, name.piece))
+    if rule is None:
+        raise _unknown(layer)
+    return rule(namer, name)
+
+
+def _unknown(layer: str) -> ModelError:
+    return ModelError(
         f"expected a layer of a detector's network as it was built, found {layer!r}; read the checkpoint"
         " before the network is rewritten",
         where=layer,
@@ -178,15 +195,16 @@ def _scope(layer: str, namer: _Namer) -> str:
 
 def _name(layer: str, leaf: str, namer: _Namer) -> str:
     """The name of a layer's variable in the checkpoint."""
+    name = parse_layer_name(layer)
+    if name is None:
+        raise _unknown(layer)
     if leaf in _NORM_LEAVES:
-        of_tower = _TOWER_NORM.fullmatch(layer)
-        if of_tower:
-            return f"{_scope(of_tower[1], namer)}/BatchNorm/feature_{of_tower[2]}/{leaf}"
-        return f"{_scope(layer.removesuffix('_bn'), namer)}/BatchNorm/{leaf}"
-    half = _HALF.fullmatch(layer)
-    if half is None:
-        return f"{_scope(layer, namer)}/{_LEAVES[leaf]}"
-    scope = _scope(half[1], namer)
+        feature = "" if name.level is None else f"/feature_{name.level}"
+        normalized = dataclasses.replace(name, norm=False, level=None)
+        return f"{_scope(normalized, layer, namer)}/BatchNorm{feature}/{leaf}"
+    if name.unit not in _SEPARABLE or name.piece not in ("depthwise", "pointwise"):
+        return f"{_scope(name, layer, namer)}/{_LEAVES[leaf]}"
+    scope = _scope(dataclasses.replace(name, piece=""), layer, namer)
     return f"{scope}/pointwise_weights" if leaf == "kernel" else f"{scope}/{_LEAVES[leaf]}"
 
 
@@ -225,7 +243,7 @@ def scoped_variables(network: tf_keras.Model, extractor: str) -> Iterator[Scoped
     for layer in network.layers:
         for variable in layer.weights:
             yield ScopedVariable(
-                name=_name(layer.name, leaf_name(variable), namer),
-                backbone=layer.name.startswith("backbone_"),
+                name=_name(layer.name, parse_variable_name(variable).weight, namer),
+                backbone=in_backbone(layer.name),
                 variable=variable,
             )

@@ -2,7 +2,7 @@ import pytest
 import tf_keras
 
 from detection_core.builders.detector import build_detector
-from detection_core.detectors.ssd.checkpoint_names.object_keys import leaf_name, object_keys
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.errors import ModelError
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from tests.detection_core.detectors.golden_networks import NAMES, load_golden
@@ -21,9 +21,3 @@ def test_a_layer_of_another_network_is_refused():
     network = tf_keras.Model(inputs, tf_keras.layers.Conv2D(4, 1, name="somebody")(inputs))
     with pytest.raises(ModelError, match="found 'somebody'"):
         object_keys(network)
-
-
-def test_leaf_name_is_the_name_inside_the_layer():
-    layer = tf_keras.layers.Dense(2, name="some/layer")
-    layer.build((1, 3))
-    assert [leaf_name(weight) for weight in layer.weights] == ["kernel", "bias"]

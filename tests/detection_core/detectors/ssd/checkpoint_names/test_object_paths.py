@@ -1,6 +1,6 @@
 import tf_keras
 
-from detection_core.detectors.ssd.checkpoint_names.place import names_of
+from detection_core.detectors.ssd.checkpoint_names.object_paths import names_of
 
 
 def test_names_of_a_network_tell_weights_and_padding():
