@@ -12,5 +12,5 @@ def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(caplog)
     with caplog.at_level(logging.WARNING):
         rewritten = rewrite_ssd(model, QuantizationOptions(delay=0), None)
     assert type(rewritten.model) is type(model) and rewritten.model.network is not model.network
-    assert {entry["layer"] for entry in rewritten.describe()["not_quantized"]} == set(FLOAT_STAGES)
+    assert {entry.layer for entry in rewritten.describe().not_quantized} == set(FLOAT_STAGES)
     assert not rewritten.float_layers() and "stays in float" not in caplog.text
