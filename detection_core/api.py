@@ -387,9 +387,11 @@ def _reading(
 
 def _with_eval_input(config: TrainEvalPipelineConfig, model: str) -> TrainEvalPipelineConfig:
     """Return the config, refused where it does not say what the model is to be measured on."""
-    if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
-        return config
+    from detection_core.builders.evaluation_settings import build_evaluation_settings
     from detection_core.errors import ConfigError
+
+    if build_evaluation_settings(config).label_map_path:
+        return config
 
     raise ConfigError(
         "expected records and a label map to measure on, found none; pass `examples`, or a `config` whose"

@@ -42,6 +42,27 @@ TESTED_IN = {
     "pipeline/settings/steps.py": "pipeline/kubeflow/test_kfp_backend.py",
     "pipeline/settings/workflow_settings.py": "pipeline/settings/test_settings_file.py",
 }
+# Of these nobody reads a config: builders, config and the families turn its fields into types of their own.
+HAND_A_CONFIG_ON = (
+    "api.py",
+    "artifacts/*.py",
+    "augment/*.py",
+    "data/*.py",
+    "evaluation/*.py",
+    "exporters/*.py",
+    "optimizers/*.py",
+    "quantization/*.py",
+    "tasks/*.py",
+    "training/*.py",
+)
+CONFIG_SECTIONS = {
+    "train_config",
+    "train_input_reader",
+    "eval_config",
+    "eval_input_reader",
+    "graph_rewriter",
+    "model",
+}
 # Entry points of three lines, and protocols without behaviour.
 WITHOUT_TEST = (
     "components/*/__main__.py",
@@ -94,6 +115,41 @@ def test_a_module_keeps_to_the_budget(module):
     assert text.count("\n") <= FILE_BUDGET
     long = [f.name for f in _functions(ast.parse(text)) if f.end_lineno - f.lineno + 1 > FUNCTION_BUDGET]
     assert not long, f"functions of more than {FUNCTION_BUDGET} lines"
+
+
+def _read_of_a_config(tree):
+    """Find reads of a config's sections; `model`, which much else has, only of what is called config."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in CONFIG_SECTIONS:
+            owner = ast.unparse(node.value)
+            if node.attr != "model" or owner.rpartition(".")[2].endswith("config"):
+                yield f"{node.lineno}: {owner}.{node.attr}"
+
+
+def test_configs_are_read_by_builders_only():
+    core = ROOT / "detection_core"
+    paths = [path for pattern in HAND_A_CONFIG_ON for path in sorted(core.glob(pattern))]
+    assert len(paths) > 80
+    found = [
+        f"{path.relative_to(ROOT)}:{read}"
+        for path in paths
+        for read in _read_of_a_config(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not found, "hand the config whole to a function of detection_core/builders"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "config.train_config.batch_size",
+        "source.config.model",
+        "def f(): return g(request.config.eval_config)",
+        "config.eval_input_reader[0]",
+    ],
+)
+def test_a_read_of_a_config_is_seen(code):
+    assert list(_read_of_a_config(ast.parse(code)))
+    assert not list(_read_of_a_config(ast.parse("x.config, detector.model")))
 
 
 def test_every_generated_file_names_no_download_host():

@@ -19,8 +19,8 @@ RESTORED_TABLE = "fine_tune_checkpoint.txt"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainReport:
-    """How a training went.
+class FitReport:
+    """What the report of any training says.
 
     Attributes:
         steps: updates in all.
@@ -30,64 +30,55 @@ class TrainReport:
         loss: total loss of the last update; NaN where it is not known.
         losses: its parts.
         learning_rate: rate of the last update.
+        fingerprint: name of the folder of unfinished work.
+        code_versions: the code that trained; several where unfinished work of other code was gone on with.
+    """
+
+    steps: int
+    start_step: int = 0
+    seconds: float = 0.0
+    steps_per_second: float = 0.0
+    loss: float = float("nan")
+    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    learning_rate: float = float("nan")
+    fingerprint: str = ""
+    code_versions: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainReport(FitReport):
+    """How a training went.
+
+    Attributes:
         parameters: trainable parameters of the model.
         started_from: `random weights`, or the detector or checkpoint that gave the first weights.
         restored: of a checkpoint of the field, how many variables were restored, skipped for their shape and
             missing, and how many of its own were unused; the model run's table names them.
         weights: which weights were written, `last` or `moving average`.
-        fingerprint: name of the folder of unfinished work.
-        code_versions: the code that trained; several where unfinished work of other code was gone on with.
         left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
             the report names them.
     """
 
-    steps: int
-    start_step: int = 0
-    seconds: float = 0.0
-    steps_per_second: float = 0.0
-    loss: float = float("nan")
-    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    learning_rate: float = float("nan")
     parameters: int = 0
     started_from: str = ""
     restored: Mapping[str, int] = dataclasses.field(default_factory=dict)
     weights: str = "last"
-    fingerprint: str = ""
-    code_versions: list[str] = dataclasses.field(default_factory=list)
     left_out: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuantizationReport:
+class QuantizationReport(FitReport):
     """How a quantization-aware training went.
 
     Attributes:
-        steps: updates in all.
-        quantized_steps: of them, updates with fake quantization; the rest only observed ranges.
-        start_step: updates that a resumed checkpoint already had.
-        seconds: time in the training loop of this process.
-        steps_per_second: speed at the end; 0 where it is not known.
-        loss: total loss of the last update; NaN where it is not known.
-        losses: its parts.
-        learning_rate: rate of the last update.
+        quantized_steps: of the updates, those with fake quantization; the rest only observed ranges.
         coverage: fraction of the network's weights that are quantized.
         not_quantized: layers of the network that stay in float.
-        fingerprint: name of the folder of unfinished work.
-        code_versions: the code that trained; several where unfinished work of other code was gone on with.
     """
 
-    steps: int
     quantized_steps: int
-    start_step: int = 0
-    seconds: float = 0.0
-    steps_per_second: float = 0.0
-    loss: float = float("nan")
-    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    learning_rate: float = float("nan")
     coverage: float = 0.0
     not_quantized: list[str] = dataclasses.field(default_factory=list)
-    fingerprint: str = ""
-    code_versions: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from detection_core.data.left_out import find_undecodable
 from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
+from detection_core.data.resize import Resizer
 from detection_core.data.sequence import SeededElement
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
@@ -191,8 +192,35 @@ def build_eval_dataset(
         ConfigError: when something of the reader or resizer is not supported.
         DataError: when there are no records.
     """
-    reader = _eval_reader(config, label_map)
-    resizer = model_image_resizer(config.model)
+    return _plain_batches(_eval_reader(config, label_map), model_image_resizer(config.model), batch_size)
+
+
+def build_representative_dataset(
+    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap, batch_size: int
+) -> tf.data.Dataset:
+    """Build the dataset to measure ranges on: each training example once, in order, not augmented.
+
+    Args:
+        config: its train_input_reader names the records.
+        label_map: class text to class id.
+        batch_size: B; the last batch may be smaller.
+
+    Returns:
+        `Batch`es.
+
+    Raises:
+        ConfigError: when something of the reader or resizer is not supported.
+        DataError: when there are no records.
+    """
+    message = type(config.train_input_reader)()
+    message.CopyFrom(config.train_input_reader)
+    message.num_epochs = 1
+    reader = build_input_reader(message, label_map, "train_input_reader")
+    return _plain_batches(reader, model_image_resizer(config.model), batch_size)
+
+
+def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data.Dataset:
+    """Return `Batch`es of each example once, in the records' order, not augmented."""
 
     @tf.autograph.experimental.do_not_convert
     def to_element(sample: Sample) -> Batch:

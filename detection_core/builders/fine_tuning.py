@@ -8,6 +8,11 @@ from detection_core.protos.train_pb2 import CheckpointVersion
 from detection_core.training.checkpoint_names import FineTuneOptions
 
 
+def fine_tune_checkpoint(config: TrainEvalPipelineConfig) -> str:
+    """Return the path of the checkpoint that a config starts from; "" for none."""
+    return config.train_config.fine_tune_checkpoint
+
+
 def build_fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
     """Return what a checked config wants of its `fine_tune_checkpoint`.
 

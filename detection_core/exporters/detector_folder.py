@@ -13,14 +13,12 @@ import tensorflow as tf
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
-from detection_core.builders.detector import build_detector
-from detection_core.builders.image_resizer import model_image_resizer
+from detection_core.builders.configured_model import configured_model
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import Detector, count_parameters
-from detection_core.detectors.family import extractor_type, family_name, family_of, model_message
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.quantization.rewriting import read_options
@@ -80,7 +78,7 @@ def write_detector(
             where=directory,
         )
     with files.atomic_dir(files.join(directory, layout.SERVING)) as serving:
-        write_saved_model(model, model_image_resizer(config.model), serving)
+        write_saved_model(model, configured_model(config).build_resizer(), serving)
         beside = files.join(serving, layout.EXTRA)
         contents = {
             layout.PIPELINE_CONFIG: format_pipeline_config(config),
@@ -120,7 +118,7 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
     for name in (layout.PIPELINE_CONFIG, layout.LABEL_MAP):
         layout.read_extra(directory, name)  # names the missing file
     config = load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG))
-    model = _REBUILDERS[info.kind](build_detector(config.model), config, directory)
+    model = _REBUILDERS[info.kind](configured_model(config).build(), config, directory)
     _restore(model, directory)
     label_map = load_label_map(layout.extra_file(directory, layout.LABEL_MAP))
     return LoadedDetector(model=model, config=config, label_map=label_map, info=info)
@@ -130,7 +128,7 @@ def _quantized(model: Detector, config: PipelineConfig, directory: str) -> Detec
     """Put fake quantization into a freshly built detector, as the folder's record of it says."""
     text = layout.read_extra(directory, layout.QUANTIZATION)
     where = layout.extra_file(directory, layout.QUANTIZATION)
-    support = family_of(config.model).require_quantization()
+    support = configured_model(config).family.require_quantization()
     return support.rewrite(model, read_options(text, where=where), None).model
 
 
@@ -163,10 +161,10 @@ def _restore(model: Detector, directory: str) -> None:
 
 
 def _describe(model: Detector, config: PipelineConfig, kind: str, extra: Mapping[str, Any]) -> DetectorInfo:
-    body, _ = model_message(config.model)
+    configured = configured_model(config)
     return DetectorInfo(
         kind=kind,
-        name=extractor_type(body) or family_name(config.model),
+        name=configured.extractor or configured.architecture,
         parameters=count_parameters(model.trainable_variables),
         num_classes=model.num_classes,
         input_size=model.input_shape.size or (0, 0),

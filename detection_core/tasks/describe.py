@@ -8,16 +8,12 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.builders.augment import build_augmentations
-from detection_core.builders.detector import build_detector
-from detection_core.builders.fine_tuning import build_fine_tune_options
-from detection_core.builders.image_resizer import model_image_resizer, resizer_name
-from detection_core.builders.input_reader import build_decoding
-from detection_core.builders.optimizer import build_optimizer
-from detection_core.builders.training_labels import build_label_targets, score_columns
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.fine_tuning import build_fine_tune_options, fine_tune_checkpoint
+from detection_core.builders.training_outline import build_training_outline, build_without_data
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import InputShape, count_parameters
-from detection_core.detectors.family import FamilyDescription, family_name, family_of, model_message
+from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
@@ -87,14 +83,14 @@ def describe(config: PipelineConfig) -> Description:
         ConfigError: when the config cannot be followed.
     """
     build_without_data(config)
-    detector = build_detector(config.model, seed=None)
-    body, _ = model_message(config.model)
-    model = family_of(config.model).describe(body, detector)
+    configured = configured_model(config)
+    detector = configured.build(seed=None)
+    model = configured.describe(detector)
     fixed = detector.input_shape.size is not None
     return Description(
-        architecture=family_name(config.model),
+        architecture=configured.architecture,
         model=model,
-        resizer=resizer_name(config.model),
+        resizer=configured.resizer_name,
         input_shape=detector.input_shape,
         classes=detector.num_classes,
         parameters=count_parameters(detector.variables),
@@ -127,29 +123,15 @@ def _layer_flops(layer: Any) -> int:
     return int(2 * math.prod(kernel.shape) * places)
 
 
-def build_without_data(config: PipelineConfig) -> None:
-    """Build what a training needs beside its detector, as far as that needs no data, to see that it can be.
-
-    Raises:
-        ConfigError: when it cannot.
-    """
-    model_image_resizer(config.model)
-    build_augmentations(config.train_config.data_augmentation_options)
-    build_label_targets(config)
-    build_decoding(config.train_input_reader, score_columns(config.model))
-    if config.train_config.HasField("optimizer"):
-        build_optimizer(config.train_config.optimizer)
-
-
 def _start(config: PipelineConfig) -> str:
     """Say what the checkpoint to start from is, by its files; refuse one that is not what the config says.
 
     A checkpoint that is not here may be where the training will be.
     """
-    path, options = config.train_config.fine_tune_checkpoint, build_fine_tune_options(config)
+    path, options = fine_tune_checkpoint(config), build_fine_tune_options(config)
     taken = f"taken as a {options.kind} checkpoint of TensorFlow {1 if options.named else 2}"
     try:
-        names = family_of(config.model).require_checkpoint_names()
+        names = configured_model(config).family.require_checkpoint_names()
         content = checkpoint_content(CheckpointFile(path, names_only=True), names)
     except DetectionError as error:
         return f"{path}, {taken}; what it is cannot be seen here: {error.message}"
@@ -171,21 +153,18 @@ def _start(config: PipelineConfig) -> str:
 
 def _parts(config: PipelineConfig) -> dict[str, str]:
     """Say what else the config chose, in its own words."""
-    train, parts = config.train_config, {}
-    if train.HasField("optimizer"):
-        arm = str(train.optimizer.WhichOneof("optimizer"))
-        schedule = getattr(train.optimizer, arm).learning_rate.WhichOneof("learning_rate")
-        steps = f"{train.num_steps:,} steps of" if train.num_steps else "no num_steps, which training needs;"
-        parts["training"] = f"{steps} {train.batch_size} images, {arm}, {schedule}"
-    if train.fine_tune_checkpoint:
+    outline, parts = build_training_outline(config), {}
+    if outline.optimizer:
+        known = f"{outline.num_steps:,} steps of"
+        steps = known if outline.num_steps else "no num_steps, which training needs;"
+        parts["training"] = f"{steps} {outline.batch_size} images, {outline.optimizer}, {outline.schedule}"
+    if fine_tune_checkpoint(config):
         parts["start"] = _start(config)
-    if train.data_augmentation_options:
-        names = [str(o.WhichOneof("preprocessing_step")) for o in train.data_augmentation_options]
-        parts["augmentation"] = ", ".join(names)
-    if config.graph_rewriter.HasField("quantization"):
-        quantization = config.graph_rewriter.quantization
+    if outline.augmentations:
+        parts["augmentation"] = ", ".join(outline.augmentations)
+    if outline.quantization:
         parts["quantization"] = (
-            f"{quantization.weight_bits}-bit weights, {quantization.activation_bits}-bit activations,"
-            f" from step {quantization.delay}"
+            f"{outline.quantization.weight_bits}-bit weights,"
+            f" {outline.quantization.activation_bits}-bit activations, from step {outline.quantization.delay}"
         )
     return parts

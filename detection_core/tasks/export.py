@@ -10,12 +10,12 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
+from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.graph_rewriter import QUANTIZED_BITS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import family_of
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import TFLiteOutputOptions, check_convertible, convert
@@ -173,7 +173,7 @@ def _integer_model(source: _Source) -> tuple[Detector, str]:
     if source.quantized_dir:
         _check_bits(source.quantized_dir)
         return load_detector(source.quantized_dir).model, "aware"
-    support = family_of(source.config.model).require_quantization()
+    support = configured_model(source.config).family.require_quantization()
     rewritten = support.rewrite(source.detector.model, QuantizationOptions(delay=0), None)
     rewritten.calibrate(
         representative_pixels(
@@ -209,7 +209,7 @@ def _check_bits(quantized_dir: str) -> None:
 def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
     """Write every file and the labels."""
     config, label_map = source.config, source.detector.label_map
-    tflite = family_of(config.model).require_tflite()
+    tflite = configured_model(config).family.require_tflite()
     outputs = TFLiteOutputOptions(
         max_detections=source.options.max_detections,
         classes_per_detection=source.options.classes_per_detection,

@@ -5,25 +5,29 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from detection_core.artifacts.model_run import HISTORY, LOGS, LeftOut
+from detection_core.artifacts.model_run import HISTORY, LOGS, FitReport, LeftOut
+from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import (
     WorkerShard,
     build_train_dataset,
     find_bad_train_records,
     naming_bad_train_records,
 )
-from detection_core.builders.optimizer import build_optimizer
+from detection_core.builders.train_plan import TrainPlan, build_optimization
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
-from detection_core.detectors.family import family_of
+from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import DataError
 from detection_core.progress import Reporter
 from detection_core.storage import files
+from detection_core.tasks.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,
     ProgressLines,
@@ -33,7 +37,6 @@ from detection_core.training.actions import (
 )
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
-from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainableModel
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +54,7 @@ class FitRequest:
         model: float or quantization-aware.
         config: with its input readers filled in.
         label_map: of the examples.
-        options: how long, how often.
+        plan: what the config says of the training: how long, how often.
         work_folder: gets `checkpoints/`, `logs/` and `history.jsonl`; a training found there is continued.
         step: global step from `new_step`, where the model itself depends on it.
     """
@@ -59,7 +62,7 @@ class FitRequest:
     model: TrainableModel
     config: PipelineConfig
     label_map: LabelMap
-    options: TrainOptions
+    plan: TrainPlan
     work_folder: str
     step: tf.Variable | None = None
 
@@ -68,7 +71,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     """Train a model on the config's examples with the config's optimizer.
 
     Call it inside the scope of the distribution strategy that the model was made in. Where records do not
-    decode, all are looked through once; up to `options.skip_limit` of them are named, listed in the work
+    decode, all are looked through once; up to `plan.options.skip_limit` of them are named, listed in the work
     folder and left out, and training goes on from its last checkpoint.
 
     Args:
@@ -96,8 +99,31 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
         if request.step is not None:
             request.step.assign(0)
         result = train(left_out)
-    last = result.last_report or reported_at(_history(request.work_folder), request.options.num_steps)
+    last = result.last_report or reported_at(_history(request.work_folder), request.plan.options.num_steps)
     return dataclasses.replace(result, left_out=len(left_out), last_report=last)
+
+
+def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[str, Any]:
+    """Return what the report of any training says of the loop: the fields of `FitReport`, by name.
+
+    Args:
+        result: of `fit`.
+        steps: updates in all.
+        work_folder: that of the request.
+    """
+    last = result.last_report
+    report = FitReport(
+        steps=steps,
+        start_step=result.start_step,
+        seconds=round(result.seconds, 3),
+        steps_per_second=round(last.steps_per_second, 4) if last else 0.0,
+        loss=last.losses[TOTAL_LOSS] if last else float("nan"),
+        losses=last.losses if last else {},
+        learning_rate=last.learning_rate if last else float("nan"),
+        fingerprint=os.path.basename(work_folder),
+        code_versions=code_versions(work_folder),
+    )
+    return dict(vars(report))
 
 
 def _train(
@@ -107,18 +133,16 @@ def _train(
     with naming_bad_train_records(config, label_map=label_map):
         return run_training(
             request.model,
-            _dataset_factory(config, label_map, left_out),
-            build_optimizer(config.train_config.optimizer),
-            request.options,
+            _dataset_factory(request, left_out),
+            build_optimization(config),
+            request.plan.options,
             request.work_folder,
             actions=_actions(request, job, progress) if current_worker().is_chief else [],
             step=request.step,
         )
 
 
-def _dataset_factory(
-    config: PipelineConfig, label_map: LabelMap, left_out: Sequence[LeftOut]
-) -> Callable[[int], tf.data.Dataset]:
+def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callable[[int], tf.data.Dataset]:
     """Return what makes this worker's batches from a step on."""
     worker = current_worker()
     # A worker's dataset comes in batches for one replica, see `distribution.distributed`.
@@ -127,9 +151,9 @@ def _dataset_factory(
         worker=worker.index, workers=worker.count, replicas=replicas, left_out=tuple(left_out)
     )
     return lambda start: build_train_dataset(
-        config,
-        label_map=label_map,
-        batch_size=config.train_config.batch_size,
+        request.config,
+        label_map=request.label_map,
+        batch_size=request.plan.batch_size,
         seed=SEED,
         start_step=start,
         shard=shard,
@@ -154,9 +178,10 @@ def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
             record.reason,
         )
     _logger.warning("%d of %d training records do not decode", len(found), records)
-    if len(found) > request.options.skip_limit * records:
+    limit = request.plan.options.skip_limit
+    if len(found) > limit * records:
         raise DataError(
-            f"expected at most {request.options.skip_limit:.2%} of the training records that do not decode,"
+            f"expected at most {limit:.2%} of the training records that do not decode,"
             f" found {len(found)} of {records}; the first is the image {found[0].image!r}"
             f" ({found[0].reason}). Make the examples again with data.decode_images: all, which sets such"
             " images aside",
@@ -170,7 +195,7 @@ def _history(work_folder: str) -> str:
 
 
 def _actions(request: FitRequest, job: str, progress: Reporter | None) -> list[TrainingAction]:
-    loss_names = family_of(request.config.model).loss_names
+    loss_names = configured_model(request.config).family.loss_names
     return [
         HistoryFile(_history(request.work_folder)),
         TensorBoardScalars(files.join(request.work_folder, LOGS, "train")),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from detection_core.builders.detector import build_detector
+from detection_core.builders.configured_model import configured_model
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.detectors.family import extractor_type, family_of, model_message
 from detection_core.errors import ModelError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.train import check_classes
@@ -45,17 +44,18 @@ def import_checkpoint(
     """
     check_pipeline_config(config)
     labels = load_label_map(label_map)
-    model = build_detector(config.model)
+    configured = configured_model(config)
+    model = configured.build()
     check_classes(model, labels)
     file = CheckpointFile(checkpoint)
     named = not file.is_object_based
     options = FineTuneOptions(
         kind="detection" if named else "full",
         named=named,
-        extractor=extractor_type(model_message(config.model)[0]),
+        extractor=configured.extractor,
         heads=True,
     )
-    names = family_of(config.model).require_checkpoint_names()
+    names = configured.family.require_checkpoint_names()
     report = restore_fine_tune_checkpoint(model, names, options, file)
     _require_all(report)
     _logger.info("import | %d variables of %s", report.count(Outcome.RESTORED), report.prefix)

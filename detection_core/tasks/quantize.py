@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-import os
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
 from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import naming_bad_train_records
-from detection_core.builders.train_options import build_train_options
-from detection_core.config.check import check_message, check_pipeline_config
+from detection_core.builders.graph_rewriter import build_quantization_options
+from detection_core.builders.train_plan import TrainPlan, build_train_plan
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.detectors.family import QuantizedDetector, family_of
+from detection_core.detectors.family import QuantizedDetector
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.tasks.fitting import FitRequest, fit
+from detection_core.tasks.fitting import FitRequest, fit, fit_facts
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
-    code_versions,
     training_fingerprint,
     work_folder,
 )
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult
-from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import new_step
 
 _logger = logging.getLogger(__name__)
@@ -73,10 +72,10 @@ def quantize(
         ModelError: when the loss is not finite, or a checkpoint does not fit.
     """
     check_pipeline_config(config)
-    options = quantization_options(config)
-    support = family_of(config.model).require_quantization()
-    train_options = _train_options(config, resume)
-    _warn_of_delay(options, train_options.num_steps)
+    options = build_quantization_options(config)
+    support = configured_model(config).family.require_quantization()
+    plan = _train_plan(config, resume)
+    _warn_of_delay(options, plan.options.num_steps)
     fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
     with (
         work_folder(work_dir, fingerprint, code_version=resume.code_version) as folder,
@@ -90,45 +89,31 @@ def quantize(
             model=rewritten.model,
             config=config,
             label_map=detector.label_map,
-            options=train_options,
+            plan=plan,
             work_folder=folder,
             step=step,
         )
         result = fit(request, job="quantize", progress=progress)
-        report = _report(rewritten, result, train_options.num_steps, folder)
-        _write(rewritten, config, detector, result, quantized_model_dir, report)
+        report = _report(rewritten, result, plan.options.num_steps, folder)
+        with _written_weights(plan, result):
+            _write(rewritten, config, detector, quantized_model_dir, report)
         QUANTIZATION.write(quantization_dir, rewritten.describe())
         text = QUANTIZATION_REPORT.format(report)
         write_model_run(config, text, result.checkpoint, folder, quantized_run_dir)
     return report
 
 
-def quantization_options(config: PipelineConfig) -> QuantizationOptions:
-    """Read the config's `graph_rewriter { quantization { ... } }`.
-
-    Raises:
-        ConfigError: when there is none, or a number in it cannot be followed.
-    """
-    if not (config.HasField("graph_rewriter") and config.graph_rewriter.HasField("quantization")):
-        raise ConfigError(
-            "expected a graph_rewriter block, which says how to quantize, found none; add"
-            " `graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }`",
-            where="graph_rewriter",
-        )
-    check_message(config.graph_rewriter, "graph_rewriter")
-    message = config.graph_rewriter.quantization
-    return QuantizationOptions(
-        delay=message.delay,
-        weight_bits=message.weight_bits,
-        activation_bits=message.activation_bits,
-        symmetric=message.symmetric,
-    )
+def _train_plan(config: PipelineConfig, resume: ResumeOptions) -> TrainPlan:
+    """Return the plan of the training; penalties made up for normalisations, which are folded away."""
+    plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
+    return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 
 
-def _train_options(config: PipelineConfig, resume: ResumeOptions) -> TrainOptions:
-    """Return the loop's options; penalties made up for normalisations, which are folded away."""
-    options = build_train_options(config.train_config, checkpoint_minutes=resume.checkpoint_minutes)
-    return dataclasses.replace(options, add_regularization_loss=False)
+def _written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which the model has the weights that are written: averaged ones where asked for."""
+    if plan.writes_average and result.average is not None:
+        return result.average.swapped_in()
+    return contextlib.nullcontext()
 
 
 def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
@@ -144,7 +129,7 @@ def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
 def _float_detector(config: PipelineConfig, model_dir: str) -> LoadedDetector:
     """Load the detector that is quantized, refused where the config is of another model."""
     detector = load_detector(model_dir, kinds=("float",))
-    if config.model != detector.config.model:
+    if configured_model(config) != configured_model(detector.config):
         raise ConfigError(
             f"expected the model section that the detector in {model_dir} was trained with, found another;"
             " quantize with the pipeline.config of the training, changed in graph_rewriter, train_config and"
@@ -163,20 +148,11 @@ def _calibrate(rewritten: QuantizedDetector, config: PipelineConfig, detector: L
 def _report(
     rewritten: QuantizedDetector, result: TrainingResult, steps: int, folder: str
 ) -> QuantizationReport:
-    last = result.last_report
     return QuantizationReport(
-        steps=steps,
+        **fit_facts(result, steps=steps, work_folder=folder),
         quantized_steps=max(0, steps - rewritten.options.delay),
-        start_step=result.start_step,
-        seconds=round(result.seconds, 3),
-        steps_per_second=round(last.steps_per_second, 4) if last else 0.0,
-        loss=last.losses[TOTAL_LOSS] if last else float("nan"),
-        losses=last.losses if last else {},
-        learning_rate=last.learning_rate if last else float("nan"),
         coverage=rewritten.describe().counts.fraction or 0.0,
         not_quantized=sorted(rewritten.float_layers()),
-        fingerprint=os.path.basename(folder),
-        code_versions=code_versions(folder),
     )
 
 
@@ -184,30 +160,21 @@ def _write(
     rewritten: QuantizedDetector,
     config: PipelineConfig,
     detector: LoadedDetector,
-    result: TrainingResult,
     directory: str,
     report: QuantizationReport,
 ) -> None:
-    """Write the detector folder, with averaged weights where the config evaluates those."""
+    """Write the detector folder with the weights that the detector has now."""
     summary = {
         "steps": report.steps,
         "quantized_steps": report.quantized_steps,
         "trained_as": report.fingerprint,
     }
-
-    def write() -> None:
-        write_detector(
-            rewritten.model,
-            config,
-            detector.label_map,
-            directory,
-            kind="quantized",
-            extra=summary,
-            texts={layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())},
-        )
-
-    if config.eval_config.use_moving_averages and result.average is not None:
-        with result.average.swapped_in():
-            write()
-    else:
-        write()
+    write_detector(
+        rewritten.model,
+        config,
+        detector.label_map,
+        directory,
+        kind="quantized",
+        extra=summary,
+        texts={layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())},
+    )

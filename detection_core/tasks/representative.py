@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from detection_core.builders.datasets import build_eval_dataset
+from detection_core.builders.datasets import build_representative_dataset
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 
@@ -29,11 +29,6 @@ def representative_pixels(
         ConfigError: when the reader is not supported.
         DataError: when there are no records, or one is damaged.
     """
-    calibration = PipelineConfig()
-    calibration.CopyFrom(config)
-    del calibration.eval_input_reader[:]
-    calibration.eval_input_reader.add().CopyFrom(config.train_input_reader)
-    calibration.eval_input_reader[0].num_epochs = 1
-    dataset = build_eval_dataset(calibration, label_map=label_map, batch_size=batch_size)
+    dataset = build_representative_dataset(config, label_map=label_map, batch_size=batch_size)
     for batch in dataset.take(-(-examples // batch_size)):
         yield batch.images.pixels

@@ -6,10 +6,10 @@ import dataclasses
 import logging
 
 from detection_core.artifacts.model_run import RESTORED_TABLE
-from detection_core.builders.fine_tuning import build_fine_tune_options
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.fine_tuning import build_fine_tune_options, fine_tune_checkpoint
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import family_of
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore import RestoreReport, restore_fine_tune_checkpoint
@@ -50,7 +50,7 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
     Raises:
         ModelError: when the weights cannot be read or do not fit.
     """
-    checkpoint = config.train_config.fine_tune_checkpoint
+    checkpoint = fine_tune_checkpoint(config)
     if warm_start_dir:
         if checkpoint:
             _logger.warning(
@@ -60,7 +60,7 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
         copied = copy_matching_weights(source, model, where=warm_start_dir)
         return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
     if checkpoint:
-        names = family_of(config.model).require_checkpoint_names()
+        names = configured_model(config).family.require_checkpoint_names()
         options, file = build_fine_tune_options(config), CheckpointFile(checkpoint)
         report = restore_fine_tune_checkpoint(model, names, options, file)
         _logger.info("%s", report.table())

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
-from detection_core.builders.detector import build_detector
-from detection_core.builders.train_options import build_train_options
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.fine_tuning import fine_tune_checkpoint
+from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
-from detection_core.detectors.base import TOTAL_LOSS, Detector, count_parameters
+from detection_core.detectors.base import Detector, count_parameters
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit
+from detection_core.tasks.fitting import FitRequest, fit, fit_facts
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
 from detection_core.tasks.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
-    code_versions,
     training_fingerprint,
     work_folder,
 )
@@ -74,24 +73,22 @@ def train(
     worker = this_worker()
     strategy = choose_strategy(worker)
     check_pipeline_config(config)
-    options = build_train_options(
-        config.train_config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes
-    )
-    label_map = load_label_map(config.train_input_reader.label_map_path)
-    weights_from = starting_files(warm_start_dir, config.train_config.fine_tune_checkpoint)
+    plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
+    label_map = load_label_map(plan.label_map_path)
+    weights_from = starting_files(warm_start_dir, fine_tune_checkpoint(config))
     fingerprint = training_fingerprint(config, weights=weights_from)
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
         with strategy.scope():
-            _check(config, strategy.num_replicas_in_sync)
-            model = build_detector(config.model)
+            _check(plan, strategy.num_replicas_in_sync)
+            model = configured_model(config).build()
             check_classes(model, label_map)
             start = fill_starting_weights(model, config, warm_start_dir)
             request = FitRequest(
-                model=model, config=config, label_map=label_map, options=options, work_folder=folder
+                model=model, config=config, label_map=label_map, plan=plan, work_folder=folder
             )
             result = fit(request, job="train", progress=progress)
-            report = _report(config, model, result, start=start, folder=folder)
-            weights = _final_weights(model, config, result)
+            report = _report(plan, model, result, start=start, folder=folder)
+            weights = _final_weights(model, plan, result)
         if worker.is_chief:
             model = _trained_model(model, weights, config)
             _write_model(model, config, label_map, model_dir, report)
@@ -100,18 +97,15 @@ def train(
     return report
 
 
-def _check(config: PipelineConfig, replicas: int) -> None:
-    optimizer = config.train_config.optimizer
-    averaged = config.eval_config.use_moving_averages
-    if optimizer.use_moving_average and not averaged:
+def _check(plan: TrainPlan, replicas: int) -> None:
+    if plan.keeps_average and not plan.writes_average:
         _logger.warning(
             "a moving average of the weights is kept (train_config.optimizer.use_moving_average), but the"
             " detector is written with the last ones, as eval_config.use_moving_averages is false"
         )
-    batch = config.train_config.batch_size
-    if batch % replicas:
+    if plan.batch_size % replicas:
         raise ConfigError(
-            f"expected a multiple of the {replicas} devices that share a batch, found {batch}.",
+            f"expected a multiple of the {replicas} devices that share a batch, found {plan.batch_size}.",
             where="train_config.batch_size",
         )
 
@@ -131,36 +125,21 @@ def check_classes(model: Detector, label_map: LabelMap) -> None:
 
 
 def _report(
-    config: PipelineConfig,
-    model: Detector,
-    result: TrainingResult,
-    *,
-    start: StartingWeights,
-    folder: str,
+    plan: TrainPlan, model: Detector, result: TrainingResult, *, start: StartingWeights, folder: str
 ) -> TrainReport:
-    last = result.last_report
-    averaged = config.eval_config.use_moving_averages
     return TrainReport(
-        steps=config.train_config.num_steps,
-        start_step=result.start_step,
-        seconds=round(result.seconds, 3),
-        steps_per_second=round(last.steps_per_second, 4) if last else 0.0,
-        loss=last.losses[TOTAL_LOSS] if last else float("nan"),
-        losses=last.losses if last else {},
-        learning_rate=last.learning_rate if last else float("nan"),
+        **fit_facts(result, steps=plan.options.num_steps, work_folder=folder),
         parameters=count_parameters(model.trainable_variables),
         started_from=start.source,
         restored=start.counts(),
-        weights="moving average" if averaged else "last",
-        fingerprint=os.path.basename(folder),
-        code_versions=code_versions(folder),
+        weights="moving average" if plan.writes_average else "last",
         left_out=result.left_out,
     )
 
 
-def _final_weights(model: Detector, config: PipelineConfig, result: TrainingResult) -> list[np.ndarray]:
+def _final_weights(model: Detector, plan: TrainPlan, result: TrainingResult) -> list[np.ndarray]:
     """Return the weights to write; every worker has to ask, as a reduction over their copies gives them."""
-    if config.eval_config.use_moving_averages and result.average is not None:
+    if plan.writes_average and result.average is not None:
         with result.average.swapped_in():
             return [variable.numpy() for variable in model.variables]
     return [variable.numpy() for variable in model.variables]
@@ -172,7 +151,7 @@ def _trained_model(model: Detector, weights: list[np.ndarray], config: PipelineC
     Call it outside of the scope of the strategy.
     """
     if isinstance(model.variables[0], tf.distribute.DistributedValues):
-        model = build_detector(config.model)
+        model = configured_model(config).build()
     for variable, value in zip(model.variables, weights, strict=True):
         variable.assign(value)
     return model

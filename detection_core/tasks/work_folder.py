@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 
-from detection_core.config.load import format_pipeline_config
+from detection_core.builders.training_identity import build_training_identity
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.storage import files, local_files
 from detection_core.tasks.starting_files import fingerprint_files
@@ -57,19 +57,10 @@ def training_fingerprint(config: PipelineConfig, *, weights: Iterable[str] = ())
     Returns:
         Sixteen hexadecimal digits.
     """
-    about = PipelineConfig()
-    about.CopyFrom(config)
-    reader = about.train_input_reader
-    patterns = [files.escape(reader.label_map_path), *reader.tf_record_input_reader.input_path]
-    reader.ClearField("label_map_path")
-    reader.tf_record_input_reader.ClearField("input_path")
-    about.train_config.ClearField("fine_tune_checkpoint")
-    for field in ("eval_config", "eval_input_reader"):
-        about.ClearField(field)
-    digest = hashlib.sha256()
-    digest.update(f"{CHECKPOINT_FORMAT}\n{format_pipeline_config(about)}".encode())
+    identity, digest = build_training_identity(config), hashlib.sha256()
+    digest.update(f"{CHECKPOINT_FORMAT}\n{identity.text}".encode())
     digest.update(fingerprint_files(weights).encode())
-    for pattern in patterns:
+    for pattern in identity.inputs:
         for path in files.glob(pattern):
             digest.update(b"\n")
             digest.update(_sampled_content(path))

@@ -58,9 +58,10 @@ def schema_of(file: JsonFile[Any] | JsonLines[Any]) -> dict[str, Any]:
 
 
 def _object(cls: type) -> dict[str, Any]:
-    text = cls.__doc__ or ""
-    attributes = text.partition("Attributes:")[2]
-    told = {name: " ".join(words.split()) for name, words in _ATTRIBUTE.findall(attributes)}
+    text, told = cls.__doc__ or "", {}
+    for base in reversed(cls.__mro__):
+        attributes = (base.__doc__ or "").partition("Attributes:")[2]
+        told |= {name: " ".join(words.split()) for name, words in _ATTRIBUTE.findall(attributes)}
     fields, hints = dataclasses.fields(cls), field_types(cls)
     return {
         "type": "object",

@@ -73,7 +73,7 @@ _TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation f
 
 RULES: Mapping[str, Rules] = {
     "EvalConfig": Rules(
-        ("builders.evaluation_settings", "config.messages.evaluation", "tasks.train"),
+        ("builders.evaluation_settings", "config.messages.evaluation", "builders.train_plan"),
         ranges={
             "batch_size": POSITIVE,
             "min_score_threshold": FRACTION,

@@ -12,9 +12,9 @@ QUANTIZED_BITS = 8
 _BITS = Range(QUANTIZED_BITS, QUANTIZED_BITS, f"{QUANTIZED_BITS}, the only number of bits that is supported")
 
 RULES: Mapping[str, Rules] = {
-    "GraphRewriter": Rules("tasks.quantize"),
+    "GraphRewriter": Rules("builders.graph_rewriter"),
     "Quantization": Rules(
-        "tasks.quantize",
+        "builders.graph_rewriter",
         ranges={"weight_bits": _BITS, "activation_bits": _BITS, "delay": NOT_NEGATIVE},
     ),
 }

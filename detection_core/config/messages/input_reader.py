@@ -41,7 +41,7 @@ _CONTEXT = "context features are not used by any model here"
 
 RULES: Mapping[str, Rules] = {
     "InputReader": Rules(
-        ("builders.input_reader", "builders.training_labels", "tasks.train"),
+        ("builders.input_reader", "builders.training_labels", "builders.train_plan"),
         ranges={
             "shuffle_buffer_size": up_to(10_000_000, 0),
             "num_readers": up_to(1_024),

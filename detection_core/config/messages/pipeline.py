@@ -94,6 +94,8 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "TrainEvalPipelineConfig": Rules(
-        ("builders.datasets", "tasks.train", "tasks.quantize"), parts=("model",), check=_pipeline
+        ("builders.datasets", "builders.train_plan", "builders.graph_rewriter"),
+        parts=("model",),
+        check=_pipeline,
     ),
 }

@@ -39,7 +39,7 @@ RULES: Mapping[str, Rules] = {
             "builders.fine_tuning",
             "builders.datasets",
             "builders.training_labels",
-            "tasks.train",
+            "builders.train_plan",
         ),
         ranges={
             "batch_size": up_to(65_536),

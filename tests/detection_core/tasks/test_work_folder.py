@@ -15,6 +15,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.tasks import work_folder as module
 from detection_core.tasks.work_folder import FINISHED, code_versions, training_fingerprint, work_folder
+from tests.detection_core.tasks.tiny_training import config_text
 
 
 def config(folder: Path, extra: str = "", content: bytes = b"records") -> TrainEvalPipelineConfig:
@@ -38,6 +39,17 @@ def test_the_name_depends_on_the_content_and_not_on_the_place(tmp_path: Path) ->
         training_fingerprint(config(tmp_path / "e"), weights=[f"{tmp_path}/e/label_map.pbtxt"]),
     ]
     assert len({here, *others}) == 4
+
+
+def test_unfinished_work_is_found_under_the_name_that_it_always_had(tmp_path: Path) -> None:
+    # Both names were computed by the code of the first layout, before builders told what counts.
+    extra = "graph_rewriter { quantization { delay: 1 weight_bits: 8 activation_bits: 8 } }"
+    extra += " eval_config { num_examples: 3 } eval_input_reader { label_map_path: 'x' }"
+    about = config(tmp_path / "a", config_text(4) + extra)
+    about.train_config.fine_tune_checkpoint = "/zoo/ckpt-0"
+    assert training_fingerprint(about) == "7f96e77d9aa7ab8b"
+    weights = [f"{tmp_path}/a/label_map.pbtxt"]
+    assert training_fingerprint(about, weights=weights) == "56914423a8102c11"
 
 
 def test_a_change_at_the_end_of_a_large_file_counts(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""What a training needs of a pipeline.config beside detector, examples and first weights."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from detection_core.builders.optimizer import build_optimizer
+from detection_core.builders.train_options import build_train_options
+from detection_core.optimizers.optimization import Optimization
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainPlan:
+    """What a config says of a training.
+
+    Attributes:
+        options: of the loop: how long, how often.
+        batch_size: images an update, over all replicas.
+        label_map_path: of the train_input_reader.
+        keeps_average: the optimizer keeps a moving average of the weights.
+        writes_average: the average is what is written and evaluated, where one is kept.
+    """
+
+    options: TrainOptions
+    batch_size: int
+    label_map_path: str
+    keeps_average: bool
+    writes_average: bool
+
+
+def build_train_plan(
+    config: TrainEvalPipelineConfig, *, log_every: int = 20, checkpoint_minutes: float = CHECKPOINT_MINUTES
+) -> TrainPlan:
+    """Read what a checked config says of a training.
+
+    Args:
+        config: its `train_config`, `train_input_reader` and `eval_config` are read.
+        log_every: steps between reports.
+        checkpoint_minutes: time after which a checkpoint is written whatever the step; 0: by steps alone.
+
+    Raises:
+        ConfigError: when `num_steps` is missing, or the time is below 0.
+    """
+    train = config.train_config
+    return TrainPlan(
+        options=build_train_options(train, log_every=log_every, checkpoint_minutes=checkpoint_minutes),
+        batch_size=train.batch_size,
+        label_map_path=config.train_input_reader.label_map_path,
+        keeps_average=train.optimizer.use_moving_average,
+        writes_average=config.eval_config.use_moving_averages,
+    )
+
+
+def build_optimization(config: TrainEvalPipelineConfig) -> Optimization:
+    """Build the optimizer of a config's `train_config`; call it in the scope of the training's strategy.
+
+    Raises:
+        ConfigError: when none is set, or its values contradict each other.
+    """
+    return build_optimizer(config.train_config.optimizer)

@@ -1,0 +1,65 @@
+"""A pipeline.config to what a person is told of a training before there are data."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from detection_core.builders.augment import build_augmentations
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.graph_rewriter import find_quantization_options
+from detection_core.builders.input_reader import build_decoding
+from detection_core.builders.train_plan import build_optimization
+from detection_core.builders.training_labels import build_label_targets, score_columns
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.quantization.quantizers import QuantizationOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOutline:
+    """What a config chose for a training, under the names of its messages.
+
+    Attributes:
+        optimizer: arm of the optimizer; "" where there is none.
+        schedule: arm of its learning rate; "" where there is none.
+        num_steps: updates; 0 where that is not said.
+        batch_size: images an update.
+        augmentations: arms of the augmentation steps, in their order.
+        quantization: how the detector is quantized; None where it is not.
+    """
+
+    optimizer: str
+    schedule: str
+    num_steps: int
+    batch_size: int
+    augmentations: tuple[str, ...]
+    quantization: QuantizationOptions | None
+
+
+def build_training_outline(config: TrainEvalPipelineConfig) -> TrainingOutline:
+    """Read what a checked config chose for a training."""
+    train = config.train_config
+    arm = train.optimizer.WhichOneof("optimizer") if train.HasField("optimizer") else None
+    rate = getattr(train.optimizer, arm).learning_rate.WhichOneof("learning_rate") if arm else None
+    steps = (option.WhichOneof("preprocessing_step") for option in train.data_augmentation_options)
+    return TrainingOutline(
+        optimizer=arm or "",
+        schedule=rate or "",
+        num_steps=train.num_steps,
+        batch_size=train.batch_size,
+        augmentations=tuple(map(str, steps)),
+        quantization=find_quantization_options(config),
+    )
+
+
+def build_without_data(config: TrainEvalPipelineConfig) -> None:
+    """Build what a training needs beside its detector, as far as that needs no data, to see that it can be.
+
+    Raises:
+        ConfigError: when it cannot.
+    """
+    configured_model(config).build_resizer()
+    build_augmentations(config.train_config.data_augmentation_options)
+    build_label_targets(config)
+    build_decoding(config.train_input_reader, score_columns(config.model))
+    if config.train_config.HasField("optimizer"):
+        build_optimization(config)

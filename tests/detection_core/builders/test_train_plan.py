@@ -1,0 +1,34 @@
+import pytest
+
+from detection_core.builders.train_plan import build_optimization, build_train_plan
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.errors import ConfigError
+from tests.detection_core.tasks.tiny_training import config_text
+
+CONFIG = parse_pipeline_config(config_text(7))
+
+
+def test_a_plan_has_what_the_config_says() -> None:
+    plan = build_train_plan(CONFIG, log_every=3, checkpoint_minutes=0.5)
+    assert (plan.options.num_steps, plan.options.log_every, plan.options.checkpoint_minutes) == (7, 3, 0.5)
+    assert (plan.batch_size, plan.label_map_path) == (2, "")
+    assert not plan.keeps_average and not plan.writes_average
+    changes = {
+        "train_input_reader.label_map_path": "/data/labels.pbtxt",
+        "train_config.optimizer.use_moving_average": True,
+        "eval_config.use_moving_averages": True,
+    }
+    plan = build_train_plan(apply_overrides(CONFIG, changes))
+    assert plan.label_map_path == "/data/labels.pbtxt" and plan.keeps_average and plan.writes_average
+
+
+def test_an_endless_training_is_no_plan() -> None:
+    with pytest.raises(ConfigError, match=r"train_config.num_steps.*without end"):
+        build_train_plan(apply_overrides(CONFIG, {"train_config.num_steps": "unset"}))
+
+
+def test_the_optimizer_is_the_config_s() -> None:
+    assert build_optimization(CONFIG).average_decay == 0.0
+    changes = {"train_config.optimizer.use_moving_average": True}
+    assert build_optimization(apply_overrides(CONFIG, changes)).average_decay == pytest.approx(0.9999)

@@ -1,0 +1,37 @@
+import hashlib
+
+from detection_core.builders.training_identity import build_training_identity
+from detection_core.config.load import parse_pipeline_config
+from tests.detection_core.tasks.tiny_training import config_text
+
+READER = (
+    "train_input_reader { label_map_path: '/%s[1]/labels.pbtxt' shuffle: false"
+    " tf_record_input_reader { input_path: '/%s/a-*' input_path: '/%s/b' } }"
+)
+
+
+def _identity(place: str, extra: str = ""):
+    return build_training_identity(
+        parse_pipeline_config(config_text() + READER % (place, place, place) + extra)
+    )
+
+
+def test_where_files_lie_and_how_the_result_is_evaluated_is_left_out() -> None:
+    here, there = (
+        _identity("here"),
+        _identity("there", "eval_config { num_examples: 3 } eval_input_reader {}"),
+    )
+    assert here.text == there.text and "shuffle: false" in here.text
+    assert here.inputs == ("/here[[]1]/labels.pbtxt", "/here/a-*", "/here/b")
+
+
+def test_the_config_is_left_as_it_is() -> None:
+    config = parse_pipeline_config(config_text() + READER % ("a", "a", "a"))
+    before = config.SerializeToString()
+    build_training_identity(config)
+    assert config.SerializeToString() == before
+
+
+def test_the_text_is_what_it_always_was() -> None:
+    # As the first published layout wrote it; another text would lose every unfinished training.
+    assert hashlib.sha256(_identity("here").text.encode()).hexdigest()[:16] == "58ca700720fe1500"
