@@ -74,8 +74,7 @@ def quantize(
     check_pipeline_config(config)
     options = build_quantization_options(config)
     support = configured_model(config).family.require_quantization()
-    plan = _train_plan(config, resume)
-    _warn_of_delay(options, plan.options.num_steps)
+    plan = _train_plan(config, options, resume)
     fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
     with (
         work_folder(work_dir, fingerprint, code_version=resume.code_version) as folder,
@@ -103,9 +102,12 @@ def quantize(
     return report
 
 
-def _train_plan(config: PipelineConfig, resume: ResumeOptions) -> TrainPlan:
+def _train_plan(
+    config: PipelineConfig, quantization: QuantizationOptions, resume: ResumeOptions
+) -> TrainPlan:
     """Return the plan of the training; penalties made up for normalisations, which are folded away."""
     plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
+    _warn_of_delay(quantization, plan.options.num_steps)
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.builders.configured_model import configured_model
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.detector_folder import load_detector, write_detector
+from detection_core.quantization.quantizers import QuantizationOptions
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text
 
@@ -117,3 +122,18 @@ def test_a_folder_whose_graph_was_altered_is_refused(copy):
     path.write_bytes(saved.SerializeToString())
     with pytest.raises(ModelError, match="found WriteFile"):
         load_detector(str(copy))
+
+
+@pytest.mark.parametrize("kind", ["float", "quantized"])
+def test_checkpoints_have_the_keys_that_detector_folders_always_had(kind, model, tmp_path):
+    """The list was read from folders that the first layout's `train` and `quantize` wrote of this config."""
+    texts = {}
+    if kind == "quantized":
+        support = configured_model(CONFIG).family.require_quantization()
+        rewritten = support.rewrite(model, QuantizationOptions(delay=0), None)
+        model, texts = rewritten.model, {layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())}
+    write_detector(model, CONFIG, LABELS, str(tmp_path), kind=kind, texts=texts)
+    found = tf.train.list_variables(layout.extra_file(str(tmp_path), layout.CHECKPOINT))
+    suffix = "/.ATTRIBUTES/VARIABLE_VALUE"
+    keys = {name.removesuffix(suffix): shape for name, shape in found if name.endswith(suffix)}
+    assert keys == json.loads((Path(__file__).parent / "data" / "checkpoint_keys.json").read_text())[kind]
