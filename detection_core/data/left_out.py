@@ -11,15 +11,18 @@ from detection_core.data.ahead import done_ahead
 from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.records import check_records, first_line, read_records
 from detection_core.storage import files
+from detection_core.storage.shard_manifest import RecordFile, uri_of
 
 _BUCKETS = 1 << 62
 
 
-def find_undecodable(paths: Sequence[str], decode: Callable[[tf.Tensor], object]) -> list[LeftOut]:
+def find_undecodable(
+    record_files: Sequence[RecordFile], decode: Callable[[tf.Tensor], object]
+) -> list[LeftOut]:
     """Decode every record, in several threads, and return those that fail.
 
     Args:
-        paths: TFRecord files.
+        record_files: TFRecord files.
         decode: what is done to each record.
 
     Raises:
@@ -35,16 +38,18 @@ def find_undecodable(paths: Sequence[str], decode: Callable[[tf.Tensor], object]
         return ""
 
     found = []
-    for path in paths:
-        check_records(path)
-        records = read_records(path)
+    for file in record_files:
+        check_records(file)
+        records = read_records(file)
         reasons = done_ahead(records.as_numpy_iterator(), failure, lambda _: 1, budget=64)
         bad = {index: reason for index, reason in enumerate(reasons) if reason}
         for index, record in enumerate(records.as_numpy_iterator()) if bad else ():
             if index in bad:
                 digest = int(digest_of(tf.constant(record)))
                 name = image_name(record)
-                found.append(LeftOut(path=path, index=index, image=name, reason=bad[index], digest=digest))
+                found.append(
+                    LeftOut(path=uri_of(file), index=index, image=name, reason=bad[index], digest=digest)
+                )
     return found
 
 

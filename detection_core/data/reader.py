@@ -20,6 +20,7 @@ from detection_core.data.records import check_records, count_records, naming_bad
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.errors import DataError
 from detection_core.storage import files
+from detection_core.storage.shard_manifest import RecordFile, uri_of
 from detection_core.structures import ImageTruth, Sample
 
 _logger = logging.getLogger(__name__)
@@ -48,8 +49,8 @@ class Reader:
         left_out: records that are not read.
     """
 
-    paths: tuple[str, ...]
-    groups: tuple[tuple[str, ...], ...] = ()
+    paths: tuple[RecordFile, ...]
+    groups: tuple[tuple[RecordFile, ...], ...] = ()
     weights: tuple[float, ...] = ()
     table: tf.lookup.StaticHashTable | None = None
     decoding: DecodeOptions = dataclasses.field(default_factory=DecodeOptions)
@@ -81,7 +82,7 @@ class Reader:
             DataError: when a file is damaged; in large sets only damage to its structure is seen here.
         """
         count = check_records if self._stored_bytes() <= _CHECKED_BYTES else count_records
-        records = sum(count(path) - self._left_out_of(path) for path in self.paths)
+        records = sum(count(path) - self._left_out_of(uri_of(path)) for path in self.paths)
         return -(-records // max(1, self.sequence.sample_1_of_n_examples))
 
     def _left_out_of(self, path: str) -> int:
@@ -107,8 +108,9 @@ class Reader:
 
     def _stored_bytes(self) -> int:
         """Return the size of the files; remote ones are taken for large."""
-        local = not any(files.is_remote(path) for path in self.paths)
-        return sum(os.path.getsize(path) for path in self.paths) if local else 1 << 62
+        paths = [uri_of(path) for path in self.paths]
+        local = not any(map(files.is_remote, paths))
+        return sum(map(os.path.getsize, paths)) if local else 1 << 62
 
     def parts(self) -> list[Reader]:
         """Return a reader of each group."""
@@ -151,17 +153,22 @@ class Reader:
                     "%d objects of the images read are left out: the label map does not know their class text"
                     " or id, or their box is not a number (%s)",
                     left_out,
-                    os.path.dirname(self.paths[0]),
+                    os.path.dirname(uri_of(self.paths[0])),
                 )
 
     def _decoded_in_order(self) -> Iterator[tuple[DecodedExample, tf.Tensor]]:
         """Decode all records; a few large images at once would take more memory than there is."""
-        for path in self.paths:
+        for path in map(uri_of, self.paths):
             if not files.is_remote(path):
                 count_records(path)
-        decode = tf.function(
+        # Traced once for each call of this method: TensorFlow would warn of a function that is traced again.
+        traced = tf.function(
             self._decode_and_count, input_signature=[tf.TensorSpec([], tf.string)], autograph=False
-        )
+        ).get_concrete_function()
+
+        def decode(record: bytes) -> tuple[DecodedExample, tf.Tensor]:
+            return traced(tf.constant(record))
+
         records = ordered_records(self.paths, dataclasses.replace(self.sequence, num_readers=1)).prefetch(4)
         with naming_bad_records(self.paths, self.decode):
             yield from done_ahead(
@@ -175,7 +182,8 @@ class Reader:
         except ImageFault as fault:
             if fault.reason == "decompression_bomb":
                 raise DataError(
-                    f"{fault.message}; the image {image_name(record)!r} is too large", where=self.paths[0]
+                    f"{fault.message}; the image {image_name(record)!r} is too large",
+                    where=uri_of(self.paths[0]),
                 ) from fault
             return _AHEAD_BYTES  # decoding tells what is wrong with it
         return size.height * size.width * self.decoding.channels or _AHEAD_BYTES

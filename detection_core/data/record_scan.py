@@ -14,7 +14,6 @@ from typing import IO, Any
 
 from detection_core.data.record_writer import masked_checksum
 from detection_core.errors import DataError
-from detection_core.storage.shard_manifest import uri_of
 
 # Each record is: length (8 bytes), its checksum (4), the data, their checksum (4).
 HEADER_BYTES, FOOTER_BYTES = 12, 4
@@ -27,7 +26,7 @@ _PIECE = 1 << 20
 
 def is_gzip(path: str) -> bool:
     """Tell from its name whether a file is compressed."""
-    return uri_of(path).endswith((".gz", ".gzip"))
+    return path.endswith((".gz", ".gzip"))
 
 
 def count_local_records(path: str) -> int:

@@ -14,10 +14,10 @@ from detection_core.data.record_scan import bad_record, count_local_records
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.shard_cache import FETCHED_AHEAD, fetch, fetch_in_dataset, find_failure
-from detection_core.storage.shard_manifest import MANIFEST_NAME, parse_address, read_manifest, uri_of
+from detection_core.storage.shard_manifest import MANIFEST_NAME, RecordFile, Shard, read_manifest, uri_of
 
 
-def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
+def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[RecordFile]:
     """Return the files that the patterns name, in the patterns' order and sorted within each.
 
     A pattern means what it means to the Object Detection API, see `files.glob`. A manifest stands for the
@@ -28,7 +28,7 @@ def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
     """
     if not patterns:
         raise DataError("expected TFRecord files, found no pattern; set input_path", where=where)
-    paths: list[str] = []
+    paths: list[RecordFile] = []
     for pattern in patterns:
         found = files.glob(pattern)
         if not found:
@@ -42,93 +42,102 @@ def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[str]:
     return paths
 
 
-def _listed(path: str) -> list[str]:
-    """Return the addresses in a manifest, any other file as it is."""
+def _listed(path: str) -> list[RecordFile]:
+    """Return the shards in a manifest, local ones and any other file as their path."""
     if os.path.basename(path) == MANIFEST_NAME:
-        return [shard.address for shard in read_manifest(path)]
+        return [shard if files.is_remote(shard.uri) else shard.uri for shard in read_manifest(path)]
     return [path]
 
 
-def fetched_ahead(paths: tf.data.Dataset, names: Sequence[str]) -> tf.data.Dataset:
+def fetched_ahead(paths: tf.data.Dataset, record_files: Sequence[RecordFile]) -> tf.data.Dataset:
     """Return a dataset of paths as it is, having fetched the next few that TensorFlow does not open.
 
     Args:
-        paths: string [] each.
-        names: the same paths, in any order.
+        paths: string [] each, the URI of a file.
+        record_files: the same files, in any order.
     """
-    if all(map(files.opened_by_tensorflow, names)):
+    if _all_opened_by_tensorflow(record_files):
         return paths
+    fetched = _fetcher(record_files)
 
     def fetch_and_pass(path: tf.Tensor) -> tf.Tensor:
-        with tf.control_dependencies([tf.numpy_function(_fetched, [path], tf.string)]):
+        with tf.control_dependencies([tf.numpy_function(fetched, [path], tf.string)]):
             return tf.identity(path)
 
     return paths.map(fetch_and_pass, num_parallel_calls=FETCHED_AHEAD, deterministic=True)
 
 
-def record_reader(names: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Return what reads the records of one of some files, given its path as a tensor.
+def record_reader(record_files: Sequence[RecordFile]) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """Return what reads the records of one of some files, given its URI as a tensor.
 
-    A copy of a shard is asked for again when it is opened: what was fetched ahead may have waited long enough
-    to be removed.
+    A copy of a shard is asked for again when it is opened: one that was fetched ahead may have been removed
+    since.
 
     Args:
-        names: the paths.
+        record_files: the files.
     """
-    if not all(map(files.opened_by_tensorflow, names)):
-        return lambda path: read_records(tf.ensure_shape(tf.numpy_function(_fetched, [path], tf.string), ()))
-    if any(map(files.is_remote, names)):
-        return lambda path: read_records(tf.strings.regex_replace(path, "#bytes=.*$", ""))
-    return read_records
+    if _all_opened_by_tensorflow(record_files):
+        return read_records
+    fetched = _fetcher(record_files)
+    return lambda path: read_records(tf.ensure_shape(tf.numpy_function(fetched, [path], tf.string), ()))
 
 
-def _fetched(path: bytes) -> bytes:
-    text = path.decode()
-    if files.opened_by_tensorflow(text):
-        return uri_of(text).encode()
-    return fetch_in_dataset(parse_address(text) or text).encode()
+def _all_opened_by_tensorflow(record_files: Sequence[RecordFile]) -> bool:
+    return all(files.opened_by_tensorflow(uri_of(file)) for file in record_files)
 
 
-def _local(path: str) -> str:
+def _fetcher(record_files: Sequence[RecordFile]) -> Callable[[bytes], bytes]:
+    """Return a function from the URI of one of the files to a path that TensorFlow opens."""
+    by_uri = {uri_of(file): file for file in record_files}
+
+    def fetched(uri: bytes) -> bytes:
+        if files.opened_by_tensorflow(uri.decode()):
+            return uri
+        return fetch_in_dataset(by_uri[uri.decode()]).encode()
+
+    return fetched
+
+
+def _local(file: RecordFile) -> str:
     """Return a path that can be opened."""
-    return uri_of(path) if files.opened_by_tensorflow(path) else fetch(parse_address(path) or path)
+    uri = uri_of(file)
+    return uri if files.opened_by_tensorflow(uri) else fetch(file)
 
 
-def read_records(path: tf.Tensor | str) -> tf.data.Dataset:
+def read_records(file: tf.Tensor | RecordFile) -> tf.data.Dataset:
     """Return the records of one file as string []; a tensor names one that TensorFlow can open."""
-    if isinstance(path, str):
-        path = _local(path)
+    path = _local(file) if isinstance(file, str | Shard) else file
     compressed = tf.strings.regex_full_match(path, r".*\.(gz|gzip)")
     return tf.data.TFRecordDataset(path, compression_type=tf.where(compressed, "GZIP", ""))
 
 
-def count_records(path: str) -> int:
+def count_records(file: RecordFile) -> int:
     """Count the records of one file; of an uncompressed local one only the lengths are read.
 
-    The address of a remote shard that a manifest lists tells the number.
+    A manifest tells the number of a shard that it lists.
 
     Raises:
         DataError: when the file ends inside a record or is not a TFRecord file.
     """
-    if shard := parse_address(path):
-        return shard.examples
-    return check_records(path) if files.is_remote(path) else count_local_records(path)
+    if isinstance(file, Shard):
+        return file.examples
+    return check_records(file) if files.is_remote(file) else count_local_records(file)
 
 
-def check_records(path: str) -> int:
+def check_records(file: RecordFile) -> int:
     """Read a file to its end, comparing all checksums, and return how many records it has.
 
     Raises:
         DataError: naming the first record that is damaged.
     """
+    path, count = uri_of(file), 0
     if not files.is_remote(path):
         count_local_records(path)
-    count = 0
     try:
-        return int(read_records(path).reduce(tf.constant(0, tf.int64), lambda n, _: n + 1))
+        return int(read_records(file).reduce(tf.constant(0, tf.int64), lambda n, _: n + 1))
     except tf.errors.DataLossError as error:
         with contextlib.suppress(tf.errors.DataLossError):
-            for _ in read_records(path):
+            for _ in read_records(file):
                 count += 1
         raise bad_record(path, count, "its checksum does not fit, or the file ends inside it") from error
     except _NOT_READABLE as error:
@@ -148,24 +157,24 @@ def _not_readable(path: str, error: tf.errors.OpError) -> DataError:
     return DataError(
         f"expected a TFRecord file, found none that can be read ({first_line(error)}); make the examples"
         " again or correct the path",
-        where=uri_of(path),
+        where=path,
     )
 
 
-def check_readable(path: str, decode: Callable[[tf.Tensor], object]) -> None:
+def check_readable(file: RecordFile, decode: Callable[[tf.Tensor], object]) -> None:
     """Read and decode one file, record after record.
 
     Raises:
         DataError: naming the first record that is damaged or cannot be decoded.
     """
-    check_records(path)
-    for index, record in enumerate(read_records(path)):
+    check_records(file)
+    for index, record in enumerate(read_records(file)):
         try:
             decode(record)
         except (tf.errors.OpError, UnicodeDecodeError) as error:
             message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
             reason = column_fault(record.numpy()) or message
-            raise undecodable_record(path, index, record.numpy(), reason) from error
+            raise undecodable_record(uri_of(file), index, record.numpy(), reason) from error
 
 
 def undecodable_record(path: str, index: int, record: bytes, reason: str) -> DataError:
@@ -202,13 +211,15 @@ READING_ERRORS = (
 
 
 @contextlib.contextmanager
-def naming_bad_records(paths: Sequence[str], decode: Callable[[tf.Tensor], object]) -> Iterator[None]:
+def naming_bad_records(
+    record_files: Sequence[RecordFile], decode: Callable[[tf.Tensor], object]
+) -> Iterator[None]:
     """Turn a reading error of a tf.data pipeline inside the block into one that names file and record.
 
     tf.data does not say which record it failed on, so the files are read again, only after a failure.
 
     Args:
-        paths: the files that the pipeline reads.
+        record_files: the files that the pipeline reads.
         decode: what it does to each record.
 
     Raises:
@@ -219,6 +230,6 @@ def naming_bad_records(paths: Sequence[str], decode: Callable[[tf.Tensor], objec
     except READING_ERRORS as error:
         if failure := find_failure(str(error)):
             raise failure from error
-        for path in paths:
-            check_readable(path, decode)
+        for file in record_files:
+            check_readable(file, decode)
         raise

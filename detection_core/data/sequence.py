@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from detection_core.data.left_out import without
 from detection_core.data.records import fetched_ahead, record_reader
+from detection_core.storage.shard_manifest import RecordFile, uri_of
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1
@@ -56,15 +57,17 @@ class SeededElement(NamedTuple):
     seed: tf.Tensor
 
 
-def ordered_records(paths: Sequence[str], options: SequenceOptions) -> tf.data.Dataset:
+def ordered_records(paths: Sequence[RecordFile], options: SequenceOptions) -> tf.data.Dataset:
     """Return all records once, string [], in an order that depends on the files and options alone."""
-    return _interleaved(tf.constant(list(paths)), paths, options)
+    return _interleaved(tf.constant([uri_of(path) for path in paths]), paths, options)
 
 
-def _interleaved(paths: tf.Tensor, names: Sequence[str], options: SequenceOptions) -> tf.data.Dataset:
-    readers = max(1, min(options.num_readers, len(names)))
-    records = fetched_ahead(tf.data.Dataset.from_tensor_slices(paths), names).interleave(
-        record_reader(names), cycle_length=readers, block_length=max(1, options.read_block_length)
+def _interleaved(
+    paths: tf.Tensor, record_files: Sequence[RecordFile], options: SequenceOptions
+) -> tf.data.Dataset:
+    readers = max(1, min(options.num_readers, len(record_files)))
+    records = fetched_ahead(tf.data.Dataset.from_tensor_slices(paths), record_files).interleave(
+        record_reader(record_files), cycle_length=readers, block_length=max(1, options.read_block_length)
     )
     records, every = without(records, options.left_out), options.sample_1_of_n_examples
     return records.shard(every, 0) if every > 1 else records
@@ -103,9 +106,11 @@ def shuffled_epochs(
     return tf.data.Dataset.range(first_epoch, last).flat_map(one_epoch)
 
 
-def shuffled_files(paths: Sequence[str], options: SequenceOptions) -> Callable[[tf.Tensor], tf.data.Dataset]:
+def shuffled_files(
+    paths: Sequence[RecordFile], options: SequenceOptions
+) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """Return what `shuffled_epochs` takes for record files: each epoch reads them in another order."""
-    all_paths = tf.constant(list(paths))
+    all_paths = tf.constant([uri_of(path) for path in paths])
 
     def epoch_elements(epoch_seed: tf.Tensor) -> tf.data.Dataset:
         order = all_paths

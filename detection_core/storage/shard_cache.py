@@ -23,7 +23,7 @@ import google_crc32c
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from detection_core.storage.shard_manifest import Shard
+from detection_core.storage.shard_manifest import RecordFile, Shard, uri_of
 
 FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
 FETCHED_AHEAD = 4
@@ -50,7 +50,7 @@ class ShardCache:
     limit: int
     private: bool = False
 
-    def fetch(self, shard: Shard | str) -> str:
+    def fetch(self, shard: RecordFile) -> str:
         """Return the path of a local copy.
 
         Args:
@@ -84,10 +84,10 @@ class ShardCache:
                 where=self.folder,
             )
 
-    def _download(self, shard: Shard | str, copy: str) -> None:
+    def _download(self, shard: RecordFile, copy: str) -> None:
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         self._check_owner()
-        uri, partial = _uri(shard), f"{copy}.{uuid.uuid4().hex[:8]}.partial"
+        uri, partial = uri_of(shard), f"{copy}.{uuid.uuid4().hex[:8]}.partial"
         try:
             files.download(uri, partial)
             if isinstance(shard, Shard):
@@ -150,12 +150,12 @@ _MOST_FAILURES = 100
 _failures: dict[str, DataError] = {}
 
 
-def fetch(shard: Shard | str) -> str:
+def fetch(shard: RecordFile) -> str:
     """Return the path of a local copy from the cache that the environment names; see `ShardCache.fetch`."""
     return shard_cache().fetch(shard)
 
 
-def fetch_in_dataset(shard: Shard | str) -> str:
+def fetch_in_dataset(shard: RecordFile) -> str:
     """Return what `fetch` returns, for a function that tf.data calls.
 
     Raises:
@@ -177,15 +177,11 @@ def find_failure(text: str) -> DataError | None:
     return next((_failures[token] for token in tokens if token in _failures), None)
 
 
-def _uri(shard: Shard | str) -> str:
-    return shard.uri if isinstance(shard, Shard) else shard
-
-
-def _name(shard: Shard | str) -> str:
+def _name(shard: RecordFile) -> str:
     """Return a name that changes with the content, ending as the shard's does."""
-    uri = _uri(shard)
+    uri = uri_of(shard)
     if isinstance(shard, Shard):
-        known = f"{uri}#bytes={shard.size}&crc32c={shard.crc32c}&examples={shard.examples}"
+        known = "\0".join(map(str, dataclasses.astuple(shard)))
     else:
         known = "\0".join([uri, *files.etags(uri)])
     suffix = ".tfrecord.gz" if uri.endswith((".gz", ".gzip")) else ".tfrecord"

@@ -1,8 +1,8 @@
 """Examples whose shards lie elsewhere: the file that lists them, beside no shard at all.
 
 A split's folder then holds `examples.tfrecord_manifest.json`, which the pattern of its TFRecord files finds,
-in place of the files. A remote shard's address is its URI with what is known of it behind a `#`, so that
-whoever has the address can check a copy and count its examples without asking the store.
+in place of the files. It tells size, checksum and number of examples of each shard, so that a reader can
+check a copy and count its examples without asking the store.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +17,6 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 
 MANIFEST_NAME = "examples.tfrecord_manifest.json"
-
-_FACTS = re.compile(r"#bytes=(\d+)&crc32c=([0-9a-f]{8})&examples=(\d+)$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,26 +35,14 @@ class Shard:
     crc32c: str
     examples: int
 
-    @property
-    def address(self) -> str:
-        """The URI as readers get it; that of a local file is its path alone."""
-        if not files.is_remote(self.uri):
-            return self.uri
-        return f"{self.uri}#bytes={self.size}&crc32c={self.crc32c}&examples={self.examples}"
+
+RecordFile = Shard | str
+"""A TFRecord file: a shard that a manifest describes, or the path or URI of any other."""
 
 
-def parse_address(address: str) -> Shard | None:
-    """Return the shard that an address tells of, None for a plain path."""
-    match = _FACTS.search(address)
-    if not match:
-        return None
-    size, crc32c, examples = match.groups()
-    return Shard(uri=address[: match.start()], size=int(size), crc32c=crc32c, examples=int(examples))
-
-
-def uri_of(address: str) -> str:
-    """Return an address without what it tells of the shard."""
-    return _FACTS.sub("", address)
+def uri_of(file: RecordFile) -> str:
+    """Return the path or URI of a file."""
+    return file.uri if isinstance(file, Shard) else file
 
 
 def format_manifest(shards: Sequence[Shard]) -> str:

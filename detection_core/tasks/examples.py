@@ -36,7 +36,7 @@ def check_split(examples_dir: str, split: str) -> int:
     """
     folder = files.join(examples_dir, f"Split-{split}")
     paths = expand_patterns([split_pattern(examples_dir, split)], where=folder)
-    _check_names(paths)
+    _check_names(map(uri_of, paths))
     manifest = files.join(folder, MANIFEST_NAME)
     if files.exists(manifest):
         _check_sizes(manifest)
@@ -57,7 +57,7 @@ def check_split(examples_dir: str, split: str) -> int:
 def _check_names(paths: Iterable[str]) -> None:
     """Refuse a set of which a shard is missing: `NAME-00000-of-00002` needs `NAME-00001-of-00002`."""
     found: dict[tuple[str, int, str], set[int]] = defaultdict(set)
-    for path in map(uri_of, paths):
+    for path in paths:
         if match := _SHARD.fullmatch(path):
             found[match[1], int(match[3]), match[4]].add(int(match[2]))
     for (name, count, rest), numbers in found.items():

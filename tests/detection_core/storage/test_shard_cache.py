@@ -157,7 +157,7 @@ def test_a_cache_far_too_small_for_the_data_serves_every_epoch_in_the_same_order
         records = shuffled_epochs(shuffled_files(paths, options), options, seed=4)
         return [record.element for record in records.as_numpy_iterator()]
 
-    read = two_epochs([shard.address for shard in there])
+    read = two_epochs(there)
     assert len(read) == 160 and read == two_epochs(here)
     assert len(os.listdir(tmp_path / "cache")) == module._NEVER_REMOVED
     shard_cache.cache_clear()
@@ -167,7 +167,7 @@ def test_a_copy_that_waited_too_long_is_fetched_again(bucket, tmp_path, monkeypa
     monkeypatch.setenv(module.FOLDER, str(tmp_path / "cache"))
     shard_cache.cache_clear()
     here = [write_records(tmp_path / f"{n}.tfrecord", [b"%d" % n] * 3) for n in range(6)]
-    there = [_shard(bucket, f"waited/{n}.tfrecord", Path(p).read_bytes()).address for n, p in enumerate(here)]
+    there = [_shard(bucket, f"waited/{n}.tfrecord", Path(p).read_bytes()) for n, p in enumerate(here)]
     records = ordered_records(there, SequenceOptions(num_readers=1)).as_numpy_iterator()
     read = []
     for record in records:

@@ -7,7 +7,6 @@ from detection_core.storage import files
 from detection_core.storage.shard_manifest import (
     Shard,
     format_manifest,
-    parse_address,
     read_manifest,
     uri_of,
 )
@@ -16,10 +15,8 @@ REMOTE = Shard(uri="s3://b/x#1/a.tfrecord.gz", size=12, crc32c="0012abcd", examp
 LOCAL = Shard(uri="/data/a.tfrecord", size=12, crc32c="0012abcd", examples=3)
 
 
-def test_an_address_tells_what_is_known_of_a_remote_shard():
-    assert parse_address(REMOTE.address) == REMOTE and uri_of(REMOTE.address) == REMOTE.uri
-    assert LOCAL.address == LOCAL.uri == uri_of(LOCAL.uri)
-    assert parse_address(LOCAL.address) is None and parse_address(REMOTE.uri) is None
+def test_a_file_is_where_its_shard_or_its_path_says():
+    assert uri_of(REMOTE) == uri_of(REMOTE.uri) == "s3://b/x#1/a.tfrecord.gz"
 
 
 def test_a_manifest_is_read_back_and_any_change_shows_at_its_beginning(tmp_path):
