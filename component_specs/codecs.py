@@ -1,4 +1,4 @@
-"""Parameters of Jobs: values in Python, plain texts and numbers on the way, and the one codec between them.
+"""Parameters of Jobs: values in Python, texts and numbers in backends, and the codecs between them.
 
 ML Metadata, a command line and Kubeflow Pipelines carry texts, numbers and booleans. Maps, lists and small
 dataclasses travel as text inside a string parameter. Kubeflow's own LIST and STRUCT would buy nothing here:
@@ -35,15 +35,15 @@ class ParameterError(ValueError):
 
 @runtime_checkable
 class Codec(Protocol):
-    """Turns a kind of value to and from what every backend carries."""
+    """Encodes and decodes one kind of value for every backend."""
 
     @property
     def carried_as(self) -> type:
-        """The type on the way: str, int, float or bool."""
+        """The encoded type: str, int, float or bool."""
 
     @property
     def form(self) -> str:
-        """What the text on the way looks like, for whoever has to write one; "" for what is plain."""
+        """Format of the encoded text, for users who write one; "" for plain values."""
 
     def encode(self, value: Any) -> Scalar:
         """Return the value as it travels. Equal values give equal texts, as caches compare them."""
@@ -249,7 +249,7 @@ class Parameter:
 
     @property
     def carried_as(self) -> type:
-        """The type on the way: str, int, float or bool."""
+        """The encoded type: str, int, float or bool."""
         return self.codec.carried_as
 
     def encode(self, value: Any) -> Scalar:
@@ -269,7 +269,7 @@ class Parameter:
 
 
 def shorten(value: Any) -> str:
-    """Return a value as a message shows it: whole, or its beginning."""
+    """Return a value for a message, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import bz2
 
-# Shorter texts stay as they are, for whoever reads a package or looks at a run.
+# Shorter texts are not packed, so that they stay readable in packages and runs.
 PLAIN_BYTES = 8 * 1024
 _MARK = "bz2:"
 

@@ -1,6 +1,6 @@
 """Components from outside the package: a contract and the module that runs it, known by a name.
 
-A registered component has a YAML, a container entry and a place in anybody's Kubeflow pipeline, as those of
+A registered component has a YAML, a container entry and is usable in any Kubeflow pipeline, as those of
 `JOBS` have. It is no step of the workflow: `pipeline/dag.py` lists those.
 """
 

@@ -1,4 +1,4 @@
-"""The one family of errors that a user can cause and mend."""
+"""The family of errors that users can cause and fix."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import re
 from detection_core.redaction import clean
 
 EXIT_DONE, EXIT_USER_ERROR = 0, 2
-"""How a program ends: done, or with one message about what the user can mend. Python's own 1 is a crash."""
+"""Exit codes: success, or a user error with one message. Python itself exits with 1 after a crash."""
 
 
 def shorten(value: object, longest: int = 80) -> str:
-    """Return a value as it may stand in a message: on one line, whole or its beginning.
+    """Return a value for a message: on one line, truncated if it is long.
 
     Args:
         value: of any type.
@@ -27,7 +27,7 @@ def shorten(value: object, longest: int = 80) -> str:
 
 
 class DetectionError(Exception):
-    """Something the user can put right: a bad config, record, model or destination.
+    """An error that the user can fix: a bad config, record, model or destination.
 
     The text has three parts: what was expected, what was found and what to do. It may be shown anywhere:
     secrets in it are masked, and control characters written out.
@@ -52,7 +52,7 @@ class DataError(DetectionError):
 
 
 class ModelError(DetectionError):
-    """A checkpoint or model that does not fit what was asked of it."""
+    """A checkpoint or model that does not fit the request."""
 
 
 class ExportError(DetectionError):
@@ -70,17 +70,17 @@ class StorageError(DetectionError):
 _REMEDIES = {
     errno.ENOSPC: "free some space, then run again: what is finished is kept",
     errno.EDQUOT: "free some space or ask for more, then run again: what is finished is kept",
-    errno.EROFS: "name a place that can be written to",
+    errno.EROFS: "choose a path that can be written",
     errno.EACCES: "check the owner and the mode of the file and of the folders above it",
     errno.EPERM: "check the owner and the mode of the file and of the folders above it",
-    errno.EEXIST: "a file stands where a folder should be; remove it, or name another place",
-    errno.ENOTDIR: "a file stands where a folder should be; remove it, or name another place",
-    errno.EISDIR: "a folder stands where a file should be; remove it, or name another place",
+    errno.EEXIST: "a file stands where a folder should be; remove it, or choose another path",
+    errno.ENOTDIR: "a file stands where a folder should be; remove it, or choose another path",
+    errno.EISDIR: "a folder stands where a file should be; remove it, or choose another path",
     errno.ELOOP: "a link leads to itself; remove it",
     errno.ENAMETOOLONG: "name a shorter one",
     errno.EIO: "check the disk; then run again: what is finished is kept",
     errno.ESTALE: "check the network file system; then run again: what is finished is kept",
-    errno.EFBIG: "name a place on another file system, or raise `ulimit -f`",
+    errno.EFBIG: "choose a path on another file system, or raise `ulimit -f`",
     errno.EMFILE: "raise `ulimit -n`",
 }
 # How libraries that raise something else than OSError say it: TensorFlow, Beam, SQLite.
@@ -93,7 +93,7 @@ _TEXTS = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT,
 
 
 def as_user_error(error: BaseException) -> DetectionError | None:
-    """Return what a user can mend of an error of the disk, in our words; None for every other error.
+    """Return a disk error as an error with a remedy; None for every other error.
 
     Args:
         error: an OSError, or what a library made of one.
@@ -102,9 +102,9 @@ def as_user_error(error: BaseException) -> DetectionError | None:
     if number not in _REMEDIES:
         return None
     where = os.fsdecode(where) if isinstance(where, str | bytes) else ""
-    told = "" if isinstance(error, OSError) else f" ({str(error).strip().splitlines()[0][:300]})"
+    detail = "" if isinstance(error, OSError) else f" ({str(error).strip().splitlines()[0][:300]})"
     return StorageError(
-        f"expected to read and write there, found: {os.strerror(number)}{told}; {_REMEDIES[number]}",
+        f"expected to read and write there, found: {os.strerror(number)}{detail}; {_REMEDIES[number]}",
         where=where,
     )
 

@@ -1,4 +1,4 @@
-"""How far a long job is: one rewritten line on a terminal, plain log lines elsewhere."""
+"""Progress of a long job: one rewritten line on a terminal, plain log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProgressUpdate:
-    """Where a job stands.
+    """Progress of a job.
 
     Attributes:
         job: what runs, the first word of the line: `train`, `ingest`, `evaluate`.
@@ -103,7 +103,7 @@ def log_reporter(update: ProgressUpdate) -> None:
 
 
 def default_reporter(stream: IO[str] | None = None) -> Reporter:
-    """Choose by where the output goes: a terminal's line is rewritten, anything else gets log lines.
+    """Choose a reporter: a rewritten line for a terminal, log lines for anything else.
 
     Args:
         stream: standard error where not given.
@@ -113,14 +113,14 @@ def default_reporter(stream: IO[str] | None = None) -> Reporter:
 
 
 class RateMeter:
-    """Units a second over the last few marks, so that a change of speed shows and a hiccup does not."""
+    """Units a second over the last few marks: follows changes of speed, and smooths single delays."""
 
     def __init__(self, window: int = 8, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._marks: collections.deque[tuple[float, int]] = collections.deque(maxlen=window + 1)
 
     def mark(self, done: int) -> float:
-        """Note how much is done and return the rate, 0 at the first mark."""
+        """Record how much is done and return the rate, 0 at the first mark."""
         self._marks.append((self._clock(), done))
         (start, first), (end, last) = self._marks[0], self._marks[-1]
         return (last - first) / (end - start) if end > start else 0.0

@@ -1,4 +1,4 @@
-"""Text that leaves the process: without secrets, and without characters that a terminal would obey.
+"""Redaction of text that leaves the process: secrets and control sequences are removed.
 
 What is secret is registered where it is read. What clients of object stores read from the environment is
 known by name; a user and password in an address, a signature, an account key, a bearer token by their form.
@@ -17,7 +17,7 @@ import unicodedata
 import urllib.parse
 
 MASK = "***"
-# Shorter ones would make holes in ordinary words.
+# Masking shorter ones would damage ordinary words.
 _SHORTEST = 8
 _VARIABLES = (
     "AWS_ACCESS_KEY_ID",
@@ -34,20 +34,20 @@ _FORMS = (
     (re.compile(r"(?<=://)[^/\s\"'<>]*@"), f"{MASK}@"),
     (re.compile(r"\bBearer [A-Za-z0-9._~+/=-]{16,}"), f"Bearer {MASK}"),
     (re.compile(r"\b(X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
-    # Of Azure: a shared access signature, and the parts of a connection string.
+    # Azure: a shared access signature, and the parts of a connection string.
     (re.compile(r"([?&]sig=|\b(?:AccountKey|SharedAccessSignature)=)[^&;\s\"'<>]+"), rf"\1{MASK}"),
 )
 # Besides control characters: marks that change the direction of writing, and line separators.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-# Tokens that are renewed again and again must not fill the memory: the latest ones count.
+# Tokens are renewed often: keep the latest ones only, to bound memory.
 _MOST = 200
 _hidden: dict[str, None] = {}
 
 
 def hide(value: str) -> None:
-    """Register a secret, so that it is masked in everything that leaves the process from now on."""
-    # Of one with line breaks an echo may hold any line.
+    """Register a secret, to be masked in all output from now on."""
+    # Output may quote a single line of a secret.
     for part in (value, *value.splitlines()):
         if len(part.strip()) >= _SHORTEST:
             _hidden.pop(part, None)
@@ -57,7 +57,7 @@ def hide(value: str) -> None:
 
 
 def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:
-    """Return what keeps a secret from being sent in a header, without telling the secret; empty: nothing.
+    """Return why a secret cannot be sent in a header, without revealing it; empty if it can.
 
     Args:
         secret: without white space around it.
@@ -90,12 +90,12 @@ def visible(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text as it may be shown on a terminal: redacted, and nothing in it that a terminal obeys."""
+    """Return a text for a terminal: redacted, with control characters written out."""
     return visible(redact(text))
 
 
 class CleanFormatter(logging.Formatter):
-    """Formats records so that neither their messages nor their tracebacks tell secrets."""
+    """Formats log records with secrets masked in messages and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as text for a terminal or a file."""

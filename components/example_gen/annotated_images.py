@@ -1,4 +1,4 @@
-"""What every reader produces: images with their objects in pixels, and what had to be put aside."""
+"""The result of every reader: images with their objects in pixels, and rejected annotations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILE_FAULTS = {
     "size_mismatch": "the annotation was made for another image size, so the boxes cannot be placed",
 }
 REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **FILE_FAULTS, **IMAGE_FAULTS}
-"""Every reason for which a record goes to quarantine."""
+"""Every reason for quarantine."""
 
 
 MAX_ANNOTATION_BYTES = 1 << 33
@@ -82,7 +82,7 @@ class AnnotatedImage(NamedTuple):
 
 
 class Rejection(NamedTuple):
-    """A record in quarantine.
+    """An image or annotation in quarantine.
 
     Attributes:
         file: image or annotation file, relative to its folder.
@@ -98,7 +98,7 @@ class Rejection(NamedTuple):
 
 
 class Rejected(Exception):
-    """Raised to put one record in quarantine."""
+    """Raised to put one image in quarantine."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -112,7 +112,7 @@ class Annotations:
     Attributes:
         categories: class name to the id that the source gives it; to 0 where it gives none.
         images: sound so far; boxes and files are checked when the images are read.
-        rejected: records that cannot be used.
+        rejected: images and annotations that cannot be used.
     """
 
     categories: dict[str, int]
@@ -136,7 +136,7 @@ def path_inside(folder: str, name: str) -> str:
 
 
 def checked_text(value: object, what: str) -> str:
-    """Return a value that must be text which UTF-8 can hold.
+    """Return a value, checked to be text that UTF-8 can encode.
 
     Raises:
         Rejected: as a malformed record.
@@ -147,7 +147,7 @@ def checked_text(value: object, what: str) -> str:
 
 
 def checked_id(text: str) -> str:
-    """Return an image's id, which records hold as UTF-8.
+    """Return an image's id as text, checked to be encodable as UTF-8.
 
     Raises:
         Rejected: as a malformed record.

@@ -37,14 +37,14 @@ def make_card(
     spans: Spans = NO_SPANS,
     decoding: Decoding = DECODINGS["sample"],
 ) -> DatasetCard:
-    """Describe the examples. Nothing in it depends on time, place or machine.
+    """Describe the examples. The result does not depend on time, path or machine.
 
     Args:
         data_format: of the source.
         label_map: of the examples.
         counts: split name to counts.
         shards: split name to number of files.
-        quarantine: split name to the records that were put aside.
+        quarantine: split name to its rejections.
         spans: that the examples are made of; a card of data without spans does not speak of them.
         decoding: how many images were decoded, and by what.
     """
@@ -111,6 +111,6 @@ def _count_classes(split: Counts, label_map: LabelMap) -> dict[int, int]:
 
 
 def _shared_images(counts: Mapping[str, Counts]) -> int:
-    """Count the images whose bytes occur in more than one split: what is learnt there is measured there."""
+    """Count the images whose bytes occur in more than one split, which leaks training data into metrics."""
     seen = Counter(digest for split in counts.values() for digest in set(split.digests))
     return sum(1 for count in seen.values() if count > 1)

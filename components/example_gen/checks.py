@@ -1,4 +1,4 @@
-"""An image record to the bytes of its example, or to the reason why it cannot be used."""
+"""Turns an annotated image into the bytes of its example, or rejects it with a reason."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CheckedExample:
 def make_example(
     record: AnnotatedImage, label_ids: Mapping[str, int], check_pixels: Callable[[bytes], None] | None = None
 ) -> CheckedExample:
-    """Read, check and encode one record. JPEG and PNG files are stored as they are.
+    """Read, check and encode one image. JPEG and PNG files are stored as they are.
 
     Args:
         record: as a reader made it.

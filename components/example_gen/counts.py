@@ -1,4 +1,4 @@
-"""Counts of what went into a split, which add up over its shards."""
+"""Counts of a split's content, which add up over its shards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Counts:
         self.digests: list[str] = list(state["digests"])
 
     def state(self) -> dict[str, Any]:
-        """Return what the constructor takes, ready for JSON."""
+        """Return the constructor's arguments as JSON values."""
         return {"counts": self.counts, "ranges": self.ranges, "digests": self.digests}
 
     def add(self, example: CheckedExample) -> None:

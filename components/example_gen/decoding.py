@@ -1,4 +1,4 @@
-"""Which images are decoded while they are ingested, and by what."""
+"""Which images are decoded during ingestion, and with which decoders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from detection_core.data.pixels import check_with_both, check_with_pillow
 from detection_core.errors import ConfigError
 
 SAMPLE_FRACTION, SAMPLE_LEAST = 0.001, 16
-"""Of each split, so much is decoded by default, and no fewer images than that."""
+"""Default fraction of a split that is decoded, and minimum number of images."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Decoding:
         return min(examples, max(self.least, math.ceil(self.fraction * examples)))
 
     def images_in(self, begin: int, end: int, examples: int) -> int:
-        """Return how many of the images from `begin` to `end` of a split are; its parts add up."""
+        """Return how many images from `begin` to `end` of a split are decoded; shards add up to the split."""
         decoded = self.images_of(examples)
         return end * decoded // examples - begin * decoded // examples if examples else 0
 

@@ -1,4 +1,4 @@
-"""What a data set is now, in one short text, without reading it."""
+"""A fingerprint of a data set, from file metadata alone."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
         ConfigError: for a format or splits that cannot be used.
         DataError: when an annotation file or image folder is not there.
     """
-    reader, wanted = find_reader(data_format), check_splits(splits)
-    by_ratio = is_by_ratio(wanted)
+    reader, checked = find_reader(data_format), check_splits(splits)
+    by_ratio = is_by_ratio(checked)
     paths = {
         path
-        for split, location in wanted.items()
+        for split, location in checked.items()
         for _, folder, filled in sources(data_path, None if by_ratio else location, spans.of(split))
         for path in reader.locate(folder, filled)
         if path
@@ -44,7 +44,7 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
     digest = hashlib.sha256(SPANS.encode(spans).encode())
     for path in sorted(paths):
         for entry in _describe(path):
-            # Relative, so that a data set may be moved with its times kept.
+            # Relative paths: moving a data set does not change the fingerprint.
             digest.update(os.path.relpath(path, data_path).encode(errors="surrogateescape"))
             digest.update(f"\0{entry}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()[:32]
@@ -66,6 +66,6 @@ def _state(path: str, folder: str, name: str) -> str:
     try:
         state = os.stat(path)
     except OSError:
-        # A broken link is part of the data set too: ExampleGen will put its record in quarantine.
+        # Include broken links: ExampleGen will quarantine their images.
         return f"{folder}/{name} missing"
     return f"{folder}/{name} {state.st_size} {state.st_mtime_ns}"

@@ -27,7 +27,7 @@ class Dataset:
 
     Attributes:
         splits: split name to images, each in the order in which they are to be stored.
-        rejected: split name to the records that cannot be used.
+        rejected: split name to what cannot be used.
         label_map: made from the categories.
     """
 
@@ -36,8 +36,8 @@ class Dataset:
     label_map: LabelMap
 
     @property
-    def records(self) -> int:
-        """Number of records in all, those in quarantine included."""
+    def annotated(self) -> int:
+        """Number of annotated images, including those in quarantine."""
         kept, rejected = self.splits.values(), self.rejected.values()
         return sum(len(images) for images in kept) + sum(len(rejections) for rejections in rejected)
 
@@ -60,41 +60,40 @@ def read_dataset(
 
     Raises:
         ConfigError: for a format or splits that cannot be used.
-        DataError: for files that are not there, annotation files of which nothing can be read, and for a
-            split without a single image.
+        DataError: for missing files, unreadable annotation files, and for a split without images.
     """
-    reader, wanted = find_reader(data_format), check_splits(splits)
+    reader, checked = find_reader(data_format), check_splits(splits)
     with _no_collection():
-        images, rejected, categories = _read_splits(reader, data_path, wanted, spans)
-    for name, records in images.items():
-        if not records and not rejected[name]:
+        images, rejected, categories = _read_splits(reader, data_path, checked, spans)
+    for name, annotated in images.items():
+        if not annotated and not rejected[name]:
             raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
-        records.sort(key=lambda record: order_key(record.source_id))
+        annotated.sort(key=lambda image: order_key(image.source_id))
     return Dataset(splits=images, rejected=rejected, label_map=label_map or make_label_map(categories))
 
 
 def _read_splits(
-    reader: AnnotationReader, data_path: str, wanted: Mapping[str, Any], spans: Spans
+    reader: AnnotationReader, data_path: str, checked: Mapping[str, Any], spans: Spans
 ) -> tuple[dict[str, list[AnnotatedImage]], dict[str, list[Rejection]], list[Mapping[str, int]]]:
-    images: dict[str, list[AnnotatedImage]] = {name: [] for name in wanted}
-    rejected: dict[str, list[Rejection]] = {name: [] for name in wanted}
+    images: dict[str, list[AnnotatedImage]] = {name: [] for name in checked}
+    rejected: dict[str, list[Rejection]] = {name: [] for name in checked}
     categories: list[Mapping[str, int]] = []
-    if is_by_ratio(wanted):
+    if is_by_ratio(checked):
         for span, path, location in sources(data_path, None, spans.all()):
             found = reader.read(path, location)
             categories.append(found.categories)
             kept, doubles = _drop_doubles(found)
             faults = [*found.rejected, *doubles]
-            # By the id alone: an image that comes again in a later span stays in its split.
-            assigned = assign_splits([(image.source_id, image) for image in kept], wanted)
-            faulty = assign_splits([(r.record or r.file, r) for r in faults], wanted)
-            for name in wanted:
+            # Assign by id alone: an image that recurs in a later span stays in its split.
+            assigned = assign_splits([(image.source_id, image) for image in kept], checked)
+            faulty = assign_splits([(r.record or r.file, r) for r in faults], checked)
+            for name in checked:
                 if not span or span in spans.of(name):
                     images[name] += [_in_span(image, span) for image in assigned[name]]
                     rejected[name] += [_rejection_in_span(r, span) for r in faulty[name]]
     else:
-        for name, place in wanted.items():
-            for span, path, location in sources(data_path, place, spans.of(name)):
+        for name, where in checked.items():
+            for span, path, location in sources(data_path, where, spans.of(name)):
                 found = reader.read(path, location)
                 categories.append(found.categories)
                 kept, doubles = _drop_doubles(found)
@@ -104,7 +103,7 @@ def _read_splits(
 
 
 def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:
-    """Make the id unique over the spans, each of which may count from one."""
+    """Make ids unique over spans: each span may number its images from one."""
     return image._replace(source_id=f"{span}/{image.source_id}") if span else image
 
 
@@ -114,7 +113,7 @@ def _rejection_in_span(rejection: Rejection, span: str) -> Rejection:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Hold garbage collection off: it would walk millions of new records again and again and find nothing."""
+    """Pause garbage collection, which would scan millions of new objects repeatedly without result."""
     was_on = gc.isenabled()
     gc.disable()
     try:

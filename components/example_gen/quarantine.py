@@ -1,4 +1,4 @@
-"""The list of records that were put aside, and the limit above which a run stops."""
+"""The list of rejected annotations, and the limit above which a run stops."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from detection_core.errors import DataError
 from detection_core.storage import files
 
 Quarantine = Mapping[str, Sequence[Rejection]]
-"""Split name to its records."""
+"""Split name to its rejections."""
 
 
 def write_quarantine(path: str, quarantine: Quarantine) -> None:
     """Write one JSON object a line: split, file, record, reason, detail."""
-    records = (
+    entries = (
         QuarantinedEntry(split=split, **rejection._asdict())
         for split, rejections in sorted(quarantine.items())
         for rejection in rejections
     )
-    files.write_text(path, QUARANTINE.format(records))
+    files.write_text(path, QUARANTINE.format(entries))
 
 
 def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
@@ -30,12 +30,12 @@ def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def check_limit(quarantine: Quarantine, records: int, limit: float, list_path: str) -> None:
+def check_limit(quarantine: Quarantine, annotated: int, limit: float, list_path: str) -> None:
     """Stop the run when too much is in quarantine.
 
     Args:
         quarantine: what is there.
-        records: how many records there are in all.
+        annotated: number of annotated images in all.
         limit: the fraction of them that may be in quarantine.
         list_path: where to leave the list for the user to look at, beside the folder that is not made.
 
@@ -43,14 +43,14 @@ def check_limit(quarantine: Quarantine, records: int, limit: float, list_path: s
         DataError: naming counts, reasons and the list.
     """
     rejected = [rejection for rejections in quarantine.values() for rejection in rejections]
-    if len(rejected) <= limit * records:
+    if len(rejected) <= limit * annotated:
         return
     write_quarantine(list_path, quarantine)
     reasons = ", ".join(f"{reason} {count}" for reason, count in list(count_reasons(rejected).items())[:5])
     first = rejected[0]
     raise DataError(
-        f"expected at most {limit:.2%} of the records in quarantine, found {len(rejected)} of {records} "
-        f"({len(rejected) / records:.2%}): {reasons}; the first is {first.file} ({first.record}): "
+        f"expected at most {limit:.2%} of the images in quarantine, found {len(rejected)} of {annotated} "
+        f"({len(rejected) / annotated:.2%}): {reasons}; the first is {first.file} ({first.record}): "
         f"{first.detail}. Every one is in this list; mend the data or raise data.quarantine_limit",
         where=list_path,
     )

@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 def run(job: ExampleGenJob) -> dict[str, Any]:
-    """Fill the examples folder, which appears whole or stays as it was.
+    """Write the examples folder atomically.
 
     Returns:
         What dataset_card.json holds.
@@ -44,7 +44,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     spans = _spans(job)
     dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map, spans)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
-    check_limit(dataset.rejected, dataset.records, job.quarantine_limit, list_path)
+    check_limit(dataset.rejected, dataset.annotated, job.quarantine_limit, list_path)
     shard_folder = _shard_folder(job, spans)
     with files.atomic_dir(job.examples) as folder:
         tasks = _write_tasks(job, dataset, folder, shard_folder)
@@ -53,7 +53,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         )
         reports = read_reports(folder)
         counts, quarantine = gather(dataset, reports)
-        check_limit(quarantine, dataset.records, job.quarantine_limit, list_path)
+        check_limit(quarantine, dataset.annotated, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
         decoding = find_decoding(job.decode_images)
         card = make_card(job.data_format, dataset.label_map, counts, shards, quarantine, spans, decoding)
@@ -73,7 +73,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
 
 
 def _spans(job: ExampleGenJob) -> Spans:
-    """Return the spans that were resolved when the run began; the newest, where nobody did that."""
+    """Return the spans that RunChecker resolved, else the newest ones."""
     if job.spans.all():
         return job.spans
     return resolve_spans(job.data_path, job.splits, SpanQuery())
@@ -88,7 +88,7 @@ def _check_parameters(job: ExampleGenJob) -> None:
 
 
 def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
-    """Return where shards go that do not go into the artifact: a folder named by what they are made from."""
+    """Return the folder of shards outside the artifact, named by a hash of their inputs."""
     if not job.shards_uri:
         return ""
     made_from = encode_parameters(job)
@@ -97,7 +97,7 @@ def _shard_folder(job: ExampleGenJob, spans: Spans) -> str:
     if not job.data_fingerprint:
         made_from["data_fingerprint"] = fingerprint(job.data_path, job.data_format, job.splits, spans)
     made_from["spans"] = SPANS.encode(spans)
-    files.exists(job.shards_uri)  # a store that cannot be reached says so before the work and not after it
+    files.exists(job.shards_uri)  # fail before the work if the store cannot be reached
     name = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
     return files.join(job.shards_uri, name)
 

@@ -1,4 +1,4 @@
-"""A shard: the list of its records, which is one piece of work, and its TFRecord file and report."""
+"""A shard: the list of its images, which is one unit of work, and its TFRecord file and report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_tasks(
 ) -> dict[str, int]:
     """Divide a split's images into shards, and write the list of each.
 
-    The lists go through files because a runner's job description may hold little more than their names.
+    The lists are written to files because the size of a runner's job description is limited.
 
     Args:
         folder: of the examples.
@@ -82,7 +82,7 @@ def shard_settings(
 
 
 def write_shard(task_path: str) -> int:
-    """Write one shard and its report. Doing it twice, even at once, gives the same files.
+    """Write one shard and its report. Repeated or concurrent calls give the same files.
 
     Args:
         task_path: one of the paths from `write_tasks`.
@@ -98,7 +98,7 @@ def write_shard(task_path: str) -> int:
     with _open_shard(path, task["compression"]) as (out, measured):
         for number, fields in enumerate(task["records"]):
             record = AnnotatedImage._make([*fields[:5], _objects(fields[5])])
-            # Records are in the order of a hash: the first ones are a sample like any other.
+            # Images are ordered by hash, so the first ones are a random sample.
             check_pixels = decoding.check if number < task["decoded"] else None
             try:
                 example = make_example(record, task["label_ids"], check_pixels)
@@ -124,7 +124,7 @@ def _objects(rows: list[list[Any]]) -> list[AnnotatedObject]:
 
 
 class _Measured:
-    """Passes bytes on to a file and keeps their number and checksum.
+    """Forwards bytes to a file and tracks their number and checksum.
 
     Attributes:
         size: bytes so far.
@@ -155,7 +155,7 @@ def _open_shard(path: str, compression: str) -> Iterator[tuple[IO[bytes] | gzip.
         measured = _Measured(file)
         raw = cast(IO[bytes], measured)
         if compression:
-            # A higher level costs much and gains nothing: the images are compressed already.
+            # A higher level costs time and gains nothing: the images are compressed already.
             with gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as packed:
                 yield packed, measured
         else:
@@ -169,7 +169,7 @@ def read_reports(folder: str) -> list[dict[str, Any]]:
 
 
 def write_manifests(folder: str, reports: Iterable[Mapping[str, Any]]) -> None:
-    """List the shards that lie elsewhere, in place of them.
+    """Write a manifest of the shards that lie outside the artifact.
 
     Args:
         folder: of the examples.

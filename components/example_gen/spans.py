@@ -1,4 +1,4 @@
-"""Data that come in spans: which of them a run reads.
+"""Spans of data: which of them a run reads.
 
 A path may hold `{SPAN}` (a number; `{SPAN:3}` with leading zeros, three digits wide) or `{YYYY}`, `{MM}` and
 `{DD}` (a date), as the input patterns of TFX's ExampleGen do. A span is what such a pattern finds. Spans are
@@ -27,7 +27,7 @@ _DATE = {"YYYY": 4, "MM": 2, "DD": 2}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanQuery:
-    """Which spans are wanted.
+    """Which spans to read.
 
     Attributes:
         span: `latest`, a number or a date (YYYY-MM-DD): the newest span to read.
@@ -57,7 +57,7 @@ def before_pattern(path: str) -> str:
 
 
 def fill(text: str, span: str) -> str:
-    """Put a span's number or date in place of a pattern."""
+    """Replace a pattern by a span's number or date."""
 
     def value(match: re.Match[str]) -> str:
         number, width, year, month, _, _ = match.groups()
@@ -73,7 +73,7 @@ def sources(data_path: str, location: Any, spans: Sequence[str]) -> list[tuple[s
 
     Args:
         data_path: folder of the data set, perhaps with a pattern.
-        location: of the split, likewise; None for one that is dealt by ratio.
+        location: of the split, likewise; None for one that is assigned by ratio.
         spans: of the split.
 
     Returns:
@@ -90,18 +90,18 @@ def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -
     Args:
         data_path: as ExampleGen gets it.
         splits: likewise.
-        query: which spans are wanted.
+        query: which spans to read.
 
     Raises:
         ConfigError: for a pattern that cannot be used.
-        DataError: when the wanted span is not there, or not complete.
+        DataError: when the requested span is missing or incomplete.
     """
     patterns = _patterns(data_path, splits)
     if not patterns:
         return Spans()
     found = _complete_spans(patterns, query.ready_file)
-    wanted = found[-1] if query.span == LATEST and found else query.span.lstrip("0") or "0"
-    if wanted not in found:
+    chosen = found[-1] if query.span == LATEST and found else query.span.lstrip("0") or "0"
+    if chosen not in found:
         marked = f" with a file {query.ready_file}" if query.ready_file else ""
         raise DataError(
             f"expected the span {query.span}{marked}, found {', '.join(found[-8:]) or 'none'}; check "
@@ -109,14 +109,14 @@ def resolve_spans(data_path: str, splits: Mapping[str, Any], query: SpanQuery) -
             "{SPAN:3} numbers of three digits)",
             where=min(patterns),
         )
-    until = found[: found.index(wanted) + 1]
+    until = found[: found.index(chosen) + 1]
     return Spans(train=tuple(until[-query.window :]), evaluate=tuple(until[-query.eval_window :]))
 
 
 def _patterns(data_path: str, splits: Mapping[str, Any]) -> set[str]:
     """Return every path that holds a pattern, cut off after the part with the last one."""
-    wanted = check_splits(splits)
-    locations: Iterable[Any] = [None] if is_by_ratio(wanted) else wanted.values()
+    checked = check_splits(splits)
+    locations: Iterable[Any] = [None] if is_by_ratio(checked) else checked.values()
     paths = {files.join(data_path, text) for location in locations for text in ("", *_texts(location))}
     found = set()
     for path in filter(has_pattern, paths):
@@ -140,22 +140,22 @@ def _fill_location(location: Any, span: str) -> Any:
 
 def _complete_spans(patterns: set[str], ready_file: str) -> list[str]:
     """Return the spans that every pattern finds, and that are marked as complete, oldest first."""
-    places = [_find(pattern) for pattern in patterns]
-    common = set.intersection(*(set(found) for found in places))
+    listings = [_find(pattern) for pattern in patterns]
+    common = set.intersection(*(set(found) for found in listings))
     if ready_file:
-        common = {span for span in common if all(_is_ready(found[span], ready_file) for found in places)}
+        common = {span for span in common if all(_is_ready(found[span], ready_file) for found in listings)}
     # Numbers by value; dates sort as text.
     return sorted(common, key=lambda span: (int(span), "") if span.isdigit() else (0, span))
 
 
-def _is_ready(place: str, ready_file: str) -> bool:
-    if not files.is_dir(place):
+def _is_ready(folder: str, ready_file: str) -> bool:
+    if not files.is_dir(folder):
         raise ConfigError(
             "expected the span pattern in the name of a folder, which can hold a marker file, found it in a "
             "file's name; leave data.span_ready_file out or give each span a folder",
-            where=place,
+            where=folder,
         )
-    return files.exists(files.join(place, ready_file))
+    return files.exists(files.join(folder, ready_file))
 
 
 def _find(pattern: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Which image goes in which split."""
+"""Assignment of images to splits."""
 
 from __future__ import annotations
 
@@ -54,25 +54,25 @@ def _is_ratio(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def assign_splits(records: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[str, list[T]]:
-    """Assign records to splits by a hash of their ids.
+def assign_splits(items: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[str, list[T]]:
+    """Assign items to splits by a hash of their ids.
 
-    An image stays in its split whatever is added to the data set, and in whatever order it is listed.
+    An image stays in its split when images are added or listed in another order.
 
     Args:
-        records: (id, record) each.
-        ratios: split name to share, as `check_splits` gives them.
+        items: (id, item) each.
+        ratios: split name to fraction, as `check_splits` gives them.
     """
     assigned: dict[str, list[T]] = {name: [] for name in ratios}
     edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
-    for record_id, record in records:
-        at = _hash("split", record_id) / 2**64
-        assigned[next((name for edge, name in edges if at < edge), edges[-1][1])].append(record)
+    for item_id, item in items:
+        at = _hash("split", item_id) / 2**64
+        assigned[next((name for edge, name in edges if at < edge), edges[-1][1])].append(item)
     return assigned
 
 
 def order_key(source_id: str) -> tuple[int, str]:
-    """Return the sort key that gives a split's records a scattered, yet fixed order.
+    """Return the sort key that shuffles a split's images deterministically.
 
     A trainer shuffles within a window of the records; images of one scene, which data sets list together,
     would stay together there.
@@ -81,6 +81,6 @@ def order_key(source_id: str) -> tuple[int, str]:
 
 
 def _hash(purpose: str, text: str) -> int:
-    # A record in quarantine may be called by what UTF-8 cannot hold.
+    # The id of a rejected image may not be encodable as UTF-8.
     digest = hashlib.sha256(f"{purpose}\0{text}".encode(errors="backslashreplace")).digest()
     return int.from_bytes(digest[:8], "big")

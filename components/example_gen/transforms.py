@@ -47,12 +47,12 @@ def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
 
 
 def _write_shard(task_path: bytes) -> int:
-    # Bytes, because Beam's coder of text takes UTF-8 only, which the name of a folder on Linux need not be.
+    # Bytes, because Beam's text coder takes UTF-8 only, and a path on Linux may not be UTF-8.
     return write_shard(os.fsdecode(task_path))
 
 
 def choose_arguments(images: int, cores: int) -> list[str]:
-    """Choose how DirectRunner works: in this process, or in one process a core where starting them pays.
+    """Choose DirectRunner's mode: in this process, or in one process a core for larger data sets.
 
     Args:
         images: to be read.

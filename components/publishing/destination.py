@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Overtaken(Exception):
-    """Another version is deployed than the one that a model was compared with.
+    """The deployed version is not the one that a model was compared with.
 
     Attributes:
         current: the deployed version, if any.
@@ -65,7 +65,7 @@ class RolledBack(Exception):
 
 
 class PushDestination:
-    """Reads and changes a push destination; every change is made under its lock."""
+    """A push destination; every change is made under its lock."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -92,7 +92,7 @@ class PushDestination:
             try:
                 return self._folders.read(number)
             except FileNotFoundError as e:
-                # Pruned since, if another one is deployed by now.
+                # Pruned, if another version was deployed in the meantime.
                 if self._deployment().version == number:
                     raise ContractError(
                         "expected the file of the deployed version, found none; restore the file, or name"
@@ -143,24 +143,24 @@ class PushDestination:
         Raises:
             ContractError: when neither is there.
         """
-        wanted = number
+        chosen = number
         while True:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                version = self._folders.read(wanted)
-                files.copy_tree(self.saved_model_dir(wanted), folder)
+                version = self._folders.read(chosen)
+                files.copy_tree(self.saved_model_dir(chosen), folder)
                 copied = files.sizes(folder)
                 if all(copied.get(name) == size for name, size in version.files.items()):
                     return version
             files.remove_tree(folder)
             current = self.current()
-            if current is None or current.number == wanted:
+            if current is None or current.number == chosen:
                 raise ContractError(
                     f"expected version {number} at the push destination, found no complete SavedModel of it,"
                     f" and {'no version' if current is None else 'nothing else'} deployed; publish again",
-                    where=self.saved_model_dir(wanted),
+                    where=self.saved_model_dir(chosen),
                 )
-            _logger.warning("push | version %d is gone; taking version %d", wanted, current.number)
-            wanted = current.number
+            _logger.warning("push | version %d is gone; taking version %d", chosen, current.number)
+            chosen = current.number
 
     def publish(
         self,
@@ -246,7 +246,7 @@ class PushDestination:
         return read_deployment(self.root)
 
     def _deployment_or_rebuilt(self) -> Deployment:
-        """Return what the pointer says; where it is damaged, what the folders say."""
+        """Return the deployment of the pointer file, reconstructed from the folders if it is damaged."""
         try:
             return self._deployment()
         except ContractError as e:
@@ -271,7 +271,7 @@ class PushDestination:
         return version
 
     def _recover(self, deployment: Deployment) -> Deployment:
-        """Finish or undo what a killed writer left; the lock is held. Returns what is deployed then."""
+        """Complete or undo a killed writer's work, under the lock. Returns the resulting deployment."""
         self._folders.tidy()
         for number in self._folders.numbers():
             if number in deployment.rolled_back or not self._folders.is_readable(number):
@@ -290,12 +290,12 @@ class PushDestination:
         return deployment
 
     def _is_half(self, number: int) -> bool:
-        """Tell whether there is something of a version's SavedModel and nowhere all of it."""
+        """Tell whether a version's SavedModel exists in part only."""
         here = files.is_dir(self.saved_model_dir(number))
         return here and not self._folders.is_complete(WITHDRAWN, number)
 
     def _settle(self, deployment: Deployment) -> None:
-        """Move every SavedModel to where the deployment says it is.
+        """Move every SavedModel to the folder that the deployment requires.
 
         The oldest first: what TensorFlow Serving falls back to is there, and what lies between is gone, when
         the newest leaves.
@@ -305,7 +305,7 @@ class PushDestination:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Callable[[], None]]:
-        """Hold the destination for one writer; unique version numbers do where a store has no locks."""
+        """Lock the destination; a store without locks relies on unique version numbers."""
         files.make_dirs(self.root)
         with files.exclusive(os.path.join(self.root, ".lock")) as confirm:
             yield confirm

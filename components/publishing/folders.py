@@ -1,4 +1,4 @@
-"""Where the pieces of published versions lie, and how they get there and away.
+"""The files of published versions: layout, creation and removal.
 
 A SavedModel is at no moment half below `saved_model/`, where TensorFlow Serving looks: it is renamed in and
 out. On an object store, which cannot rename a folder at once, its saved_model.pb is the last object to come
@@ -29,7 +29,7 @@ from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
 
-# A version that is being removed: what was asked for, and its folders on their way out.
+# A version under removal: the request, and the folders that are to be deleted.
 _REMOVING, _REQUEST = ".removing", "request.json"
 
 
@@ -53,7 +53,7 @@ class VersionFolders:
         return versions_among(self._names(VERSIONS))
 
     def newest_number(self) -> int:
-        """Return the largest number that anything here has; 0 where there is nothing."""
+        """Return the largest version number in use; 0 if there is none."""
         folders = (IN_SERVICE, WITHDRAWN, TFLITE)
         found = [*self.numbers(), *(n for name in folders for n in version_numbers(self._names(name)))]
         return max(found, default=0)
@@ -98,14 +98,14 @@ class VersionFolders:
         if not files.is_dir(there):
             return
         if self.is_complete(target, number):
-            files.remove_tree(there)  # it was copied in whole, on a store, and not yet removed
+            files.remove_tree(there)  # on a store, the copy was completed and its source not yet removed
         elif out or self.is_complete(source, number):
             files.remove_tree(self.path(target, number))
             files.make_dirs(self.path(target))
             files.rename(there, self.path(target, number))
 
     def remove(self, number: int, *, keep_file: bool = False) -> None:
-        """Remove a version: at first from where it is looked for, then from the disk.
+        """Remove a version: first from where readers look, then from storage.
 
         Args:
             number: of the version.
@@ -116,7 +116,7 @@ class VersionFolders:
         self._finish_removal(number)
 
     def tidy(self) -> None:
-        """Finish what killed writers began to remove, and remove what they left half done."""
+        """Complete interrupted removals, and remove incomplete files of killed writers."""
         for folder in ("", IN_SERVICE, WITHDRAWN, TFLITE, VERSIONS):
             files.remove_leftovers(self.path(folder) if folder else self.root)
         for number in version_numbers(self._names(_REMOVING)):
@@ -137,7 +137,7 @@ class VersionFolders:
         try:
             request = json.loads(files.read_text(os.path.join(away, _REQUEST)))
         except (FileNotFoundError, ValueError):
-            request = None  # all that was asked for is done, but for the emptying
+            request = None  # only deleting the moved folders remains
         if request is not None:
             for name in (IN_SERVICE, WITHDRAWN, TFLITE):
                 folder = self.path(name, number)
@@ -160,7 +160,7 @@ class VersionFolders:
         folder = self.path(name)
         if files.is_dir(folder):
             return files.list_dir(folder)
-        # Looked at again: a writer's first version may just have brought the folder.
+        # Check again: a concurrent first push may have created the folder.
         if files.exists(folder) and not files.is_dir(folder):
             raise StorageError("expected a folder, found a file; move it away", where=folder)
         return []

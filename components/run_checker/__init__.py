@@ -1,1 +1,1 @@
-"""What a run finds out before it begins."""
+"""Resolves the inputs of a run before it begins."""

@@ -1,4 +1,4 @@
-"""The code behind a component as a fingerprint: source of ours that it imports, versions of the packages.
+"""Fingerprint of a component's code: our source that it imports, and versions of packages.
 
 What is imported is read from the syntax trees, so that nothing heavy is loaded: imports inside functions
 count, those for type checkers do not. Comments and docstrings do not count either. A component's entry is
@@ -41,7 +41,7 @@ def code_version() -> str:
 
 @functools.cache
 def component_version(component: str, root: Path | None = None) -> str:
-    """Return a fingerprint of what a component's results depend on, apart from what it is given.
+    """Return a fingerprint of the code that a component's results depend on.
 
     Args:
         component: one of `component_specs.JOBS`.
@@ -124,7 +124,7 @@ def _has_module(distribution: str, module: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Module:
-    """A module as far as it matters here.
+    """The imports of a module.
 
     Attributes:
         digest: of its statements, whatever its comments, docstrings and layout.
@@ -220,7 +220,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below one, but for what stands under `if TYPE_CHECKING:`."""
+    """Yield the nodes below one, except those under `if TYPE_CHECKING:`."""
     for child in ast.iter_child_nodes(node):
         for_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
         for found in child.orelse if for_types and isinstance(child, ast.If) else [child]:

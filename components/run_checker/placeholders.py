@@ -26,7 +26,7 @@ _UNFILLED = "{{$"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunValues:
-    """What placeholders are filled with.
+    """The values of placeholders.
 
     Attributes:
         scheduled_time: RFC 3339, the time that the run was scheduled for; empty: the current time. Where a

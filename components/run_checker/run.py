@@ -1,4 +1,4 @@
-"""RunChecker: what a run finds out before it begins; values that decide which steps the cache can answer.
+"""RunChecker: resolves, before a run, the values that decide which steps the cache can answer.
 
 Every check is cheap, reads and never writes. The run on one machine calls `run` before it renders the
 pipeline; on a cluster it is the first step, and the only one that is never cached.
@@ -76,7 +76,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
 
 
 def _filled(job: RunCheckerJob) -> RunCheckerJob:
-    """Return the job with the values of this run in place of placeholders.
+    """Return the job with placeholders replaced by the values of this run.
 
     A second attempt of this step takes another current time; the other steps all get that of the last one.
     """
@@ -96,7 +96,7 @@ def _thresholds(job: RunCheckerJob) -> Thresholds:
 
 
 def _check_parameters(job: RunCheckerJob) -> None:
-    """Refuse what a user mistyped before anything is trained with it."""
+    """Validate user input before training."""
     for name in ("train_steps", "learning_rate"):
         value = getattr(job, name)
         if value < 0:
@@ -125,7 +125,7 @@ def _data_fingerprint(job: RunCheckerJob, spans: Spans) -> str:
 
 
 def _starting_weights(job: RunCheckerJob) -> str:
-    """Return a fingerprint of what the files hold that Trainer's first weights come from.
+    """Return a fingerprint of the files that Trainer takes its initial weights from.
 
     Where the deployed model is one, it has its place in the cache's keys as an artifact. The checkpoint of
     the config, for when nothing is deployed yet, counts as long as it is there.
@@ -147,7 +147,7 @@ def _run_key(job: RunCheckerJob, found: Mapping[str, str]) -> str:
         found: what is behind the names in it.
     """
     asked = encode_parameters(job)
-    # Where and when a run works is not what it makes; versions are looked up at their destination anyway.
+    # Exclude where and when a run works: neither changes its results.
     for name in ("push_destination", "work_dir", "scheduled_time", "run_id"):
         del asked[name]
     text = json.dumps([asked, found], sort_keys=True)

@@ -1,4 +1,4 @@
-"""Trainer: a pipeline.config and examples in, a detector and the record of its training out."""
+"""Trainer: a pipeline.config and examples in, a detector and the report of its training out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
         Properties of the model artifact.
 
     Raises:
-        ModelError: when the deployed model, which training goes on from, knows other classes than the data.
+        ModelError: when the deployed model, from which training continues, has other classes than the data.
         DetectionError: as `detection_core.tasks.train.train`.
     """
     check_split(job.examples, "train")
@@ -49,9 +49,9 @@ def training_config(job: TrainerJob) -> PipelineConfig:
     Raises:
         ConfigError: for a config that cannot be used.
     """
-    wanted = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
+    given = {"train_steps": job.train_steps, "learning_rate": job.learning_rate}
     config = apply_overrides(
         read_pipeline_config(job.pipeline_config, job.overrides),
-        {name: value for name, value in wanted.items() if value},
+        {name: value for name, value in given.items() if value},
     )
     return point_at_examples(config, job.examples)

@@ -33,7 +33,7 @@ REASONS = JsonFile(
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a gate said of a model.
+    """The verdict of a gate on a model.
 
     Attributes:
         blessed: whether it may be published. False also for a verdict that contradicts itself.
@@ -47,7 +47,7 @@ class Verdict:
 def write_blessing(folder: str, blessed: bool, reasons: Sequence[str]) -> None:
     """Write the verdict: an empty file named as TFX names it, and reasons.json.
 
-    An older verdict is withdrawn first, so that a writer killed on the way leaves none.
+    Remove an older verdict first, so that a killed writer leaves none.
     """
     for name in (BLESSED, NOT_BLESSED):
         files.remove_tree(os.path.join(folder, name))

@@ -1,4 +1,4 @@
-"""The dataset card: dataset_card.json, what is in the examples, in numbers.
+"""The dataset card: dataset_card.json, statistics of the examples.
 
 A reader takes a count that is missing as 0, as older cards lack some; whether a split's shards and images are
 counted at all it can tell.
@@ -18,7 +18,7 @@ class Totals:
     """Counts over images.
 
     Attributes:
-        images: that have a record.
+        images: number of examples.
         empty_images: of them, those without an object.
         objects: annotated objects.
         crowd: of them, boxes around a group.
@@ -91,7 +91,7 @@ class SplitCard:
 
     Attributes:
         shards: TFRecord files; None where the card does not say.
-        images: that have a record; None where the card does not say.
+        images: number of examples; None where the card does not say.
         empty_images: as in `Totals`.
         objects: as in `Totals`.
         crowd: as in `Totals`.
@@ -108,7 +108,7 @@ class SplitCard:
         height: of the images, pixels.
         objects_per_image: as the name says.
         width: of the images, pixels.
-        quarantined: reason to records that were put aside, the most frequent first.
+        quarantined: reason to number of rejected annotations, the most frequent first.
     """
 
     shards: int | None = None
@@ -167,8 +167,8 @@ class QuarantineCard:
     """The quarantine in numbers.
 
     Attributes:
-        records: that were put aside.
-        fraction: of all records.
+        records: number of rejected annotations.
+        fraction: of all annotated images.
         reasons: reason to count, the most frequent first.
     """
 
@@ -179,7 +179,7 @@ class QuarantineCard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatasetCard:
-    """What dataset_card.json holds. Nothing in it depends on time, place or machine.
+    """What dataset_card.json holds. The content does not depend on time, path or machine.
 
     Attributes:
         format: of the source, such as `coco`.

@@ -1,4 +1,4 @@
-"""Where things lie in a detector folder, and reading the description inside it without TensorFlow.
+"""Layout of a detector folder, and a reader of its description that needs no TensorFlow.
 
 A detector folder holds `Format-Serving/`, a SavedModel whose `assets.extra/detflow/` carries what is needed
 to train, quantize or convert the detector again. A published version is a copy of `Format-Serving` itself,
@@ -28,7 +28,7 @@ KINDS = ("float", "quantized")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DetectorInfo:
-    """What `model.json` says about a detector.
+    """The content of `model.json`.
 
     Attributes:
         kind: `float`, or `quantized` where fake quantization is part of the network.
@@ -36,7 +36,7 @@ class DetectorInfo:
         parameters: how many numbers training may change.
         num_classes: classes without background.
         input_size: rows and columns of the network's input, pixels; 0 where it is free.
-        extra: further properties from whoever wrote the folder (steps, what it was made from).
+        extra: further properties from the writer of the folder (training steps, origin).
     """
 
     kind: str
@@ -47,7 +47,7 @@ class DetectorInfo:
     extra: dict[str, Any]
 
     def __post_init__(self) -> None:
-        """Refuse a kind that is not known here."""
+        """Refuse an unknown kind."""
         if self.kind not in KINDS:
             raise ValueError(f"expected kind one of {', '.join(KINDS)}, found {self.kind!r}")
 
@@ -122,7 +122,7 @@ def format_info(info: DetectorInfo) -> str:
 
 
 def read_info(path: str) -> DetectorInfo:
-    """Read what a detector folder says of itself; fields that are not known here are ignored.
+    """Read the description of a detector folder; unknown fields are ignored.
 
     Args:
         path: as in `serving_dir`.

@@ -1,4 +1,4 @@
-"""Reading a flatbuffer that somebody else wrote: every offset and length is compared with the data's end."""
+"""Reader of untrusted flatbuffers: every offset and length is checked against the data's end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import struct
 
 
 class FlatbufferError(ValueError):
-    """An offset, a length or a text of a flatbuffer that cannot be right."""
+    """An invalid offset, length or text in a flatbuffer."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A flatbuffer table, read by the places (slots) of its fields in the schema.
+    """A flatbuffer table, read by the slots of its fields in the schema.
 
     Attributes:
         data: the whole flatbuffer.

@@ -1,4 +1,4 @@
-"""Refusing a SavedModel that does more than compute, by reading its graph before TensorFlow loads it.
+"""Refuses SavedModels that do more than compute, by reading the graph before TensorFlow loads it.
 
 Loading a SavedModel already runs parts of it, and an operation of a graph may read and write files, open
 connections or call Python. The graph is data until then: its nodes, and those of every function in its
@@ -87,8 +87,8 @@ _IMAGES_AND_TEXTS = """
     StringJoin StringLength StringLower StringSplit StringSplitV2 StringStrip StringToHashBucketFast
     StringToNumber StringUpper Substr
 """
-# Operations whose result follows from their inputs, the model's variables and tables, and chance. Not among
-# them although they look harmless: ImmutableConst, DecodeProtoV2, GenerateVocabRemapping and
+# Operations whose result depends on inputs, the model's variables and tables, and random numbers only.
+# Excluded although they look harmless: ImmutableConst, DecodeProtoV2, GenerateVocabRemapping and
 # FixedUnigramCandidateSampler read files that an attribute names, PrintV2 and CustomAggregator write them.
 COMPUTING = frozenset(
     name
@@ -106,7 +106,7 @@ def check_graph(directory: str, *, trust: bool = False) -> None:
 
     Args:
         directory: the SavedModel's folder.
-        trust: let it pass nevertheless: whoever calls knows who made it.
+        trust: accept the model anyway; the caller trusts its author.
 
     Raises:
         ModelError: naming the operations; or when saved_model.pb is none, whatever `trust` says.
@@ -144,7 +144,7 @@ def _read(path: str) -> Any:
 
 
 def _refused(meta: Any) -> Iterator[str]:
-    """Yield the names of operations that a graph must not have."""
+    """Yield the names of forbidden operations in a graph."""
     library = {function.signature.name: function for function in meta.graph_def.library.function}
     shadowing = {name for name in library if _is_operation(name)}
     yield from shadowing - COMPUTING

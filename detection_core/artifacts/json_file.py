@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 VERSION_KEY = "schema_version"
 FIRST_VERSION = 1
-"""The version of a file that names none: such files were written before versions were."""
+"""The version of files without a version field, which were written before it was introduced."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class JsonFile(Generic[T]):
             )
 
     def write(self, folder: str, value: T) -> None:
-        """Write the file into an artifact's folder, whole or not at all."""
+        """Write the file into an artifact's folder, atomically."""
         files.write_text(self.path(folder), self.format(value))
 
     def find(self, folder: str) -> T | None:
@@ -161,7 +161,7 @@ class JsonLines(Generic[T]):
         return "".join(map(self.format_line, values))
 
     def write(self, folder: str, values: Iterable[T]) -> None:
-        """Write the file into an artifact's folder, whole or not at all."""
+        """Write the file into an artifact's folder, atomically."""
         files.write_text(self.path(folder), self.format(values))
 
     def parse_line(self, text: str, where: str) -> T:
@@ -186,7 +186,7 @@ class JsonLines(Generic[T]):
         ]
 
     def read_whole_lines(self, folder: str) -> list[T]:
-        """Read what can be read of the file: a killed writer leaves a torn line, which is left out and told.
+        """Read all intact lines of the file; skip an incomplete line of a killed writer, with a warning.
 
         Lines of a newer version are refused as `read` refuses them.
         """

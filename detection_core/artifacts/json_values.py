@@ -1,7 +1,7 @@
-"""JSON values to dataclasses and back, led by the types of their fields.
+"""Converts JSON values to dataclasses and back, by the types of their fields.
 
 What a newer version added is ignored, what an older one lacked takes the field's default, and everything else
-that does not fit is refused with the place of the fault. Values are taken as they are: a number stays an int
+that does not fit is refused with the path of the fault. Values are not converted: a number stays an int
 or a float, so that what is read and written again has the same bytes.
 """
 
@@ -35,7 +35,7 @@ def json_key(field: dataclasses.Field[Any]) -> str:
 
 
 def is_optional(field: dataclasses.Field[Any]) -> bool:
-    """Tell whether a field need not be there when it is read."""
+    """Tell whether a field is optional in JSON."""
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
@@ -72,10 +72,10 @@ def decode(expected: Any, value: Any, at: str = "") -> Any:
     Args:
         expected: a dataclass, str, int, float, bool, Any, a list, a tuple, a mapping from str, or a union.
         value: what `json.loads` gave.
-        at: place in the file, for errors.
+        at: path in the file, for errors.
 
     Raises:
-        JsonFault: naming the place, what was expected there and what was found.
+        JsonFault: naming the path, what was expected there and what was found.
     """
     if expected is Any:
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PIPELINE_CONFIG = "pipeline.config"
-"""A TrainEvalPipelineConfig: in a config artifact, the record of a training and a detector folder."""
+"""A TrainEvalPipelineConfig: in a config artifact, a model run and a detector folder."""
 
 LABEL_MAP = "label_map.pbtxt"
 """A StringIntLabelMap: beside examples and in a detector folder."""

@@ -1,4 +1,4 @@
-"""The model run artifact: what remains of a training beside the detector.
+"""The model run artifact: reports, logs and checkpoints of a training.
 
 A folder with the config as run, the last checkpoint, TensorBoard's logs, history.jsonl and train_report.json;
 where there was something to tell, also left_out.jsonl and fine_tune_checkpoint.txt.
@@ -15,7 +15,7 @@ CHECKPOINTS, LOGS = "checkpoint", "logs"
 """Folders of the last checkpoint and of TensorBoard's logs."""
 
 RESTORED_TABLE = "fine_tune_checkpoint.txt"
-"""Names of the variables that a checkpoint of the field gave, for people."""
+"""Lists the variables that were restored from a checkpoint, for people."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class QuantizationReport(FitReport):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HistoryLine:
-    """Where a training stood.
+    """The progress of a training at one time.
 
     Attributes:
         step: updates applied.

@@ -1,4 +1,4 @@
-"""The parity artifact: parity.json, what each TensorFlow Lite file lost against the SavedModel."""
+"""The parity artifact: parity.json, each TensorFlow Lite file against the SavedModel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from detection_core.artifacts.json_file import JsonFile
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileReport:
-    """One file beside the SavedModel that it came from.
+    """One file against its SavedModel.
 
     Attributes:
         file: name.

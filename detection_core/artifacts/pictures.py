@@ -58,7 +58,7 @@ class PictureFile:
     path: str
 
     def read(self) -> bytes:
-        """Return the file, empty where it is no JPEG file: it goes into a page that is sent around."""
+        """Return the file, empty where it is no JPEG file: it is embedded in a page that users share."""
         try:
             data = files.read_regular(self.path, _MAX_BYTES)
         except OSError:
@@ -72,7 +72,7 @@ def write_index(folder: str, entries: Sequence[PictureEntry]) -> None:
 
 
 def list_pictures(evaluation_dir: str) -> list[PictureFile]:
-    """Return what the index of an evaluation names, without what lies outside its folder.
+    """Return the pictures of an evaluation's index, without those outside its folder.
 
     Args:
         evaluation_dir: has `pictures/index.json`, or no pictures.

@@ -53,7 +53,7 @@ class Deployment:
     rolled_back: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of a version."""
+        """Refuse invalid version numbers."""
         wrong = [n for n in (self.version, *self.rolled_back) if n is not None and n <= 0]
         if wrong:
             raise ValueError(f"expected numbers of versions, found {wrong[0]}")
@@ -146,7 +146,7 @@ def _read(path: str) -> str:
 
     Raises:
         FileNotFoundError: when there is none.
-        ContractError: when a folder is in its place, or it is no text.
+        ContractError: when the path is a folder, or the file is not text.
     """
     try:
         return files.read_text(path)

@@ -98,7 +98,7 @@ class Quantization:
 
     @property
     def counts(self) -> Coverage:
-        """The coverage, of an early file as far as it tells it."""
+        """The coverage; partial for files of early versions."""
         return self.coverage if isinstance(self.coverage, Coverage) else Coverage(fraction=self.coverage)
 
     @property

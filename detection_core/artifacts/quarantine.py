@@ -1,4 +1,4 @@
-"""The quarantine: quarantine.jsonl, a line for each record that was put aside."""
+"""The quarantine: quarantine.jsonl, one line for each rejected image or annotation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from detection_core.artifacts.json_file import JsonLines
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuarantinedEntry:
-    """A record that was put aside.
+    """A rejected image or annotation.
 
     Attributes:
         split: that it belongs to.

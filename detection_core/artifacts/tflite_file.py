@@ -1,4 +1,4 @@
-"""Looking a TensorFlow Lite file over before an interpreter is made of it.
+"""Validates a TensorFlow Lite file before an interpreter loads it.
 
 The interpreter is native code: an index out of range or a size of terabytes in a file is better found here.
 Slots and types are those of TensorFlow Lite's schema, version 3.
@@ -20,7 +20,7 @@ _GRAPH_TENSORS, _GRAPH_INPUTS, _GRAPH_OUTPUTS, _GRAPH_OPERATORS = 0, 1, 2, 3
 _TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_BUFFER, _TENSOR_NAME, _TENSOR_SPARSITY = 0, 1, 2, 3, 6
 _OPERATOR_CODE, _OPERATOR_INPUTS, _OPERATOR_OUTPUTS = 0, 1, 2
 _BUFFER_DATA, _BUFFER_OFFSET, _BUFFER_SIZE = 0, 1, 2
-# TensorType -> bytes of an item, of those types whose items have a size.
+# TensorType to bytes of an item, for types with items of a fixed size.
 _ITEM_BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 8: 8, 9: 1, 10: 8, 11: 16, 12: 8, 15: 4, 16: 2}
 _OPTIONAL = -1
 
@@ -44,7 +44,7 @@ def verify_tflite(content: bytes, *, where: str = "") -> None:
 
 
 def damaged(error: Exception, where: str) -> ModelError:
-    """What to tell of a file that contradicts itself."""
+    """Return the error for a file that contradicts itself."""
     return ModelError(
         f"expected a whole TensorFlow Lite file, found a damaged one, with {error}; copy or export it again",
         where=where,
@@ -89,11 +89,11 @@ def _verify_tensor(tensor: Table, sizes: Sequence[int]) -> None:
     item = _ITEM_BYTES.get(tensor.number(_TENSOR_TYPE, "b"))
     if item is None:
         return
-    wanted = math.prod(max(side, 1) for side in shape) * item
-    if min(shape, default=0) < _OPTIONAL or wanted > MAX_TENSOR_BYTES:
+    expected = math.prod(max(side, 1) for side in shape) * item
+    if min(shape, default=0) < _OPTIONAL or expected > MAX_TENSOR_BYTES:
         raise FlatbufferError(f"a tensor of the shape {list(shape)}")
-    if sizes[index] and sizes[index] != wanted and not tensor.has(_TENSOR_SPARSITY):
-        raise FlatbufferError(f"{sizes[index]} bytes for a tensor of {wanted}")
+    if sizes[index] and sizes[index] != expected and not tensor.has(_TENSOR_SPARSITY):
+        raise FlatbufferError(f"{sizes[index]} bytes for a tensor of {expected}")
 
 
 def _verify_indices(indices: Sequence[int], count: int, *, least: int = 0) -> None:

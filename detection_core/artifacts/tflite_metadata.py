@@ -26,14 +26,14 @@ _DAMAGED_ARCHIVE = (
     lzma.LZMAError,
     EOFError,
     OSError,
-    RuntimeError,  # of an encrypted one; NotImplementedError of an unknown compression is one of them
+    RuntimeError,  # encrypted archives; NotImplementedError for unknown compression is a subclass
     UnicodeDecodeError,
 )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteDescription:
-    """What a detector's file says of itself.
+    """The metadata of a detector's file.
 
     Attributes:
         name: of the model.
@@ -49,7 +49,7 @@ class TFLiteDescription:
 
 
 def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
-    """Read how a file wants its input normalised, and its labels.
+    """Read the normalisation of a file's input, and its labels.
 
     Args:
         content: a TensorFlow Lite file.
@@ -61,9 +61,9 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
     """
     verify_tflite(content, where=where)
     try:
-        units, name = _normalisation(Table.root(content))
-        if units is not None:
-            mean, std = units.floats(0), units.floats(1)
+        options, name = _normalisation(Table.root(content))
+        if options is not None:
+            mean, std = options.floats(0), options.floats(1)
             labels = _read_labels(content, where)
             return TFLiteDescription(name=name, mean=mean, std=std, labels=labels)
     except FlatbufferError as error:
@@ -82,10 +82,10 @@ def _normalisation(model: Table) -> tuple[Table | None, str]:
     buffers = model.tables(4)
     for entry in model.tables(6):
         if entry.text(0) == METADATA_NAME:
-            place = entry.number(1, "I")
-            if place >= len(buffers):
-                raise FlatbufferError(f"metadata in buffer {place} of {len(buffers)}")
-            metadata = Table.root(buffers[place].raw(0))
+            index = entry.number(1, "I")
+            if index >= len(buffers):
+                raise FlatbufferError(f"metadata in buffer {index} of {len(buffers)}")
+            metadata = Table.root(buffers[index].raw(0))
             graphs = metadata.tables(3)
             inputs = graphs[0].tables(2) if graphs else []
             for unit in inputs[0].tables(4) if inputs else []:

@@ -80,7 +80,7 @@ def _ssd_crop_pad(message: pb.SSDRandomCropPad) -> Augmentation:
         )
         for operation in message.operations
     )
-    # Unlike SSD's plain crop this one always asks for some of an object.
+    # Unlike SSD's plain crop, this one always requires part of an object.
     defaults = (pads.RandomCropPadImage(crop=crop) for crop in crops.ssd_crops()[1:])
     return OneOf(augmentations=chosen or tuple(defaults))
 
@@ -124,7 +124,7 @@ def _pad(message: pb.RandomPadImage) -> Augmentation:
 
 
 def _absolute_pad(message: pb.RandomAbsolutePadImage) -> Augmentation:
-    # Unset means one pixel here, not the schema's zero, and so does zero.
+    # Unset and zero mean one pixel, unlike the schema's default of zero.
     return pads.RandomAbsolutePadImage(
         max_height_padding=message.max_height_padding or 1,
         max_width_padding=message.max_width_padding or 1,

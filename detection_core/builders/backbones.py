@@ -15,7 +15,7 @@ from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BackboneShape:
-    """What a config may say of any backbone.
+    """The options of every backbone.
 
     Attributes:
         depth_multiplier: factor of all channel counts.
@@ -53,7 +53,7 @@ class BackboneEntry:
     overrides_regularizer_only: bool = False
 
     def overridden(self, own: LayerHyperparams) -> LayerHyperparams:
-        """What the backbone is made with when the message's own hyperparameters override its own."""
+        """Return hyperparameters in which the message's own override the backbone's."""
         if self.overrides_regularizer_only:
             return dataclasses.replace(self.hyperparams, regularizer=own.regularizer)
         return own

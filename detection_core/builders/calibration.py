@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A calibration and the place where it belongs.
+    """A calibration and the point of the graph where it applies.
 
     Attributes:
         function: the map.

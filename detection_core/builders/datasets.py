@@ -121,7 +121,7 @@ def _training_samples(reader: Reader, *, seed: int, start: int, cache_bytes: int
     cached = reader.decoded_bytes(limit=cache_bytes) <= cache_bytes
     if not reader.weights:
         return _samples_of(reader, start, seed=seed, cached=cached)
-    # Each part has a seed of its own, as equal ones would change two images alike.
+    # One seed a part: with equal seeds, two images would be augmented alike.
     parts = [
         functools.partial(_samples_of, part, seed=seed + (number + 1) * _PART_SEED_STRIDE, cached=cached)
         for number, part in enumerate(reader.parts())
@@ -236,7 +236,7 @@ def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data
 def iterate_truth(
     config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
 ) -> Iterator[tuple[np.ndarray, ImageTruth]]:
-    """Yield each evaluation image as it was recorded, uint8 [H, W, 3] RGB, with all its ground truth.
+    """Yield each evaluation image as stored, uint8 [H, W, 3] RGB, with all its ground truth.
 
     Args:
         config: its first eval_input_reader names the records.
@@ -250,7 +250,7 @@ def iterate_truth(
 
 
 def _eval_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
-    # Whether there are records to evaluate on is not a matter of the config's check: training needs none.
+    # The check of the config accepts a missing eval_input_reader: training needs none.
     if not config.eval_input_reader:
         raise ConfigError("expected an eval_input_reader, found none; add one", where="eval_input_reader")
     return build_input_reader(config.eval_input_reader[0], label_map, "eval_input_reader[0]")

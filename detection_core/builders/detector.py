@@ -43,7 +43,7 @@ def build_detector(message: DetectionModel, *, seed: int | None = 0) -> Detector
 
 
 def _problems(message: DetectionModel) -> Iterator[Problem]:
-    """Find whatever the check of a whole config finds in its model: what follows only translates."""
+    """Find all problems of the model config, so that the builders only translate."""
     config = TrainEvalPipelineConfig(model=message)
     found = itertools.chain(find_refused(config), find_problems(config))
     return (problem for problem in found if problem.path.startswith("model"))

@@ -1,4 +1,4 @@
-"""EvalConfig messages -> what an evaluation reports and draws."""
+"""EvalConfig messages to options of an evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """What a config says of an evaluation.
+    """The options of an evaluation.
 
     Attributes:
         label_map_path: of the first eval_input_reader; "" where there is none.

@@ -1,4 +1,4 @@
-"""What a config takes of a checkpoint of the field to start from."""
+"""Which variables a config restores from its fine-tuning checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def fine_tune_checkpoint(config: TrainEvalPipelineConfig) -> str:
 
 
 def build_fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
-    """Return what a checked config wants of its `fine_tune_checkpoint`.
+    """Return what a checked config restores from its `fine_tune_checkpoint`.
 
     The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given.
     """

@@ -22,7 +22,7 @@ from detection_core.protos.box_predictor_pb2 import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HeadPlan:
-    """A head and what its layers are made with.
+    """A head and the hyperparameters of its layers.
 
     Attributes:
         head: adds the layers to a network.

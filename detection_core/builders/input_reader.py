@@ -29,7 +29,7 @@ INPUT_READERS: dict[str, Callable[[Any], tuple[str, ...]]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreColumns:
-    """What stands in a record for each object where its class scores are recorded.
+    """The layout of class scores in a record.
 
     Attributes:
         count: scores, one a class.
@@ -84,7 +84,7 @@ def build_input_reader(
 
 
 def build_decoding(message: pb.InputReader, scores: ScoreColumns | None) -> DecodeOptions:
-    """Build what is read of a record; see `build_input_reader`."""
+    """Build the decoder options of a record; see `build_input_reader`."""
     options = DecodeOptions(
         masks=_MASKS[message.mask_type] if message.load_instance_masks else "",
         keypoints=message.num_keypoints,

@@ -26,12 +26,12 @@ from detection_core.protos import losses_pb2
 
 
 def _focal(message: losses_pb2.SigmoidFocalClassificationLoss) -> ClassificationLoss:
-    # An alpha that is not set means no balance at all, which is not the same as alpha 0.
+    # An unset alpha means no class balancing, unlike alpha 0.
     alpha = message.alpha if message.HasField("alpha") else None
     return SigmoidFocalLoss(gamma=message.gamma, alpha=alpha)
 
 
-# `anchorwise_output` is left over from a time when losses were reduced: the reference ignores it as well.
+# `anchorwise_output` has no effect: the Object Detection API ignores it as well.
 CLASSIFICATION_LOSSES: dict[str, Callable[[Any], ClassificationLoss]] = {
     "bootstrapped_sigmoid": lambda message: BootstrappedSigmoidLoss(
         alpha=message.alpha, hard_bootstrap=message.hard_bootstrap

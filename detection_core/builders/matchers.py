@@ -12,7 +12,7 @@ from detection_core.detectors.parts.matchers.bipartite import GreedyBipartiteMat
 from detection_core.protos import argmax_matcher_pb2, bipartite_matcher_pb2, matcher_pb2
 
 
-# `use_matmul_gather` only chose a kernel for one accelerator; the match is the same with and without.
+# `use_matmul_gather` only chose a kernel for TPUs; matches do not depend on it.
 def _argmax(message: argmax_matcher_pb2.ArgMaxMatcher) -> Matcher:
     thresholds = None if message.ignore_thresholds else message
     options = ArgMaxMatcherOptions(

@@ -20,7 +20,7 @@ SCORE_ACTIVATIONS: dict[int, Elementwise] = {
 def build_post_processing(
     message: post_processing_pb2.PostProcessing, where: str = "post_processing"
 ) -> PostProcessing:
-    """Build what turns raw heads into detections.
+    """Build the post-processing: from raw predictions to detections.
 
     Args:
         message: the message.
@@ -41,7 +41,7 @@ def build_post_processing(
 def build_score_converter(
     message: post_processing_pb2.PostProcessing, where: str = "post_processing"
 ) -> ScoreConverter:
-    """Build what turns class logits into scores.
+    """Build the conversion of class logits to scores.
 
     Args:
         message: the message.
@@ -68,7 +68,7 @@ def build_score_converter(
     )
 
 
-# These chose a kernel for an accelerator or a processor; the detections are the same with and without:
+# These chose a kernel for a TPU or CPU; detections do not depend on them:
 # use_static_shapes, use_partitioned_nms, use_cpu_nms, and use_combined_nms, whose kernel serves every
 # hard suppression here.
 def build_nms_options(

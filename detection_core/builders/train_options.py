@@ -1,4 +1,4 @@
-"""What a `train_config` asks of the training loop; its other fields are in `config.messages.training`."""
+"""Options of the training loop from a `train_config`; `config.messages.training` has its other fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""train_config and model to what of an image's labels is trained on."""
+"""train_config and model to the labels of an image that are trained on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def foreground_classes(message: Any) -> int:
 
 
 def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:
-    """Tell what recorded class scores look like for a model: as many as its num_classes says."""
+    """Return the layout of recorded class scores for a model: num_classes entries."""
     arm = model.WhichOneof("model")
     message: Any = getattr(model, str(arm), None)
     return ScoreColumns(

@@ -1,4 +1,4 @@
-"""A step as Kubeflow Pipelines calls it: the executor input as a Job and the places of its outputs."""
+"""A step as Kubeflow Pipelines calls it: the executor input as a Job and the paths of its outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXECUTOR_INPUT = "--executor_input"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KfpCall:
-    """What a step was called with.
+    """The call of a step.
 
     Attributes:
         component: key of `JOBS`.
@@ -130,7 +130,7 @@ def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:
     if not found:
         return present(name, role, "")
     artifact, metadata = found[0], plain_metadata(found[0])
-    kind = metadata.get(TYPE, role.type.name)  # what others made and imported has no type
+    kind = metadata.get(TYPE, role.type.name)  # an imported artifact has no type
     if kind != role.type.name:
         raise ContractError(
             f"expected the input {name} to be an artifact of the type {role.type.name}, found one of the type"
@@ -143,7 +143,7 @@ def _input(name: str, role: Input, found: Sequence[Artifact], root: str) -> str:
 
 
 def prepare(call: KfpCall) -> None:
-    """Make the places of the outputs empty, as the local runner may use them again, and HOME writable."""
+    """Empty the output folders, which the local runner may reuse, and make HOME writable."""
     for name, path in call.paths.items():
         if os.path.isdir(path):
             shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""What a step tells Kubeflow Pipelines when it is done: the executor output and the output parameters."""
+"""The result of a step for Kubeflow Pipelines: executor output and output parameters."""
 
 from __future__ import annotations
 

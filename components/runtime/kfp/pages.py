@@ -51,8 +51,8 @@ def decision_text(pushed: PushReport) -> str:
     heading = f"Published as version {pushed.version}" if pushed.pushed else "Not published"
     # Reasons name metrics and classes; underscores and asterisks in them are meant as they are.
     reasons = "".join(f"- {_plain_markdown(reason)}\n" for reason in pushed.reasons)
-    place = f"\nAt {_code(pushed.path)}\n" if pushed.path else ""
-    return f"# {_plain_markdown(heading)}\n\n{reasons}{place}"
+    location = f"\nAt {_code(pushed.path)}\n" if pushed.path else ""
+    return f"# {_plain_markdown(heading)}\n\n{reasons}{location}"
 
 
 def _plain_markdown(text: str) -> str:

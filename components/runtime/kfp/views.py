@@ -17,7 +17,7 @@ from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.pushed import PUSHED
 from detection_core.report.pictures import PictureBudget
 
-# A structure in an artifact's metadata is no place for a matrix of a thousand classes.
+# Metadata of an artifact must stay small; a matrix of a thousand classes would not.
 MATRIX_LABELS = 100
 PICTURES, PICTURE_BYTES = 12, 2_200_000
 

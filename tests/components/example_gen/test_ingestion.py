@@ -24,7 +24,7 @@ def test_the_splits_do_not_depend_on_the_order_in_the_file(tmp_path):
     backwards = read_dataset(data.write(), "coco", RATIOS, None)
     assert forwards == backwards
     assert sorted(i for ids in _ids(forwards).values() for i in ids) == sorted(str(n) for n in range(1, 21))
-    assert all(_ids(forwards).values()) and forwards.records == 20
+    assert all(_ids(forwards).values()) and forwards.annotated == 20
 
 
 def test_given_splits_are_read_from_their_own_files_and_may_use_the_same_ids(tmp_path):
@@ -41,7 +41,7 @@ def test_rejected_records_are_counted_in_a_split_too(tmp_path):
     path = write_voc(tmp_path, "abcdefghijkl", b="no xml")
     dataset = read_dataset(path, "voc", RATIOS, None)
     assert sum(len(r) for r in dataset.rejected.values()) == 1
-    assert dataset.records == 12
+    assert dataset.annotated == 12
 
 
 def test_classes_of_all_splits_make_one_label_map(tmp_path):

@@ -9,7 +9,8 @@ import pytest
 from component_specs import RunCheckerJob
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import KFP_OUTPUTS
-from components.publishing.destination import PushDestination, Version
+from components.publishing.destination import PushDestination
+from detection_core.artifacts.published import PublishedVersion
 from components.run_checker.run import FILLED, HANDED_ON, run
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
@@ -70,7 +71,7 @@ def test_a_repeated_run_is_given_the_values_of_the_first(job, tmp_path):
     first = run(job)
     assert run(job)["push_token"] != first["push_token"], "nothing is published yet"
     files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
-    version = Version(number=0, run_key=first["run_key"], push_token=first["push_token"])
+    version = PublishedVersion(number=0, run_key=first["run_key"], push_token=first["push_token"])
     published = PushDestination(job.push_destination).publish(str(tmp_path / "source"), "", version, 0)
     assert run(job) == first
     other = run(dataclasses.replace(job, train_steps=3))

@@ -66,7 +66,7 @@ def test_other_errors_of_the_system_are_crashes():
             "a file stands where a folder should be",
         ),
         (IsADirectoryError(errno.EISDIR, "Is a directory", "/a"), "a folder stands where a file should be"),
-        (OSError(errno.EROFS, "Read-only file system", "/a"), "name a place that can be written to"),
+        (OSError(errno.EROFS, "Read-only file system", "/a"), "choose a path that can be written"),
         (RuntimeError("/a/ckpt; No space left on device"), "free some space"),
         (
             RuntimeError("OSError: [Errno 28] No space left on device [while running 'Map']"),
