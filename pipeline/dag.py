@@ -24,7 +24,7 @@ class FromCheck:
     """A parameter whose value a check finds when the run begins.
 
     Attributes:
-        name: one of `pipeline.checks.CHECKS`.
+        name: one of `pipeline.run_checks.CHECKS`.
     """
 
     name: str

@@ -10,7 +10,7 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from pipeline.dag import Step
 from pipeline.parameters import Parameter
-from pipeline.settings.steps import RUN_CHECKER, TRAINER
+from pipeline.settings.step_ids import RUN_CHECKER, TRAINER
 
 _KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN"}
 

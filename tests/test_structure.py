@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import fnmatch
 import tomllib
 from pathlib import Path
@@ -32,14 +33,14 @@ TESTED_IN = {
     "pipeline/kubeflow/run_state.py": "pipeline/kubeflow/test_runs.py",
     "pipeline/kubeflow/recurring_run.py": "pipeline/kubeflow/test_schedules.py",
     "pipeline/kubeflow/schedule_removal.py": "pipeline/kubeflow/test_schedules.py",
-    "pipeline/doctor/kinds.py": "pipeline/doctor/test_cluster.py",
+    "pipeline/doctor/custom_resources.py": "pipeline/doctor/test_cluster.py",
     "pipeline/doctor/rights.py": "pipeline/doctor/test_cluster.py",
     "pipeline/cli/group.py": "pipeline/cli/test_parser.py",
     "pipeline/cli/server.py": "pipeline/cli/test_cluster.py",
     "pipeline/cli/standalone.py": "end_to_end/test_standalone.py",
     "pipeline/cli/verbs.py": "pipeline/cli/test_parser.py",
     "pipeline/cli/workflow.py": "pipeline/cli/test_parser.py",
-    "pipeline/settings/steps.py": "pipeline/kubeflow/test_kfp_backend.py",
+    "pipeline/settings/step_ids.py": "pipeline/kubeflow/test_kfp_backend.py",
     "pipeline/settings/workflow_settings.py": "pipeline/settings/test_settings_file.py",
 }
 # Of these nobody reads a config: builders, config and the families turn its fields into types of their own.
@@ -72,6 +73,24 @@ WITHOUT_TEST = (
     "detection_core/detectors/parts/losses/base.py",
     "pipeline/cli/__main__.py",
 )
+# Folders whose modules are named after the modules that they belong to: the pair of names is on purpose.
+NAMED_AFTER_OTHERS = {
+    "detection_core/builders": "a family of configuration messages",
+    "detection_core/config/messages": "a family of configuration messages",
+    "detection_core/artifacts": "the artifact, by the name of what writes it",
+    "detection_core/report": "the artifact that it shows",
+    "detection_core/detectors/ssd": "what SSD has of a thing that every family has",
+    "detection_core/detectors/ssd/checkpoint_names": "the part whose variables are named",
+    "detection_core/ops": "the function of tensors that a part applies",
+    "component_specs": "the component",
+    "pipeline/cli": "the verb",
+}
+# Other pairs, each with its reason.
+SAME_NAME = {
+    "schedules.py": "Keras' learning-rate schedules, and the schedules of Kubeflow Pipelines",
+}
+# Names that the layout gives every component, command or protocol.
+BY_LAYOUT = ("__main__.py", "base.py", "run.py")
 
 # Parts of a detector that cite no paper, and why.
 PARTS = "detection_core/detectors/parts"
@@ -150,6 +169,31 @@ def test_configs_are_read_by_builders_only():
 def test_a_read_of_a_config_is_seen(code):
     assert list(_read_of_a_config(ast.parse(code)))
     assert not list(_read_of_a_config(ast.parse("x.config, detector.model")))
+
+
+def _collisions(modules):
+    """Return name to modules of that name, without the pairs that are on purpose."""
+    by_name = collections.defaultdict(list)
+    for module in modules:
+        if module.name not in (*BY_LAYOUT, *SAME_NAME) and module.parent.as_posix() not in NAMED_AFTER_OTHERS:
+            by_name[module.name].append(module.as_posix())
+    return {name: paths for name, paths in by_name.items() if len(paths) > 1}
+
+
+def test_no_two_modules_have_one_name_without_a_reason():
+    assert _collisions(_modules()) == {}
+
+
+def test_a_collision_is_found():
+    added = [Path("pipeline/local/records.py"), Path("pipeline/report/records.py")]
+    assert set(_collisions(added)) == {"records.py"}
+
+
+def test_every_reason_for_a_name_is_in_use():
+    names = collections.Counter(module.name for module in _modules())
+    assert [name for name in SAME_NAME if names[name] < 2] == []
+    folders = {module.parent.as_posix() for module in _modules()}
+    assert set(NAMED_AFTER_OTHERS) - folders == set()
 
 
 def test_every_generated_file_names_no_download_host():

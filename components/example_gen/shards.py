@@ -13,9 +13,9 @@ from typing import IO, Any, cast
 import google_crc32c
 
 from components.example_gen.annotated_images import AnnotatedImage, AnnotatedObject, Rejected, Rejection
-from components.example_gen.checks import make_example
 from components.example_gen.counts import Counts
 from components.example_gen.decoding import find_decoding
+from components.example_gen.encoding import make_example
 from detection_core.data.record_writer import write_record
 from detection_core.errors import ConfigError
 from detection_core.storage import files

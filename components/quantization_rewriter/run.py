@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs.quantization_rewriter import QuantizationRewriterJob
-from components.runtime.pipeline_config import read_pipeline_config
+from components.runtime.config_artifact import read_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.quantize import quantize

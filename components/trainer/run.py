@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs import TrainerJob
-from components.runtime.pipeline_config import read_pipeline_config
+from components.runtime.config_artifact import read_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides

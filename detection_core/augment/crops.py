@@ -221,7 +221,7 @@ def ssd_crops(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomCropToAspectRatio:
-    """Cut the image to an aspect ratio, at a random place.
+    """Crop the image to an aspect ratio, at a random offset.
 
     Attributes:
         aspect_ratio: width / height of the result.

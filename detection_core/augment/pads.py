@@ -1,4 +1,4 @@
-"""Room around an image, at random places."""
+"""Padding of an image, at random offsets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pad(sample: Sample, size: tf.Tensor, offset: tf.Tensor, colour: Colour = ())
     """Put the image on a larger canvas.
 
     Args:
-        sample: what to place.
+        sample: image and objects to place.
         size: int32 [2], rows and columns of the canvas.
         offset: int32 [2], row and column of the image's first pixel.
         colour: of the canvas, 0..255; empty: the image's mean colour.
@@ -50,7 +50,7 @@ def pad_at_random(
     """Put the image anywhere on a canvas of any size of a range.
 
     Args:
-        sample: what to place.
+        sample: image and objects to place.
         seed: int64 [2].
         smallest: int32 [2], rows and columns; raised to the image's where below.
         largest: int32 [2], likewise.
@@ -116,7 +116,7 @@ class RandomCropPadImage:
 
     Attributes:
         crop: the crop, which may be not taken; the padding always is.
-        min_padded_size_ratio: smallest canvas, as shares of the rows and columns before the crop.
+        min_padded_size_ratio: smallest canvas, as fractions of the rows and columns before the crop.
         max_padded_size_ratio: largest canvas, likewise.
         pad_color: of the canvas, 0..255; empty: the crop's mean colour.
     """
@@ -144,7 +144,7 @@ class RandomPadToAspectRatio:
 
     Attributes:
         aspect_ratio: width / height of the result.
-        min_padded_size_ratio: smallest canvas, as shares of the image's rows and columns.
+        min_padded_size_ratio: smallest canvas, as fractions of the image's rows and columns.
         max_padded_size_ratio: largest canvas, likewise.
     """
 

@@ -32,7 +32,7 @@ def region_of(box: tf.Tensor, size: tf.Tensor) -> Region:
 
 
 def change_region(pixels: tf.Tensor, region: Region, change: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """Put what `change` makes of a region of [H, W, c] in its place."""
+    """Replace a region of [H, W, c] by the result of `change`."""
     (top, left), (bottom, right) = tf.unstack(region.begin), tf.unstack(region.end)
     rows = pixels[top:bottom]
     changed = change(tf.ensure_shape(rows[:, left:right], [None, None, pixels.shape[-1]]))

@@ -189,20 +189,20 @@ class AutoAugmentImage:
         chosen = random_int(uniforms(seed, 1)[0], 0, len(policy) - 1)
         image = tf.cast(tf.clip_by_value(tf.round(tf.cast(sample.image, tf.float32)), 0.0, 255.0), tf.uint8)
         sample = sample._replace(image=image)
-        for place in range(max(map(len, policy))):
-            sample = _apply_one(sample, place, policy, chosen, tf.random.fold_in(seed, place + 1))
+        for position in range(max(map(len, policy))):
+            sample = _apply_one(sample, position, policy, chosen, tf.random.fold_in(seed, position + 1))
         return sample._replace(image=tf.cast(sample.image, tf.float32))
 
 
 def _apply_one(
-    sample: Sample, place: int, policy: tuple[SubPolicy, ...], chosen: tf.Tensor, seed: tf.Tensor
+    sample: Sample, position: int, policy: tuple[SubPolicy, ...], chosen: tf.Tensor, seed: tf.Tensor
 ) -> Sample:
-    """Apply the operation at one place of the chosen sub-policy.
+    """Apply the operation at one position of the chosen sub-policy.
 
-    Operations that occur at this place are in the graph once each; tables tell which of them with what.
+    The graph holds each operation of this position once; tables select operation and arguments.
     """
     nothing = ("", 0.0, 0)
-    rows = [sub_policy[place] if place < len(sub_policy) else nothing for sub_policy in policy]
+    rows = [sub_policy[position] if position < len(sub_policy) else nothing for sub_policy in policy]
     names = sorted({name for name, _, _ in rows} - {""})
     amounts = [OPERATIONS[name].amount(level) if name else 0.0 for name, _, level in rows]
     probabilities = [1.0 if name and OPERATIONS[name].by_box else p for name, p, _ in rows]

@@ -75,9 +75,9 @@ def warp_masks(masks: tf.Tensor, warp: tf.Tensor) -> tf.Tensor:
 def warp_keypoints(keypoints: tf.Tensor, warp: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Move normalised keypoints with the pixels of an image of int32 [2] `size`; outside they become NaN."""
     scale = tf.cast(size, tf.float32)
-    places = tf.reverse(keypoints * scale - 0.5, [-1])
+    points = tf.reverse(keypoints * scale - 0.5, [-1])
     back = tf.linalg.inv(warp[:, :2])
-    moved = tf.linalg.matvec(back, places - warp[:, 2])
+    moved = tf.linalg.matvec(back, points - warp[:, 2])
     moved = (tf.reverse(moved, [-1]) + 0.5) / scale
     return hide_outside(moved, tf.constant([0.0, 0.0, 1.0, 1.0]))
 

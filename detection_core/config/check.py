@@ -82,7 +82,7 @@ def check_message(message: Message, where: str) -> None:
         where: its field path, for errors.
 
     Raises:
-        ConfigError: for the first problem, with its field path as its place.
+        ConfigError: for the first problem, with its field path as `where`.
     """
     raise_first(
         itertools.chain(

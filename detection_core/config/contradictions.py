@@ -20,8 +20,8 @@ def contradictions(message: Message, path: str) -> Iterator[Problem]:
         message: any message of a config.
         path: its field path.
     """
-    for place, part in walk_messages(message, path, parts_first=True):
-        yield from _own(part, place)
+    for location, part in walk_messages(message, path, parts_first=True):
+        yield from _own(part, location)
 
 
 def _own(message: Any, path: str) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """The type of a parsed pipeline.config, for those who hand one on.
 
-What is in it, `builders` and `config` read: whoever else needs a field asks them for a dataclass.
+Only `builders` and `config` read its fields; other packages get dataclasses from them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def raise_first(problems: Iterator[Problem]) -> None:
     """Refuse a message that was not checked as part of a config, for its first problem.
 
     Raises:
-        ConfigError: with the problem's path as its place.
+        ConfigError: with the problem's path as `where`.
     """
     for problem in problems:
         raise ConfigError(problem.message, where=problem.path)

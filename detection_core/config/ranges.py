@@ -51,10 +51,10 @@ def range_problems(message: Message, path: str) -> Iterator[Problem]:
         message: any message of a config; what is below it is looked at too.
         path: its field path.
     """
-    for place, part in walk_messages(message, path):
-        yield from _not_finite(place, part)
-        yield from _out_of_range(place, part)
-        yield from _bounds(place, part)
+    for location, part in walk_messages(message, path):
+        yield from _not_finite(location, part)
+        yield from _out_of_range(location, part)
+        yield from _bounds(location, part)
 
 
 def _not_finite(path: str, message: Message) -> Iterator[Problem]:

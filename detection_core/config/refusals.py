@@ -1,4 +1,4 @@
-"""Fields that are set to what nothing here can do, and fields that are set and change nothing."""
+"""Refused fields, and fields that have no effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
-    """Find fields that ask for what nothing here can do; a field at its default asks for nothing.
+    """Find fields that request unsupported features; a field at its default requests nothing.
 
     Args:
         config: a config, or any message of one.
@@ -40,7 +40,7 @@ def find_refused(config: Message, where: str = "") -> Iterator[Problem]:
 
 
 def _is_family(config: Message, path: str) -> bool:
-    """Tell whether a refused field is the arm of a model whose family somebody has registered."""
+    """Tell whether a refused field is the arm of a model with a registered family."""
     model = getattr(config, "model", None)
     return path.rpartition(".")[0] == "model" and model is not None and find_family(model) is not None
 

@@ -1,4 +1,4 @@
-"""Work done ahead of its reader, in order, in several threads, and within a budget of memory."""
+"""Ordered read-ahead in several threads, within a budget of memory."""
 
 from __future__ import annotations
 

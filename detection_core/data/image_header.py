@@ -1,4 +1,4 @@
-"""Format, size and wholeness of JPEG and PNG files, read from their structure without decoding a pixel."""
+"""Format, size and completeness of JPEG and PNG files, read from their structure without decoding a pixel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from detection_core.errors import DataError
 
 MAX_PIXELS = 1 << 27
-"""Most pixels an image may have (400 MB when decoded): a header may promise more than memory holds."""
+"""Most pixels an image may have (400 MB when decoded): a header may claim more than fits in memory."""
 
 MAX_FILE_BYTES = 1 << 29
 """Bytes above which a file is not read as an image."""
@@ -28,7 +28,7 @@ IMAGE_FAULTS = {
 
 
 class ImageHeader(NamedTuple):
-    """What a file says of itself: format (`jpeg`, `png` or the name of another), rows, columns."""
+    """The header of an image file: format (`jpeg`, `png` or the name of another), rows, columns."""
 
     format: str
     height: int

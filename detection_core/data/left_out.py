@@ -1,4 +1,4 @@
-"""Training records that do not decode: found and named after a failure, and skipped from then on."""
+"""Training records that do not decode: listed after a failure, and skipped from then on."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def without(records: tf.data.Dataset, digests: Sequence[int]) -> tf.data.Dataset
 
 
 def load_left_out(folder: str) -> list[LeftOut]:
-    """Return what a training has left out so far, as its folder says."""
+    """Return the records that a training has left out so far, from its folder."""
     return LEFT_OUT.read(folder)
 
 

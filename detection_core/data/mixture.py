@@ -1,4 +1,4 @@
-"""Several sequences mixed by weight, reproducibly and enterable anywhere."""
+"""Several sequences mixed by weight, reproducibly, and resumable at any index."""
 
 from __future__ import annotations
 

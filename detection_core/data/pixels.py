@@ -1,4 +1,4 @@
-"""The pixels of an image file: as Pillow reads them, and whether TensorFlow reads the same."""
+"""Decoding of image files with Pillow, and comparison with TensorFlow's pixels."""
 
 from __future__ import annotations
 

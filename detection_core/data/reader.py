@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 # Up to this many bytes of records all checksums are compared before anything else is done with them.
 _CHECKED_BYTES = 256 << 20
 _MEASURED_EXAMPLES = 16
-# Decoded images that wait for whoever takes the ground truth, beside the one that is being looked at.
+# Decoded images that are buffered ahead of the consumer of ground truth.
 _AHEAD_BYTES = 256 << 20
 
 
@@ -72,7 +72,7 @@ class Reader:
         return usable, tf.size(decoded.difficult) - tf.size(usable.difficult)
 
     def decode_sample(self, record: tf.Tensor) -> Sample:
-        """Decode one record to what is trained on."""
+        """Decode one record to a training sample."""
         return self.decode(record).sample
 
     def examples(self) -> int:

@@ -1,4 +1,4 @@
-"""The structure of a TFRecord file, walked without TensorFlow and before it.
+"""Validation of a TFRecord file's structure, without TensorFlow.
 
 TensorFlow allocates as much memory as a record's length says, and crashes when there is not so much; and it
 takes a file that is truncated inside a record's header for one that ends before it.

@@ -70,8 +70,7 @@ def fetched_ahead(paths: tf.data.Dataset, record_files: Sequence[RecordFile]) ->
 def record_reader(record_files: Sequence[RecordFile]) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """Return what reads the records of one of some files, given its URI as a tensor.
 
-    A copy of a shard is asked for again when it is opened: one that was fetched ahead may have been removed
-    since.
+    A shard is requested again when it is opened: the copy that was fetched ahead may have been evicted.
 
     Args:
         record_files: the files.
@@ -144,7 +143,7 @@ def check_records(file: RecordFile) -> int:
         raise _not_readable(path, error) from error
 
 
-# A file that went away, a scheme that nothing reads, a store that denies access.
+# A missing file, an unsupported scheme, denied access.
 _NOT_READABLE = (
     tf.errors.NotFoundError,
     tf.errors.UnimplementedError,
@@ -204,10 +203,10 @@ READING_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.InvalidArgumentError,
     tf.errors.UnknownError,
-    UnicodeDecodeError,  # in place of the others, where their text quotes the record
+    UnicodeDecodeError,  # instead of the others, if their text quotes the record
     *_NOT_READABLE,
 )
-"""What a tf.data pipeline fails with when a file or record is bad; a mistake in a model may look the same."""
+"""Errors of a tf.data pipeline with a bad file or record; a bug in a model may raise the same."""
 
 
 @contextlib.contextmanager

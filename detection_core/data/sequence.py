@@ -1,4 +1,4 @@
-"""The order in which records are read: shuffled, endless, reproducible, and enterable anywhere.
+"""The order in which records are read: shuffled, endless, reproducible, and resumable at any index.
 
 Every epoch is shuffled from (seed, epoch) alone. So the sequence from record p on costs no more than
 skipping the records of one epoch, undecoded.
@@ -18,7 +18,7 @@ from detection_core.storage.shard_manifest import RecordFile, uri_of
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1
-# Keeps the streams of neighbouring seeds apart: epoch e of seed s must not be epoch e + 1 of seed s - 1.
+# Separates the streams of consecutive seeds: epoch e of seed s must differ from epoch e + 1 of seed s - 1.
 _SEED_STRIDE = 1_000_003
 
 
@@ -49,8 +49,8 @@ class SeededElement(NamedTuple):
     """An element of the training sequence.
 
     Attributes:
-        element: the record, or what was made of it.
-        seed: int64 [2], different for each (epoch, place in it); for stateless random operations.
+        element: the record, or the sample decoded from it.
+        seed: int64 [2], different for each (epoch, index in it); for stateless random operations.
     """
 
     element: tf.Tensor
@@ -93,7 +93,7 @@ def shuffled_epochs(
     """
 
     def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
-        # This function's graph only: shuffle would otherwise mix in whatever tf.random.set_seed was given.
+        # Set the seed of this function's graph: shuffle would otherwise depend on tf.random.set_seed.
         tf.compat.v1.set_random_seed(_GRAPH_SEED)
         stream = tf.constant(seed * _SEED_STRIDE, tf.int64) + epoch
         elements = epoch_elements(tf.stack([stream, -1]))

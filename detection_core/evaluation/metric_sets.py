@@ -81,7 +81,7 @@ def compute_metrics(
     coco: CocoResult,
     class_names: Mapping[int, str],
     options: MetricOptions,
-    wanted: Sequence[str] = (),
+    further: Sequence[str] = (),
 ) -> dict[str, float]:
     """Return the metrics of an evaluation.
 
@@ -90,13 +90,13 @@ def compute_metrics(
         coco: of the same images.
         class_names: class in [0, C) to name.
         options: what to report.
-        wanted: further metrics to report, of `known_metrics`: those that a threshold is on.
+        further: more metrics of `known_metrics` to report: those with a threshold.
     """
     found = coco.metrics(
         per_category=options.per_category, all_per_category=options.all_per_category, groups=options.groups
     )
     by_class = coco.metrics(per_category=True)
-    found |= {name: by_class[name] for name in wanted if name in by_class}
+    found |= {name: by_class[name] for name in further if name in by_class}
     for voc in _voc(options):
         found |= evaluate_voc(images, class_names, voc)
     return found | _registered(images, class_names, options)

@@ -48,10 +48,10 @@ class PictureOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PicturePlan:
-    """What to draw, by the image's place in the stream.
+    """What to draw, by the image's index in the stream.
 
     Attributes:
-        side_by_side: indices of images to draw whole.
+        side_by_side: indices of images to draw in full.
         mistakes: mistakes to crop.
         score_threshold: detections below it are not drawn.
     """
@@ -98,7 +98,7 @@ def write_pictures(
     folder: str,
     options: PictureOptions | None = None,
 ) -> list[PictureEntry]:
-    """Draw what is planned as JPEG files and write `index.json` beside them.
+    """Draw the planned pictures as JPEG files and write their `index.json`.
 
     Args:
         plan: what to draw.
@@ -234,7 +234,7 @@ def _square(image: np.ndarray, left: float, top: float, side: float, size: int) 
     height, width = image.shape[:2]
     x, y = (max(0, round(edge)) for edge in (left, top))
     part = image[y : min(height, round(top + side)), x : min(width, round(left + side))]
-    # The part is made small before it is put in its place: a window of a long strip would be huge.
+    # Resize the part before pasting it: a window of a long strip would be huge.
     scale = size / side if side > min(height, width) else 0.0
     shape = (max(1, round(part.shape[1] * scale)), max(1, round(part.shape[0] * scale)))
     small = Image.fromarray(part).resize(shape if scale else (size, size), Image.Resampling.BICUBIC)

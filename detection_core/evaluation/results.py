@@ -23,12 +23,12 @@ class EvaluatedImage:
 
     @property
     def labelled_classes(self) -> np.ndarray:
-        """Classes that somebody looked for: those of the image's labels and of its objects, int32 [L]."""
+        """Verified classes: those of the image's labels and of its objects, int32 [L]."""
         return np.union1d(self.truth.labelled, self.truth.classes)
 
 
 def only_labelled(image: EvaluatedImage) -> EvaluatedImage:
-    """Leave out detections of classes that nobody looked for; an image without labels keeps all."""
+    """Drop detections of unverified classes; an image without labels keeps all."""
     if not image.truth.labelled.size:
         return image
     found = image.detections

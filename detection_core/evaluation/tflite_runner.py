@@ -17,7 +17,7 @@ from detection_core.ops.resampling import resize_pixels
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
 
-# The post-processing operation's outputs, by what names and places tell in the files that exist. Exports of
+# Order of the post-processing operation's outputs, by names and positions in known files. Exports of
 # TensorFlow 2 name the signature's outputs; those of TensorFlow 1 have no signature but name the tensors.
 SIGNATURE_NAMES = {
     "output_0": "count",
@@ -35,8 +35,8 @@ TENSOR_NAMES = {
     "TFLite_Detection_PostProcess:2": "scores",
     "TFLite_Detection_PostProcess:3": "count",
 }
-# Where neither helps: the place of the only three-dimensional output tells which order it is.
-ORDERS_BY_PLACE_OF_BOXES = {
+# Otherwise, the position of the only three-dimensional output gives the order.
+ORDERS_BY_POSITION_OF_BOXES = {
     0: ("boxes", "classes", "scores", "count"),
     1: ("scores", "boxes", "count", "classes"),
 }
@@ -188,6 +188,6 @@ def _by_names(indices: Mapping[str, int], table: Mapping[str, str]) -> dict[str,
 
 
 def _by_shapes(details: list[dict[str, Any]]) -> dict[str, int]:
-    places = [place for place, d in enumerate(details) if len(d["shape"]) == 3]
-    order = ORDERS_BY_PLACE_OF_BOXES.get(places[0]) if len(places) == 1 and len(details) == 4 else None
+    indices = [index for index, d in enumerate(details) if len(d["shape"]) == 3]
+    order = ORDERS_BY_POSITION_OF_BOXES.get(indices[0]) if len(indices) == 1 and len(details) == 4 else None
     return {role: d["index"] for role, d in zip(order or (), details, strict=False)}

@@ -124,9 +124,11 @@ def _rank(image: EvaluatedImage, label: int, options: VocOptions) -> _Ranked:
     scores = found.scores[theirs]
     single, groups = mine & ~grouped, mine & grouped
     counts, hits = _match(
-        _overlaps(found.boxes[theirs], truth, single, share=False), difficult[single], options.iou_threshold
+        _overlaps(found.boxes[theirs], truth, single, fraction=False),
+        difficult[single],
+        options.iou_threshold,
     )
-    in_groups = _overlaps(found.boxes[theirs], truth, groups, share=True)
+    in_groups = _overlaps(found.boxes[theirs], truth, groups, fraction=True)
     in_group, group_scores = _absorb(in_groups, scores, counts & ~hits, options.iou_threshold)
     counts &= ~in_group
     objects = int((single & ~difficult).sum())
@@ -137,9 +139,9 @@ def _rank(image: EvaluatedImage, label: int, options: VocOptions) -> _Ranked:
     return _Ranked(scores[counts], hits[counts], objects)
 
 
-def _overlaps(found: np.ndarray, truth: ImageTruth, chosen: np.ndarray, *, share: bool) -> np.ndarray:
-    """Return float64 [D, G]: IoU, or the share of the detection that lies in the object."""
-    alone = np.full(int(chosen.sum()), share)
+def _overlaps(found: np.ndarray, truth: ImageTruth, chosen: np.ndarray, *, fraction: bool) -> np.ndarray:
+    """Return float64 [D, G]: IoU, or the fraction of the detection that lies in the object."""
+    alone = np.full(int(chosen.sum()), fraction)
     return iou_px(to_px(found, truth), to_px(truth.boxes[chosen], truth), alone)
 
 
@@ -169,19 +171,19 @@ def _match(overlaps: np.ndarray, difficult: np.ndarray, threshold: float) -> tup
 
 
 def _absorb(
-    shares: np.ndarray, scores: np.ndarray, free: np.ndarray, threshold: float
+    fractions: np.ndarray, scores: np.ndarray, free: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which detections lie in a group, bool [D], and the best score in each group that was found.
 
     Args:
-        shares: [D, G], how much of a detection lies in a group.
+        fractions: [D, G], how much of a detection lies in a group.
         scores: [D].
         free: bool [D], detections that found no single object.
-        threshold: share from which a detection lies in a group.
+        threshold: fraction from which a detection lies in a group.
     """
-    inside: np.ndarray = np.zeros(len(shares), bool)
-    best: np.ndarray = np.zeros(shares.shape[1], scores.dtype)
-    if shares.size:
-        inside = free & (shares.max(axis=1) >= threshold)
-        np.maximum.at(best, shares.argmax(axis=1)[inside], scores[inside])
+    inside: np.ndarray = np.zeros(len(fractions), bool)
+    best: np.ndarray = np.zeros(fractions.shape[1], scores.dtype)
+    if fractions.size:
+        inside = free & (fractions.max(axis=1) >= threshold)
+        np.maximum.at(best, fractions.argmax(axis=1)[inside], scores[inside])
     return inside, best[best > 0]

@@ -187,7 +187,7 @@ def _suppress_sorted(
     batch, classes, size = tf.unstack(tf.shape(scores))
     limit = tf.minimum(options.max_detections_per_class, size)
     rank = tf.cast(tf.range(size, 0, -1), tf.float32)
-    # To the kernel each class is an image of its own, so that survivors come class by class.
+    # The kernel sees each class as one image, so that results are grouped by class.
     chosen = tf.image.combined_non_max_suppression(
         tf.reshape(boxes, [-1, size, 1, 4]),
         tf.reshape(tf.where(scores > NO_CANDIDATE, rank, 0.0), [-1, size, 1]),
@@ -198,15 +198,15 @@ def _suppress_sorted(
         clip_boxes=False,
     )
     filled = tf.sequence_mask(chosen.valid_detections, limit)
-    place = tf.reshape(
+    index = tf.reshape(
         tf.where(filled, size - tf.cast(chosen.nmsed_scores, tf.int32), 0), [batch, classes, -1]
     )
-    kept_scores = tf.reshape(tf.gather(scores, place, batch_dims=2), [batch * classes, -1])
+    kept_scores = tf.reshape(tf.gather(scores, index, batch_dims=2), [batch * classes, -1])
     return _Candidates(
         boxes=tf.reshape(chosen.nmsed_boxes, [batch, -1, 4]),
         scores=tf.reshape(tf.where(filled, kept_scores, NO_CANDIDATE), [batch, -1]),
         classes=_class_of_row(batch, classes, limit),
-        anchors=tf.reshape(tf.gather(anchors, place, batch_dims=2), [batch, -1]),
+        anchors=tf.reshape(tf.gather(anchors, index, batch_dims=2), [batch, -1]),
     )
 
 

@@ -17,7 +17,7 @@ class DatasetSummary:
 
     Attributes:
         card: its numbers.
-        quarantined: records that were put aside.
+        quarantined: rejected images and annotations.
         folder: of the examples.
     """
 
@@ -32,12 +32,12 @@ class DatasetSummary:
 
     @property
     def rows(self) -> Sequence[QuarantinedEntry]:
-        """The records that are listed."""
+        """The entries that are listed."""
         return self.quarantined[:_ROWS]
 
     @property
     def more_rows(self) -> int:
-        """How many records are not listed."""
+        """Number of entries that are not listed."""
         return max(0, len(self.quarantined) - _ROWS)
 
     @property

@@ -45,7 +45,7 @@ def size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def whole(value: Any) -> str:
+def thousands(value: Any) -> str:
     """Write a count with thin spaces between thousands."""
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else str(value)
 

@@ -14,7 +14,7 @@ CONTENT_SECURITY_POLICY = (
 """No script, no font, no frame, no request; pictures and styles that are in the page itself."""
 
 TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
-_FILTERS = ("duration", "metric", "signed", "size", "whole", "moment")
+_FILTERS = ("duration", "metric", "signed", "size", "thousands", "moment")
 
 
 def shown(value: Any) -> str:

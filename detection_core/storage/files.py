@@ -1,4 +1,4 @@
-"""Files and folders, local or on an object store: the one door to both.
+"""Access to files and folders, local or on an object store.
 
 Local paths go to `local_files`, all others to the object store of their scheme (`schemes`), which is imported
 only then. Whatever another process may read is written under a temporary name and renamed in, or, on a store,
@@ -169,7 +169,7 @@ def remove_tree(path: str) -> None:
 
 
 def remove_leftovers(folder: str) -> None:
-    """Remove what killed writers left in a folder, and not what somebody is writing.
+    """Remove incomplete files of killed writers from a folder, but not those of active writers.
 
     On a store the caller holds the folder's lock, as a store does not know which writers are alive.
     """
@@ -263,7 +263,7 @@ def copy_file(source: str, destination: str) -> None:
 
 
 def download(source: str, local_path: str) -> None:
-    """Copy one file to a local path that nobody reads yet."""
+    """Copy one file to a local path that has no readers yet."""
     with open(local_path, "wb") as there:
         if is_remote(source):
             store_of(source).download(source, there)

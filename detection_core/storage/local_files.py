@@ -1,7 +1,7 @@
 """Files and folders of this machine: written aside and on the disk before they appear.
 
 What is being written is named `.NAME.xxxxxxxx.partial`, and its writer holds a lock (flock) on it, which the
-operating system releases when the process dies. So what nobody holds was left by a killed writer, and whoever
+operating system releases when the process dies. So an unlocked one was left by a killed writer, and whoever
 writes next to it removes it.
 """
 
@@ -30,7 +30,7 @@ _FOLDER_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 def temporary_name(path: str) -> str:
-    """Return a new name beside `path` for what is to become it."""
+    """Return a new temporary name beside `path`."""
     return _beside(path, uuid.uuid4().hex[:8])
 
 
@@ -49,8 +49,8 @@ def make_dirs(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except FileNotFoundError as e:
-        # Of /proc and the like, and where the current folder was removed.
-        raise StorageError("expected a place where folders can be made, found none", where=path) from e
+        # In /proc and the like, and where the current folder was removed.
+        raise StorageError("expected a path where folders can be made, found none", where=path) from e
 
 
 @contextlib.contextmanager
@@ -167,7 +167,7 @@ def _is_still(path: str, descriptor: int) -> bool:
 
 
 def _move_in(temporary: str, path: str) -> None:
-    """Put a folder in the place of what is there, in one step where the system can.
+    """Replace a path by a folder, atomically where the system supports it.
 
     Elsewhere what is there is renamed first, and for a moment there is nothing. Other writers may do the same
     meanwhile.
@@ -304,7 +304,7 @@ def lock(path: str, *, wait: bool = True) -> Iterator[None]:
         wait: False: do not wait for another holder.
 
     Raises:
-        BlockingIOError: when somebody else holds it and `wait` is False.
+        BlockingIOError: when another process holds it and `wait` is False.
         StorageError: when there is something else than a file of its own.
     """
     descriptor = _locked(path, wait=wait)
@@ -315,7 +315,7 @@ def lock(path: str, *, wait: bool = True) -> Iterator[None]:
 
 
 def is_locked(path: str) -> bool:
-    """Tell whether somebody holds a lock file."""
+    """Tell whether a lock file is held."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -329,7 +329,7 @@ def is_locked(path: str) -> bool:
 def _locked(path: str, *, wait: bool) -> int:
     while True:
         try:
-            # A link would lead to a file of somebody else, of whatever content.
+            # A link could lead to another user's file.
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except OSError as e:
             if e.errno not in (errno.ELOOP, errno.EISDIR):

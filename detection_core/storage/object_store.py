@@ -238,7 +238,7 @@ class ObjectStore(StoreConnection):
             self._remove(bucket, [key])
 
     def remove_tree(self, path: str) -> None:
-        """Remove all objects below a folder, those at its top first: the rest is not taken for a whole."""
+        """Remove all objects below a folder, top level first, so that the rest never looks complete."""
         bucket = self._split(path)[0]
         for _, level in itertools.groupby(sorted(self.objects(path), key=_depth), key=_depth):
             with self._answering(path):

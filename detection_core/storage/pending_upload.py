@@ -23,7 +23,7 @@ class PendingUpload(io.BufferedWriter):
         self._upload, self._abandoned = upload, False
 
     def abandon(self) -> None:
-        """Let it become nothing: whoever wrote did not come to the end."""
+        """Abort the upload: the writer failed."""
         self._abandoned = True
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Local copies of shards on stores that TensorFlow does not open: fetched whole, checked, bounded in size.
+"""Local copies of shards on stores that TensorFlow does not open: verified, and bounded in size.
 
 The folder and its size are `DETFLOW_SHARD_CACHE` and `DETFLOW_SHARD_CACHE_GB`. A copy is named after its
 content, so that a process finds the copies of its killed predecessor, and several processes may share the
@@ -42,7 +42,7 @@ class ShardCache:
     Attributes:
         folder: where they are.
         limit: bytes above which the oldest ones are removed; the newest few stay whatever their size.
-        private: whether the folder has to be of this user alone, as one in a place that all may write to; one
+        private: whether the folder has to be of this user alone, as below a shared folder; one
             that the environment names is trusted as it is.
     """
 
@@ -69,7 +69,7 @@ class ShardCache:
         return copy
 
     def _check_owner(self) -> None:
-        """Refuse a folder in which somebody else can put copies, which are checked only when they come.
+        """Refuse a folder that other users can write to: copies are checked on download only.
 
         Raises:
             ConfigError: naming the folder.
@@ -79,7 +79,7 @@ class ShardCache:
         state = os.lstat(self.folder)
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o022:
             raise ConfigError(
-                "expected a folder of one's own for copies of shards, found one that somebody else made or"
+                "expected a private folder for copies of shards, found one that another user made or"
                 f" may write to; remove it, or set {FOLDER} to a folder that you trust",
                 where=self.folder,
             )

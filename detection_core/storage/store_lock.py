@@ -93,7 +93,7 @@ class _Held:
         """Write the lock anew.
 
         Raises:
-            StorageError: when somebody else has taken it over.
+            StorageError: when another process has taken it over.
         """
         with self._writing:
             if self._version is not None:

@@ -43,7 +43,7 @@ _WAIT = (
 
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
-    from pipeline.kubeflow.placeholders import check_placeholders
+    from pipeline.kubeflow.placeholder_rules import check_placeholders
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import (
         RunRequest,

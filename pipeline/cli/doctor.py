@@ -74,7 +74,7 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
 
 def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
     """Return the claims of the settings and the steps that mount each."""
-    from pipeline.settings.steps import STEPS
+    from pipeline.settings.step_ids import STEPS
 
     claims: dict[str, list[str]] = {}
     for step in STEPS:
@@ -86,7 +86,7 @@ def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
 def _images(settings: PipelineSettings | None) -> list[str]:
     """Return the images that the settings name; none where they name nothing but the default."""
     from pipeline.settings.kubeflow_settings import KubeflowSettings
-    from pipeline.settings.steps import STEPS
+    from pipeline.settings.step_ids import STEPS
 
     if settings is None:
         return []

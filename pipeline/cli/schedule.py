@@ -43,7 +43,7 @@ _WHEN = (
 def create(arguments: argparse.Namespace) -> Result:
     """Create or update a schedule on the server."""
     from pipeline.kubeflow import schedules
-    from pipeline.kubeflow.placeholders import check_placeholders
+    from pipeline.kubeflow.placeholder_rules import check_placeholders
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import ensure_experiment, publish
     from pipeline.parameters import check_parameters, parse_parameters
@@ -84,7 +84,7 @@ def create(arguments: argparse.Namespace) -> Result:
 
 def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSettings:
     """Return the `schedule` section with the flags over it."""
-    from pipeline.settings import refusals
+    from pipeline.settings import validation_errors
     from pipeline.settings.schedule_settings import ScheduleSettings
 
     given = {
@@ -98,7 +98,9 @@ def _settings_of(arguments: argparse.Namespace, source: Source) -> ScheduleSetti
         given.setdefault("cron", "")
     section = source.settings.schedule if source.settings else ScheduleSettings()
     values = {**section.model_dump(), **given}
-    return refusals.build_settings(ScheduleSettings, values, refusals.Source(source.path), "schedule.")
+    return validation_errors.build_settings(
+        ScheduleSettings, values, validation_errors.Source(source.path), "schedule."
+    )
 
 
 def list_schedules(arguments: argparse.Namespace) -> Result:

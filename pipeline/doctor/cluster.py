@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from detection_core.errors import DetectionError
+from pipeline.doctor.custom_resources import KINDS
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
-from pipeline.doctor.kinds import KINDS
 from pipeline.doctor.kube import ForbiddenError, Kube
 from pipeline.doctor.registry import look_up_image
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS

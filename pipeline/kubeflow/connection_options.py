@@ -8,7 +8,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError
 from pipeline.settings.connection_settings import ConnectionOptions
-from pipeline.settings.refusals import Source, build_settings
+from pipeline.settings.validation_errors import Source, build_settings
 
 # Variables that kfp itself knows where it has one, so that a shell set up for kfp works here.
 VARIABLES: Mapping[str, str] = {

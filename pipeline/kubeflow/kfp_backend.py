@@ -17,9 +17,9 @@ from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from detection_core.storage import files
-from pipeline.checks import check_step, refuse_placeholders
 from pipeline.dag import FromCheck, Step, build_dag
 from pipeline.extras import require
+from pipeline.run_checks import check_step, refuse_placeholders
 from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
 from pipeline.settings.kubeflow_settings import TaskSettings
 from pipeline.settings.workflow_settings import PipelineSettings

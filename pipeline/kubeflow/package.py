@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.kubeflow.package_file import read_documents
-from pipeline.kubeflow.placeholders import filled_parameters
+from pipeline.kubeflow.placeholder_rules import filled_parameters
 from pipeline.parameters import Parameter
 
 # Conditions and loops inside one another; a component that contains itself would have no end.

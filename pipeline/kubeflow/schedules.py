@@ -19,7 +19,7 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import artifact_root, spec_parameters
-from pipeline.kubeflow.placeholders import check_placeholders, filled_parameters
+from pipeline.kubeflow.placeholder_rules import check_placeholders, filled_parameters
 from pipeline.kubeflow.recurring_run import Schedule, schedule_from
 from pipeline.kubeflow.schedule_removal import remove
 from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run

@@ -57,7 +57,7 @@ class RunInfo:
         settings_text: the settings as run, YAML.
         workspace: folder that holds the run's artifacts.
         steps: in the order of the DAG.
-        checks: what the run found out before it began, see `pipeline.checks`: which data, spans, code and
+        checks: what the run found out before it began, see `pipeline.run_checks`: which data, spans, code and
             baseline it stands for.
         parameters: what was given for this run alone, over its settings.
         scheduled_time: RFC 3339, the slot of a schedule that it was made for; "" for none.

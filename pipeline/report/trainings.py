@@ -8,7 +8,7 @@ from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT, HistoryLine
 from detection_core.report.charts import Chart, ChartOptions, Line, line_chart
-from pipeline.report.artifacts import RunArtifacts, find, read_text
+from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 
 TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
     "trainer": ("Training", "model_run", TRAIN_REPORT),

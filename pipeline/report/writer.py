@@ -22,9 +22,9 @@ from detection_core.report.page import render
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from pipeline.local.run_info import RunInfo
-from pipeline.report.artifacts import RunArtifacts, find, unless_damaged
 from pipeline.report.evaluations import evaluations, metric_columns
-from pipeline.report.steps import step_summary
+from pipeline.report.run_artifacts import RunArtifacts, find, unless_damaged
+from pipeline.report.step_table import step_summary
 from pipeline.report.trainings import trainings
 
 _HERE = os.path.dirname(__file__)

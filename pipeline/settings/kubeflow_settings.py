@@ -27,7 +27,6 @@ from pipeline.settings.kubernetes_names import (
     SECONDS_OF_A_POD,
     VARIABLE,
 )
-from pipeline.settings.refusals import contradictions
 from pipeline.settings.setting_types import (
     NOT_EMPTY,
     NUMBER,
@@ -42,7 +41,8 @@ from pipeline.settings.setting_types import (
     one_of,
     setting,
 )
-from pipeline.settings.steps import STEPS
+from pipeline.settings.step_ids import STEPS
+from pipeline.settings.validation_errors import contradictions
 
 Cpus = Annotated[UnquotedText, CPUS]
 Memory = Annotated[Text, MEMORY]

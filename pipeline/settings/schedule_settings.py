@@ -8,8 +8,8 @@ import pydantic
 
 from detection_core.errors import ConfigError
 from pipeline.schedule.trigger import Trigger, find_zone, make_trigger
-from pipeline.settings.refusals import contradictions
 from pipeline.settings.setting_types import Plain, Settings, Text, UnquotedText, between, setting
+from pipeline.settings.validation_errors import contradictions
 
 
 class ScheduleSettings(Settings):

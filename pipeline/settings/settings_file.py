@@ -16,9 +16,9 @@ from pydantic.fields import FieldInfo
 from detection_core.config.paths.field_paths import key_beside
 from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
-from pipeline.settings.refusals import Source, build_settings
 from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
 from pipeline.settings.settings_yaml import Locations, parse_settings_text, read_settings_text
+from pipeline.settings.validation_errors import Source, build_settings
 from pipeline.settings.workflow_settings import PipelineSettings
 
 # First words of a pipeline.config path: `--set train_config.batch_size=8` lands in `model.overrides`.

@@ -13,7 +13,6 @@ from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
 from detection_core.errors import ConfigError, shorten
 from pipeline.settings.kubeflow_settings import KubeflowSettings
-from pipeline.settings.refusals import contradictions
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.setting_types import (
     EACH_ONCE,
@@ -33,6 +32,7 @@ from pipeline.settings.setting_types import (
     matching,
     setting,
 )
+from pipeline.settings.validation_errors import contradictions
 
 Bound = Literal["lower_bound", "upper_bound", "min_change"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]

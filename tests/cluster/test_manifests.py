@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from pipeline.doctor.kinds import KINDS
+from pipeline.doctor.custom_resources import KINDS
 from tests.cluster.conftest import crds
 from tests.k8s.test_manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
 

@@ -92,7 +92,7 @@ class Steps:
 
     def prepare(self) -> dict[str, Any]:
         """Return the values of the checks of a run; call it in a process of its own."""
-        from pipeline.checks import run_checks
+        from pipeline.run_checks import run_checks
 
         return dict(run_checks(_settings(self._base, self._base / "workspace"), run_id="r"))
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from component_specs.kfp_outputs import encode_results
-from pipeline.checks import run_checks
+from pipeline.run_checks import run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.components.example_gen.datasets import Coco
 from tests.kubeflow.compiled_run import run_compiled

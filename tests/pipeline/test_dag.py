@@ -6,9 +6,9 @@ import pytest
 
 from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
-from components.runtime.pipeline_config import read_pipeline_config
-from pipeline.checks import CHECKS
+from components.runtime.config_artifact import read_pipeline_config
 from pipeline.dag import FromCheck, FromStep, build_dag, check_contracts
+from pipeline.run_checks import CHECKS
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from components.run_checker.run import FILLED
-from pipeline.checks import check_step
 from pipeline.dag import build_dag
+from pipeline.run_checks import check_step
 from pipeline.run_parameters import CHECKER, RUN_PARAMETERS, declared_parameters, set_parameters
 from pipeline.settings.settings_file import load_settings
 

@@ -39,8 +39,8 @@ def _evaluation(message: EvalConfig, path: str) -> Iterator[Problem]:
     """Find sets of metrics that cannot be measured, and groups of classes and colours that say nothing."""
     for i, name in enumerate(message.metrics_set):
         if name not in MEASURED and name not in REGISTERED_SETS:
-            place = f"{path}.metrics_set[{i}]"
-            yield Problem(path=place, message=f"expected a set of metrics, found {name!r}; {_remedy(name)}")
+            where = f"{path}.metrics_set[{i}]"
+            yield Problem(path=where, message=f"expected a set of metrics, found {name!r}; {_remedy(name)}")
     for group, members in message.super_categories.items():
         if not group or not all(name.strip() for name in members.split(",")):
             text = f"expected class names with commas between them, found {members!r}; name the classes"

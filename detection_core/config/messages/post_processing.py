@@ -36,10 +36,10 @@ def _knots(message: XYPairs, path: str) -> Iterator[Problem]:
 def _per_class(message: ClassIdFunctionApproximations, path: str) -> Iterator[Problem]:
     """Check the values of a map, which no walk over the messages of a config comes to."""
     for key, pairs in message.class_id_xy_pairs_map.items():
-        place = f"{path}.class_id_xy_pairs_map[{key}]"
-        yield from _knots(pairs, place)
+        where = f"{path}.class_id_xy_pairs_map[{key}]"
+        yield from _knots(pairs, where)
         if key < 0:
-            yield Problem(path=place, message=f"expected a class of 0 or more, found {key}; correct it")
+            yield Problem(path=where, message=f"expected a class of 0 or more, found {key}; correct it")
 
 
 _KERNEL = "it chose a kernel for an accelerator; the result is the same with and without"

@@ -1,4 +1,4 @@
-"""How much memory a config asks for, in numbers that need no tensor: refused before it is asked for."""
+"""How much memory a config asks for, computed without tensors, to refuse it before allocation."""
 
 from __future__ import annotations
 

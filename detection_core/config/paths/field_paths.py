@@ -55,7 +55,7 @@ class Target:
 
 
 class _Walk:
-    """A path on its way through a message; kept together for errors."""
+    """The state of walking a path through a message, for errors."""
 
     def __init__(self, root: Message, path: str, where: str) -> None:
         self.root = cast(Descriptor, root.DESCRIPTOR)

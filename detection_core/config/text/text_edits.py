@@ -37,7 +37,7 @@ class Written:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Edit:
-    """Characters to put in the place of others; offsets are those of the text before all edits."""
+    """A replacement of characters; offsets refer to the text before all edits."""
 
     start: int
     end: int
@@ -73,7 +73,7 @@ def written_values(text: str, root: Descriptor) -> list[Written]:
 
 
 def replacement(value: Written, new: str) -> Edit:
-    """Put a new string in the place of one, in the same quotes."""
+    """Replace a string by another one, in the same quotes."""
     quote = value.text[0]
     return Edit(start=value.start, end=value.end, text=f"{quote}{new}{quote}")
 
@@ -91,8 +91,8 @@ def insertion(text: str, root: Descriptor, path: str, field: str) -> Edit | None
     named = False
     for token in scan(text, root):
         if named and token.text in ("{", "<"):
-            place = line_starts[token.line - 1] + token.column - 1 + len(token.text)
-            return Edit(start=place, end=place, text=f" {field}")
+            offset = line_starts[token.line - 1] + token.column - 1 + len(token.text)
+            return Edit(start=offset, end=offset, text=f" {field}")
         named = (token.is_name and token.path == path) or (named and token.text == ":")
     return None
 
@@ -109,7 +109,7 @@ def removal(text: str, value: Written) -> Edit:
 
 
 def blanked(text: str, edits: Iterable[Edit]) -> str:
-    """Put spaces in the place of what is edited; every other character keeps its line and column."""
+    """Replace edited text by spaces; every other character keeps its line and column."""
     for edit in edits:
         old = re.sub(r"[^\r\n]", " ", text[edit.start : edit.end])
         text = text[: edit.start] + old + text[edit.end :]

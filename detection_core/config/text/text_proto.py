@@ -98,7 +98,7 @@ def _too_long(path: str, what: str, longest: int, found: int) -> ConfigError:
 
 
 def line_of(where: str, line: int) -> str:
-    """Return the place `file:line`, or `line N` for a text that came from no file."""
+    """Return the location `file:line`, or `line N` for a text that came from no file."""
     return f"{where}:{line}" if where else f"line {line}"
 
 

@@ -6,7 +6,7 @@ from component_specs import ConfigGenJob
 from component_specs.annotations import encode_parameters
 from components.config_gen.run import run
 from components.runtime.bind import bind_arguments
-from components.runtime.pipeline_config import read_pipeline_config
+from components.runtime.config_artifact import read_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError

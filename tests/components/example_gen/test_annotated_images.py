@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from components.example_gen.annotated_images import REASONS, Rejected, path_inside
-from components.example_gen.checks import make_example
+from components.example_gen.encoding import make_example
 from components.example_gen.ingestion import read_dataset
 from detection_core.data.pixels import check_with_both
 from tests.components.example_gen.datasets import Coco, picture, png_that_claims, voc_xml, write_voc

@@ -1,8 +1,8 @@
 import json
 
 from components.example_gen.annotated_images import AnnotatedObject
-from components.example_gen.checks import CheckedExample
 from components.example_gen.counts import BOX_SIDES, Counts
+from components.example_gen.encoding import CheckedExample
 from detection_core.data.encode import EncodedImage
 
 

@@ -1,4 +1,4 @@
-"""RunChecker by itself; the workflow's view of it is in tests/pipeline/test_checks.py."""
+"""RunChecker by itself; the workflow's view of it is in tests/pipeline/test_run_checks.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from component_specs import RunCheckerJob
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import KFP_OUTPUTS
 from components.publishing.destination import PushDestination
-from detection_core.artifacts.published import PublishedVersion
 from components.run_checker.run import FILLED, HANDED_ON, run
+from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.components.example_gen.datasets import Coco

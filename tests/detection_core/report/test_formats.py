@@ -35,7 +35,7 @@ def test_numbers():
     assert formats.signed(0.01, 4) == "+0.0100"
     assert formats.signed(None) == DASH
     assert [formats.size(n) for n in (999, 1500, 3_104_880, 5e9)] == ["999 B", "1.5 kB", "3.1 MB", "5.0 GB"]
-    assert formats.whole(1234567) == "1\u202f234\u202f567"
+    assert formats.thousands(1234567) == "1\u202f234\u202f567"
 
 
 def test_times():

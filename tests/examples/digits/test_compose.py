@@ -36,7 +36,7 @@ def _content(folder):
 
 
 def test_the_scenes_are_a_sound_coco_data_set(scenes):
-    from components.example_gen.checks import make_example
+    from components.example_gen.encoding import make_example
     from components.example_gen.ingestion import read_dataset
 
     splits = {s: {"annotations": f"{s}.json", "images": f"images/{s}"} for s in ("train", "eval", "test")}

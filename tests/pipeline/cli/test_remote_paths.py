@@ -20,7 +20,6 @@ from detection_core.detectors.ssd.checkpoint_names.object_keys import object_key
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.storage import files
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from pipeline.checks import run_checks
 from pipeline.cli import main, verbs
 from pipeline.cli.base import Argument
 from pipeline.cli.group import Group
@@ -28,6 +27,7 @@ from pipeline.dag import build_dag
 from pipeline.kubeflow.source import open_source
 from pipeline.local.run_info import RunInfo
 from pipeline.local.workspace import Workspace
+from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
 from tests.components.example_gen.datasets import Coco

@@ -8,8 +8,8 @@ import yaml
 
 from detection_core.errors import ConfigError
 from pipeline.doctor.cluster import CLUSTER_CHECKS, Cluster
+from pipeline.doctor.custom_resources import KINDS
 from pipeline.doctor.finding import State, examine
-from pipeline.doctor.kinds import KINDS
 from pipeline.doctor.kube import open_kube
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
 from pipeline.kubeflow.connection import Connection

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from pipeline.report.artifacts import RunArtifacts
+from pipeline.report.run_artifacts import RunArtifacts
 from pipeline.report.trainings import trainings
-from tests.pipeline.report.test_steps import record_with
+from tests.pipeline.report.test_step_table import record_with
 
 
 def test_a_training_without_history_or_report_is_left_out(tmp_path):

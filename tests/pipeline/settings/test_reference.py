@@ -10,9 +10,9 @@ import yaml
 
 from detection_core.errors import ConfigError
 from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
-from pipeline.settings.refusals import Source
 from pipeline.settings.settings_file import checked_settings
-from tests.pipeline.settings.test_refusals import KEYS, tree_with
+from pipeline.settings.validation_errors import Source
+from tests.pipeline.settings.test_validation_errors import KEYS, tree_with
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted(ROOT.glob("examples/*/settings*.yaml"))

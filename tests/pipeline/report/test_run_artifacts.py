@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from detection_core.artifacts.pushed import PUSHED
 from pipeline.local.run_info import RunInfo, StepInfo
-from pipeline.report.artifacts import RunArtifacts, find, read_text
+from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 
 
 def test_outputs_by_component():

@@ -11,7 +11,6 @@ import yaml
 from detection_core.errors import ConfigError
 from pipeline.settings.connection_settings import ConnectionSettings
 from pipeline.settings.kubeflow_settings import TaskSettings
-from pipeline.settings.refusals import Source, build_settings
 from pipeline.settings.setting_types import (
     NOT_EMPTY,
     MultilineText,
@@ -26,6 +25,7 @@ from pipeline.settings.setting_types import (
 )
 from pipeline.settings.settings_file import checked_settings, load_settings
 from pipeline.settings.settings_yaml import parse_settings_text
+from pipeline.settings.validation_errors import Source, build_settings
 from pipeline.settings.workflow_settings import PipelineSettings, Split
 
 

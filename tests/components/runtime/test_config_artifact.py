@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.runtime.pipeline_config import read_pipeline_config
+from components.runtime.config_artifact import read_pipeline_config
 from detection_core.errors import ConfigError
 
 

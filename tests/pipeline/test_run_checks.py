@@ -13,7 +13,7 @@ from components.run_checker.run import run
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from detection_core.storage import files
-from pipeline.checks import CHECKS, checker_parameters, run_checks
+from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
 from tests.object_store import dead_server

@@ -7,7 +7,7 @@ import yaml
 
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.package import read_package
-from pipeline.kubeflow.placeholders import check_placeholders, filled_parameters
+from pipeline.kubeflow.placeholder_rules import check_placeholders, filled_parameters
 from tests.pipeline.golden import GOLDEN
 from tests.pipeline.kubeflow.conftest import write_package
 

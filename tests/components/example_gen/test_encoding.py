@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.example_gen.annotated_images import BOX_FAULTS, AnnotatedImage, AnnotatedObject, Rejected
-from components.example_gen.checks import ROUNDING, check_box, make_example
+from components.example_gen.encoding import ROUNDING, check_box, make_example
 from tests.components.example_gen.datasets import picture
 
 WIDTH, HEIGHT = 40, 30

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from pipeline.local.run_info import RunInfo, StepInfo
-from pipeline.report.steps import step_summary
+from pipeline.report.step_table import step_summary
 
 
 def record_with(component, outputs):

@@ -1,4 +1,4 @@
-"""The kinds beyond Kubernetes' own that runs, schedules and k8s/ use, and who brings them."""
+"""The kinds beyond Kubernetes' own that runs, schedules and k8s/ use, and the projects that provide them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Kind:
         group: API group.
         version: version of the API.
         plural: as the API names it.
-        project: who brings it.
+        project: that provides it.
         release: of the project, which the manifests were applied against.
         needed_by: what does not work without it.
         always: whether every run needs it.

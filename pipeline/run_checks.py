@@ -23,7 +23,7 @@ from pipeline.dag import FromCheck, Step
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.settings_file import format_settings
-from pipeline.settings.steps import RUN_CHECKER
+from pipeline.settings.step_ids import RUN_CHECKER
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import fine_tune_checkpoint
 
