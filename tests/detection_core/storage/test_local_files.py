@@ -175,7 +175,7 @@ def test_a_device_stays_one():
 
 
 def test_a_place_without_folders_is_named():
-    with pytest.raises(StorageError, match="expected a place where folders can be made"):
+    with pytest.raises(StorageError, match="expected a path where folders can be made"):
         local_files.make_dirs("/proc/no/such")
 
 

@@ -186,10 +186,10 @@ def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(tmp_path, monke
         theirs.chmod(0o777)
         (tmp_path / "link").symlink_to(theirs)
         for folder in (theirs, tmp_path / "link"):
-            with pytest.raises(ConfigError, match="expected a folder of one's own"):
+            with pytest.raises(ConfigError, match="expected a private folder"):
                 ShardCache(str(folder), 1 << 20, private=True).fetch(f"{bucket}/a.tfrecord")
         mine = ShardCache(str(tmp_path / "mine"), 1 << 20, private=True)
         assert Path(mine.fetch(f"{bucket}/a.tfrecord")).read_bytes() == b"x"
         monkeypatch.setattr(os, "getuid", lambda: 12345)
-        with pytest.raises(ConfigError, match="expected a folder of one's own"):
+        with pytest.raises(ConfigError, match="expected a private folder"):
             mine.fetch(f"{bucket}/a.tfrecord")

@@ -26,7 +26,7 @@ def test_a_card_shows_splits_classes_and_quarantine():
     page = dataset_page(_card())
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
     assert cells[:5] == ["train", "1", "4", "1", "7"] and "&lt;cat&gt;" in cells
-    assert "2 records were put aside" in page and "33.33 % of all: 2 bad" in page
+    assert "2 images were rejected" in page and "33.33 % of all: 2 bad" in page
     assert "more than one split" not in page and "Spans" not in page
 
 
