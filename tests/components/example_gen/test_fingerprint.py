@@ -9,6 +9,7 @@ from components.example_gen.fingerprint import fingerprint
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.components.example_gen.datasets import Coco, write_voc
+from tests.object_store import gcs_server, s3_server
 
 RATIO = {"train": 1.0}
 
@@ -93,10 +94,12 @@ def test_only_the_spans_that_are_read_count(tmp_path):
     assert fingerprint(pattern, "coco", {"train": 1.0}, spans) != before
 
 
-def test_a_file_corrected_in_place_counts_on_a_store_of_tensorflow(data):
-    root = "ram://fingerprint"
-    files.copy_tree(str(data), root)
-    before = fingerprint(root, "coco", RATIO)
-    assert fingerprint(root, "coco", RATIO) == before
-    files.write_bytes(f"{root}/images/1.jpg", b"corrected")
-    assert fingerprint(root, "coco", RATIO) != before
+@pytest.mark.parametrize("server", [s3_server, gcs_server])
+def test_a_file_corrected_in_place_counts_on_a_store(data, server):
+    with server() as bucket:
+        root = f"{bucket}/fingerprint"
+        files.copy_tree(str(data), root)
+        before = fingerprint(root, "coco", RATIO)
+        assert fingerprint(root, "coco", RATIO) == before
+        files.write_bytes(f"{root}/images/1.jpg", b"corrected")
+        assert fingerprint(root, "coco", RATIO) != before
