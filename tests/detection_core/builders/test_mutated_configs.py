@@ -62,7 +62,7 @@ def test_a_changed_config_that_passes_is_built_whole(small):
     @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def check(config):
         assume(passes(config) and _is_small(config))
-        assert describe(config).anchors == sum(places_of(config))
+        assert describe(config).model.anchors == sum(places_of(config))
 
     check()
 
