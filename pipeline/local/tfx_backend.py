@@ -98,7 +98,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
         self._observer(info("running"))
         handle = metadata.Metadata(connection)
         try:
-            info = launcher.Launcher(
+            execution = launcher.Launcher(
                 pipeline_node=node,
                 mlmd_connection=handle,
                 pipeline_info=pipeline.pipeline_info,
@@ -111,7 +111,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
             state = "failed" if isinstance(e, Exception) else "not run"
             self._observer(info(state, error=f"{type(e).__name__}: {e}"))
             raise
-        state, outputs = _outcome(handle, info)
+        state, outputs = _outcome(handle, execution)
         self._observer(info(state, outputs))
 
 
