@@ -203,7 +203,7 @@ def test_interrupting_the_waiting_leaves_the_run_alone(server, call, package_pat
     code, _, err = _submit(call, package_path, "--wait")
     [run_id] = server.state.runs
     assert code == parser.EXIT_INTERRUPTED
-    assert f"{run_id} goes on; `detflow runs cancel {run_id}` stops it" in err
+    assert f"{run_id} continues; `detflow runs cancel {run_id}` stops it" in err
 
 
 def test_every_option_of_a_connection_is_a_flag_with_the_meaning_of_its_setting():

@@ -52,15 +52,15 @@ REMOTE = {
     "run --override-file",
     "validate file",
     "validate --override-file",
-    "report place",
+    "report workspace",
     "report --output",
-    "rollback place",
+    "rollback destination",
     "compile settings",
     "compile --override-file",
     "compile --output",
     "submit file",
     "submit --override-file",
-    "runs list place",
+    "runs list workspace",
     "schedule create file",
     "schedule create --override-file",
     "schedule preview settings",
@@ -161,12 +161,20 @@ def _arguments() -> Iterator[tuple[str, Argument]]:
     for entry in verbs.VERBS:
         for verb in entry.verbs if isinstance(entry, Group) else (entry,):
             name = f"{entry.name} {verb.name}" if isinstance(entry, Group) else verb.name
-            yield from ((name, argument) for argument in verb.arguments)
+            yield from ((name, argument) for argument in verb.all_arguments())
 
 
 def _is_path(argument: Argument) -> bool:
     marks = set(str(argument.options.get("metavar", "")).split("_"))
-    named = argument.flags[-1] in ("--output", "file", "settings", "place", "--settings", "--config")
+    named = argument.flags[-1] in (
+        "--output",
+        "file",
+        "settings",
+        "workspace",
+        "destination",
+        "--settings",
+        "--config",
+    )
     return named or bool(marks & {"DIR", "FILE", "PREFIX", "IMAGE", "SETTINGS"})
 
 
