@@ -245,5 +245,5 @@ def test_one_that_is_too_long_is_refused_before_it_reaches_a_cluster(tmp_path):
     names = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(900)]
     settings, size = _settings_with_paths(tmp_path, names)
     assert size < 90_000
-    with pytest.raises(ContractError, match=r"record of a run would reach .* \(config-gen \d{3}, "):
+    with pytest.raises(ContractError, match=r"Workflow of a run would reach .* \(config-gen \d{3}, "):
         render_pipeline(settings)
