@@ -15,6 +15,17 @@ from detection_core.config.load import with_line
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.errors import ConfigError
 from pipeline.config_checks import check_classes, check_thresholds
+from pipeline.settings.step_ids import (
+    BASELINE_RESOLVER,
+    CONFIG_GEN,
+    EVALUATOR,
+    EXAMPLE_GEN,
+    PUSHER,
+    QUANTIZATION_REWRITER,
+    QUANTIZED_EVALUATOR,
+    TFLITE_EXPORTER,
+    TRAINER,
+)
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import shared_config_text, step_overrides, training_config
 
@@ -102,19 +113,19 @@ def _keyed_by_code(step: Step) -> Step:
     return dataclasses.replace(step, parameters={**step.parameters, "code_version": code})
 
 
-_CONFIG = FromStep("config_gen", "pipeline_config")
-_EXAMPLES = FromStep("example_gen", "examples")
+_CONFIG = FromStep(CONFIG_GEN, "pipeline_config")
+_EXAMPLES = FromStep(EXAMPLE_GEN, "examples")
 
 
 def _config_gen(settings: PipelineSettings) -> Step:
     parameters = {"text": shared_config_text(settings)}
-    return Step(id="config_gen", component="config_gen", parameters=parameters, inputs={})
+    return Step(id=CONFIG_GEN, component="config_gen", parameters=parameters, inputs={})
 
 
 def _example_gen(settings: PipelineSettings) -> Step:
     data = settings.data
     return Step(
-        id="example_gen",
+        id=EXAMPLE_GEN,
         component="example_gen",
         parameters={
             "data_path": FromCheck("resolved_data_path"),
@@ -136,7 +147,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
 
 def _baseline_resolver(settings: PipelineSettings) -> Step:
     return Step(
-        id="baseline_resolver",
+        id=BASELINE_RESOLVER,
         component="baseline_resolver",
         parameters={
             "push_destination": FromCheck("resolved_push_destination"),
@@ -149,17 +160,15 @@ def _baseline_resolver(settings: PipelineSettings) -> Step:
 def _trainer(settings: PipelineSettings) -> Step:
     inputs, warm_start = {}, settings.train.warm_start
     if warm_start == DEPLOYED:
-        inputs["warm_start"], warm_start = FromStep("baseline_resolver", "baseline"), ""
-    step = _training_step("trainer", settings, step_overrides(settings, quantize=False), inputs)
+        inputs["warm_start"], warm_start = FromStep(BASELINE_RESOLVER, "baseline"), ""
+    step = _training_step(TRAINER, settings, step_overrides(settings, quantize=False), inputs)
     start = {"warm_start_path": warm_start, "starting_weights": FromCheck("starting_weights")}
     return dataclasses.replace(step, parameters={**step.parameters, **start})
 
 
 def _quantization_rewriter(settings: PipelineSettings) -> Step:
     overrides = step_overrides(settings, quantize=True)
-    return _training_step(
-        "quantization_rewriter", settings, overrides, {"model": FromStep("trainer", "model")}
-    )
+    return _training_step(QUANTIZATION_REWRITER, settings, overrides, {"model": FromStep(TRAINER, "model")})
 
 
 def _training_step(
@@ -179,17 +188,17 @@ def _training_step(
 
 
 def _evaluator(settings: PipelineSettings) -> Step:
-    models = {"model": FromStep("trainer", "model"), "baseline": FromStep("baseline_resolver", "baseline")}
-    return _evaluation_step("evaluator", settings, FromCheck("resolved_thresholds"), models)
+    models = {"model": FromStep(TRAINER, "model"), "baseline": FromStep(BASELINE_RESOLVER, "baseline")}
+    return _evaluation_step(EVALUATOR, settings, FromCheck("resolved_thresholds"), models)
 
 
 def _quantized_evaluator(settings: PipelineSettings) -> Step:
     # The baseline of the quantized detector is the float one: the thresholds bound the cost of quantization.
     models = {
-        "model": FromStep("quantization_rewriter", "quantized_model"),
-        "baseline": FromStep("trainer", "model"),
+        "model": FromStep(QUANTIZATION_REWRITER, "quantized_model"),
+        "baseline": FromStep(TRAINER, "model"),
     }
-    return _evaluation_step("quantized_evaluator", settings, settings.evaluate.quantized_thresholds, models)
+    return _evaluation_step(QUANTIZED_EVALUATOR, settings, settings.evaluate.quantized_thresholds, models)
 
 
 def _evaluation_step(
@@ -209,11 +218,11 @@ def _evaluation_step(
 
 def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
     export = settings.export
-    inputs = {"examples": _EXAMPLES, "model": FromStep("trainer", "model")}
+    inputs = {"examples": _EXAMPLES, "model": FromStep(TRAINER, "model")}
     if quantized:
-        inputs["quantized_model"] = FromStep("quantization_rewriter", "quantized_model")
+        inputs["quantized_model"] = FromStep(QUANTIZATION_REWRITER, "quantized_model")
     return Step(
-        id="tflite_exporter",
+        id=TFLITE_EXPORTER,
         component="tflite_exporter",
         parameters={
             "formats": tuple(export.formats),
@@ -229,16 +238,16 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
 
 def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
     inputs = {
-        "model": FromStep("trainer", "model"),
-        "evaluation": FromStep("evaluator", "evaluation"),
-        "blessing": FromStep("evaluator", "blessing"),
-        "tflite": FromStep("tflite_exporter", "tflite"),
-        "tflite_blessing": FromStep("tflite_exporter", "blessing"),
+        "model": FromStep(TRAINER, "model"),
+        "evaluation": FromStep(EVALUATOR, "evaluation"),
+        "blessing": FromStep(EVALUATOR, "blessing"),
+        "tflite": FromStep(TFLITE_EXPORTER, "tflite"),
+        "tflite_blessing": FromStep(TFLITE_EXPORTER, "blessing"),
     }
     if quantized:
-        inputs["quantized_blessing"] = FromStep("quantized_evaluator", "blessing")
+        inputs["quantized_blessing"] = FromStep(QUANTIZED_EVALUATOR, "blessing")
     return Step(
-        id="pusher",
+        id=PUSHER,
         component="pusher",
         parameters={
             "push_destination": FromCheck("resolved_push_destination"),
