@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
 from detection_core.artifacts.json_values import JsonFault, decode, encode
@@ -178,23 +178,24 @@ class JsonLines(Generic[T]):
         Raises:
             ContractError: as `JsonFile.parse` does, naming the line.
         """
-        path = self.path(folder)
-        text = files.read_text(path) if folder and files.exists(path) else ""
-        return [
-            self.parse_line(line, f"{path}:{number}")
-            for number, line in enumerate(text.splitlines(), start=1)
-        ]
+        return [self.parse_line(line, where) for line, where in self._lines(folder)]
 
     def read_whole_lines(self, folder: str) -> list[T]:
-        """Read all intact lines of the file; skip an incomplete line of a killed writer, with a warning.
+        """Read what can be read of the file, for a report; skip each other line with a warning.
 
-        Lines of a newer version are refused as `read` refuses them.
+        Such a line is an incomplete one of a killed writer, or one of a newer version.
         """
-        path, found = self.path(folder), []
-        text = files.read_text(path) if folder and files.exists(path) else ""
-        for number, line in enumerate(text.splitlines(), start=1):
+        found = []
+        for line, where in self._lines(folder):
             try:
-                found.append(self.parse_line(line, f"{path}:{number}"))
+                found.append(self.parse_line(line, where))
             except ContractError as error:
                 _logger.warning("a line is left out: %s", error)
         return found
+
+    def _lines(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield each line of the file with its place, for errors."""
+        path = self.path(folder)
+        text = files.read_text(path) if folder and files.exists(path) else ""
+        for number, line in enumerate(text.splitlines(), start=1):
+            yield line, f"{path}:{number}"
