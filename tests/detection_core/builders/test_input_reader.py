@@ -44,7 +44,9 @@ def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
 
 
 def test_defaults_that_are_written_out_are_accepted(tmp_path: Path) -> None:
-    _build(tmp_path, "num_keypoints: 0 load_track_id: false frame_index: -1 input_type: TF_EXAMPLE")
+    written = _build(tmp_path, "num_keypoints: 0 load_track_id: false frame_index: -1 input_type: TF_EXAMPLE")
+    left_out = _build(tmp_path, "")
+    assert (written.decoding, written.sequence) == (left_out.decoding, left_out.sequence)
 
 
 def test_a_reader_of_another_kind_is_refused() -> None:
