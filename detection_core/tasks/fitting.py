@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -101,6 +102,13 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
         result = train(left_out)
     last = result.last_report or reported_at(_history(request.work_folder), request.plan.options.num_steps)
     return dataclasses.replace(result, left_out=len(left_out), last_report=last)
+
+
+def written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which the model has the weights that are written: averaged ones where asked for."""
+    if plan.writes_average and result.average is not None:
+        return result.average.swapped_in()
+    return contextlib.nullcontext()
 
 
 def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[str, Any]:

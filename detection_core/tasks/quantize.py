@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 
@@ -20,7 +19,7 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts
+from detection_core.tasks.fitting import FitRequest, fit, fit_facts, written_weights
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels
 from detection_core.tasks.starting_files import starting_files
@@ -94,7 +93,7 @@ def quantize(
         )
         result = fit(request, job="quantize", progress=progress)
         report = _report(rewritten, result, plan.options.num_steps, folder)
-        with _written_weights(plan, result):
+        with written_weights(plan, result):
             _write(rewritten, config, detector, quantized_model_dir, report)
         QUANTIZATION.write(quantization_dir, rewritten.describe())
         text = QUANTIZATION_REPORT.format(report)
@@ -109,13 +108,6 @@ def _train_plan(
     plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
     _warn_of_delay(quantization, plan.options.num_steps)
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
-
-
-def _written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which the model has the weights that are written: averaged ones where asked for."""
-    if plan.writes_average and result.average is not None:
-        return result.average.swapped_in()
-    return contextlib.nullcontext()
 
 
 def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:

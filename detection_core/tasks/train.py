@@ -21,7 +21,7 @@ from detection_core.detectors.base import Detector, count_parameters
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts
+from detection_core.tasks.fitting import FitRequest, fit, fit_facts, written_weights
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
@@ -139,10 +139,8 @@ def _report(
 
 def _final_weights(model: Detector, plan: TrainPlan, result: TrainingResult) -> list[np.ndarray]:
     """Return the weights to write; every worker has to ask, as a reduction over their copies gives them."""
-    if plan.writes_average and result.average is not None:
-        with result.average.swapped_in():
-            return [variable.numpy() for variable in model.variables]
-    return [variable.numpy() for variable in model.variables]
+    with written_weights(plan, result):
+        return [variable.numpy() for variable in model.variables]
 
 
 def _trained_model(model: Detector, weights: list[np.ndarray], config: PipelineConfig) -> Detector:
