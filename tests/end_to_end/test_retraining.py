@@ -16,9 +16,10 @@ from PIL import Image
 from components.publishing.destination import PushDestination
 from detection_core.errors import DataError
 from detection_core.storage.shard_cache import shard_cache
-from pipeline.local.local_run import run_locally
+from pipeline.local.local_run import RunOptions, run_locally
 from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace
+from pipeline.report import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.tasks.tiny_training import CONFIG
 from tests.object_store import s3_server
@@ -79,12 +80,13 @@ class Schedule:
             (folder / "_SUCCESS").touch()
 
     def fires(self):
-        """Run once; returns record and summary."""
-        record = run_locally(load_settings(str(self.folder / "settings.yaml")))
-        return record, summarise(record).data
+        """Run once, with a report as `detflow run` has it; returns the run and its summary."""
+        settings = load_settings(str(self.folder / "settings.yaml"))
+        run = run_locally(settings, RunOptions(write_report=write_report))
+        return run, summarise(run).data
 
-    def evaluation(self, record) -> dict:
-        [folder] = [s.outputs["evaluation"] for s in record.steps if s.id == "evaluator"]
+    def evaluation(self, run) -> dict:
+        [folder] = [s.outputs["evaluation"] for s in run.steps if s.id == "evaluator"]
         return json.loads((Path(folder) / "metrics.json").read_text())
 
 
@@ -118,21 +120,21 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     weekly = Schedule(tmp_path, bucket)
 
     weekly.arrives(1)
-    record, first = weekly.fires()
+    run, first = weekly.fires()
     assert first["pushed"]["pushed"], first["pushed"]
-    [examples] = [s.outputs["examples"] for s in record.steps if s.id == "example_gen"]
+    [examples] = [s.outputs["examples"] for s in run.steps if s.id == "example_gen"]
     assert not list(Path(examples).rglob("*.tfrecord"))
     assert first["spans"] == {"train": ["1"], "evaluate": ["1"]}
-    assert weekly.evaluation(record)["baseline"] is None
-    assert _started_from(record) == "random weights"
+    assert weekly.evaluation(run)["baseline"] is None
+    assert _started_from(run) == "random weights"
 
     weekly.arrives(2)
-    record, second = weekly.fires()
+    run, second = weekly.fires()
     assert second["pushed"]["pushed"], second["pushed"]
     assert second["spans"] == {"train": ["1", "2"], "evaluate": ["2"]}
-    assert "weights of" in _started_from(record)
+    assert "weights of" in _started_from(run)
     # Both were measured on the new week's scenes, so the old model's number is not the published one.
-    measured, versions = weekly.evaluation(record), weekly.destination.versions()
+    measured, versions = weekly.evaluation(run), weekly.destination.versions()
     assert measured["images"] == 24
     assert measured["metrics"][METRIC] > measured["baseline"][METRIC] != versions[0].metrics[METRIC]
     assert [v.number for v in versions] == [first["pushed"]["version"], second["pushed"]["version"]]
@@ -143,10 +145,10 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     # The third week is still being written: nothing has changed, and nothing is done.
     weekly.arrives(3, ready=False)
     began = time.monotonic()
-    record, same = weekly.fires()
+    run, same = weekly.fires()
     assert set(_states(same).values()) == {"cached"}
     assert time.monotonic() - began < 20
-    assert record.checks["data_spans"] == json.dumps(second["spans"])
+    assert run.checks["data_spans"] == json.dumps(second["spans"])
 
     # It arrives damaged.
     for path in (weekly.span(3) / "images").iterdir():
@@ -163,16 +165,16 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     # Someone takes it away; the fourth week was labelled wrongly for training.
     weekly.span(3).rename(tmp_path / "damaged")
     weekly.arrives(4, train=160, swapped=True)
-    record, worse = weekly.fires()
+    run, worse = weekly.fires()
     assert worse["status"] == "succeeded" and not worse["pushed"]["pushed"]
     assert worse["spans"] == {"train": ["2", "4"], "evaluate": ["4"]}
     assert worse["pushed"]["reasons"][0].startswith(f"evaluator: {METRIC} is ")
     assert "the baseline's" in worse["pushed"]["reasons"][0]
-    measured = weekly.evaluation(record)
+    measured = weekly.evaluation(run)
     assert measured["metrics"][METRIC] < measured["baseline"][METRIC]
     assert weekly.destination.current() == versions[1]
 
 
-def _started_from(record) -> str:
-    [folder] = [s.outputs["model_run"] for s in record.steps if s.id == "trainer"]
+def _started_from(run) -> str:
+    [folder] = [s.outputs["model_run"] for s in run.steps if s.id == "trainer"]
     return json.loads((Path(folder) / "train_report.json").read_text())["started_from"]
