@@ -173,7 +173,7 @@ def example(tmp_path_factory, config_path):
 def test_the_example_of_the_package_trains_and_quantizes(example):
     assert (example.trained.report.steps, example.quantized.report.steps) == (3, 3)
     assert os.fspath(example.quantized) == example.quantized.model
-    assert isinstance(detection_core.build_detector(example.quantized), detection_core.DetectionModel)
+    assert isinstance(detection_core.build_detector(example.quantized), detection_core.Detector)
 
 
 @pytest.mark.slow
