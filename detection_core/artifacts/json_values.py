@@ -15,14 +15,14 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from detection_core.errors import shorten
+
 JSON_KEY = "json key"
 """In a field's metadata: its key in JSON, where that is no name in Python."""
 
 _OMITTED = "omitted by default"
 OMIT_DEFAULT = types.MappingProxyType({_OMITTED: True})
 """Metadata of a field that is not written where it has its default."""
-
-_LONGEST_SHOWN = 80
 
 
 class JsonFault(ValueError):
@@ -143,9 +143,7 @@ def _decode_mapping(members: tuple[Any, ...], value: Any, at: str) -> dict[str, 
 
 
 def _fault(at: str, expected: str, value: Any) -> JsonFault:
-    text = repr(value)
-    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-    return JsonFault(f"expected {expected}{f' as {at}' if at else ''}, found {shown}")
+    return JsonFault(f"expected {expected}{f' as {at}' if at else ''}, found {shorten(value)}")
 
 
 _CONTAINERS: dict[Any, Callable[[tuple[Any, ...], Any, str], Any]] = {
