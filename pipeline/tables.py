@@ -43,15 +43,16 @@ class Table:
     def __str__(self) -> str:
         """Return left-aligned columns, a line a row."""
         rows = [[_one_line(cell) for cell in row] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        widths = [
-            max(width, *self.min_widths[i : i + 1]) if i < len(self.min_widths) else width
-            for i, width in enumerate(widths)
-        ]
+        columns = enumerate(zip(*rows, strict=True))
+        widths = [max(self.min_width(i), *map(len, column)) for i, column in columns]
         lines = (
             _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
         )
         return "\n".join(line.rstrip() for line in lines)
+
+    def min_width(self, column: int) -> int:
+        """Return the least characters of a column."""
+        return self.min_widths[column] if column < len(self.min_widths) else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,8 +108,7 @@ def _rich_table(table: Table) -> rich.table.Table:
     made = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), show_header=table.header)
     head, body = (rows[0], rows[1:]) if table.header else ([Text()] * len(rows[0]), rows)
     for i, name in enumerate(head):
-        least = table.min_widths[i] if i < len(table.min_widths) else None
-        made.add_column(name, header_style="bold", overflow="fold", min_width=least)
+        made.add_column(name, header_style="bold", overflow="fold", min_width=table.min_width(i))
     for row in body:
         made.add_row(*row)
     return made
