@@ -59,9 +59,9 @@ def make_dataset(root: Path, images: int) -> None:
 
 def plain_loop(data: Path, out: Path) -> None:
     """The least that does the job: one loop, one file, no Beam, no counts."""
-    from components.example_gen.encoding import make_example
     from components.example_gen.ingestion import read_dataset
     from detection_core.data.record_writer import write_record
+    from detection_core.datasets.encoding import make_example
 
     dataset = read_dataset(str(data), "coco", {"train": 1.0}, None)
     with open(out / "loop.tfrecord", "wb") as file:
@@ -74,9 +74,9 @@ def element_by_element(data: Path, out: Path) -> None:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from components.example_gen.encoding import make_example
     from components.example_gen.ingestion import read_dataset
     from components.example_gen.transforms import IN_PROCESS
+    from detection_core.datasets.encoding import make_example
 
     dataset = read_dataset(str(data), "coco", {"train": 1.0}, None)
     with beam.Pipeline(options=PipelineOptions(flags=IN_PROCESS)) as pipeline:

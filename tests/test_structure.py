@@ -18,8 +18,8 @@ FILE_BUDGET, FUNCTION_BUDGET = 400, 60
 TESTED_IN = {
     "detection_core/config/messages/families.py": "detection_core/config/messages/test_pipeline.py",
     "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
-    "detection_core/artifacts/dataset_card.py": "components/example_gen/test_card.py",
-    "detection_core/artifacts/quarantine.py": "components/example_gen/test_quarantine.py",
+    "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_card.py",
+    "detection_core/artifacts/quarantine.py": "detection_core/datasets/test_quarantine.py",
     "detection_core/artifacts/model_run.py": "detection_core/artifacts/test_samples.py",
     "detection_core/artifacts/coco_names.py": "detection_core/evaluation/test_coco_metrics.py",
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from component_specs.example_gen import SPANS, Spans
-from components.example_gen.readers import find_reader
 from components.example_gen.spans import NO_SPANS, sources
-from components.example_gen.splits import check_splits, is_by_ratio
+from detection_core.datasets.readers import find_reader
+from detection_core.datasets.splits import check_splits, is_by_ratio
 from detection_core.storage import files
 
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from component_specs.example_gen import Spans
-from components.example_gen.annotated_images import AnnotatedImage, Annotations, Rejection
-from components.example_gen.classes import make_label_map
-from components.example_gen.counts import Counts
-from components.example_gen.quarantine import count_reasons
-from components.example_gen.readers import AnnotationReader, find_reader
 from components.example_gen.spans import NO_SPANS, sources
-from components.example_gen.splits import assign_splits, check_splits, is_by_ratio, order_key
 from detection_core.data.label_map import LabelMap
+from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
+from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.counts import Counts
+from detection_core.datasets.quarantine import count_reasons
+from detection_core.datasets.readers import AnnotationReader, find_reader
+from detection_core.datasets.splits import assign_splits, check_splits, is_by_ratio, order_key
 from detection_core.errors import DataError
 
 

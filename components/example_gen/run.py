@@ -10,11 +10,8 @@ from typing import Any
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
 from component_specs.example_gen import SPANS, Spans
-from components.example_gen.card import make_card
-from components.example_gen.decoding import find_decoding
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.ingestion import Dataset, gather, read_dataset
-from components.example_gen.quarantine import check_limit, write_quarantine
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.example_gen.transforms import write_shards
@@ -23,6 +20,9 @@ from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
+from detection_core.datasets.card import make_card
+from detection_core.datasets.decoding import find_decoding
+from detection_core.datasets.quarantine import check_limit, write_quarantine
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 
@@ -56,7 +56,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         check_limit(quarantine, dataset.annotated, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
         decoding = find_decoding(job.decode_images)
-        card = make_card(job.data_format, dataset.label_map, counts, shards, quarantine, spans, decoding)
+        of_splits = {name: spans.of(name) for name in counts} if spans.all() else None
+        card = make_card(job.data_format, dataset.label_map, counts, shards, quarantine, decoding, of_splits)
         write_quarantine(QUARANTINE.path(folder), quarantine)
         files.write_text(files.join(folder, LABEL_MAP), format_label_map(dataset.label_map))
         CARD.write(folder, card)

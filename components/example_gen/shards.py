@@ -12,11 +12,11 @@ from typing import IO, Any, cast
 
 import google_crc32c
 
-from components.example_gen.annotated_images import AnnotatedImage, AnnotatedObject, Rejected, Rejection
-from components.example_gen.counts import Counts
-from components.example_gen.decoding import find_decoding
-from components.example_gen.encoding import make_example
 from detection_core.data.record_writer import write_record
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected, Rejection
+from detection_core.datasets.counts import Counts
+from detection_core.datasets.decoding import find_decoding
+from detection_core.datasets.encoding import make_example
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.shard_manifest import MANIFEST_NAME, Shard, format_manifest

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from component_specs.example_gen import Spans
-from components.example_gen.splits import check_splits, is_by_ratio
+from detection_core.datasets.splits import check_splits, is_by_ratio
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 

@@ -15,7 +15,7 @@ class QuarantinedEntry:
         split: that it belongs to.
         file: image or annotation file, relative to its folder.
         record: id of the image or annotation; "" where there is none.
-        reason: a key of `components.example_gen.annotated_images.REASONS`.
+        reason: a key of `detection_core.datasets.annotated_images.REASONS`.
         detail: what was found.
     """
 

@@ -54,7 +54,7 @@ _NAME = matching(
 
 def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandler) -> object:
     """Let a format pass that was registered from outside the package."""
-    from components.example_gen.readers import READERS
+    from detection_core.datasets.readers import READERS
 
     return value if isinstance(value, str) and value in READERS else check(value)
 
@@ -115,7 +115,7 @@ class DataSettings(Settings):
     @pydantic.field_validator("splits")
     @classmethod
     def _check_splits(cls, splits: dict[str, Split]) -> dict[str, Split]:
-        from components.example_gen.splits import check_splits
+        from detection_core.datasets.splits import check_splits
 
         try:
             check_splits(splits)

@@ -173,11 +173,11 @@ def _run_info(root):
 
 
 def _readers(root):
-    from components.example_gen.readers import find_reader
     from detection_core.config.label_map_file import load_label_map
     from detection_core.config.load import load_pipeline_config
     from detection_core.data.image_header import read_header
     from detection_core.data.records import count_records
+    from detection_core.datasets.readers import find_reader
     from detection_core.storage.shard_manifest import Shard, format_manifest, read_manifest
     from pipeline.kubeflow.package import read_package
     from pipeline.settings.settings_file import load_settings

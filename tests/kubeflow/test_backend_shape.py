@@ -13,7 +13,7 @@ from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.detector import SERVING
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.storage import files
-from tests.components.example_gen.datasets import Coco
+from tests.detection_core.datasets.dataset_files import Coco
 from tests.kubeflow.executor_input import BUCKET
 
 

@@ -11,7 +11,7 @@ import yaml
 from component_specs.kfp_outputs import encode_results
 from pipeline.run_checks import run_checks
 from pipeline.settings.settings_file import load_settings
-from tests.components.example_gen.datasets import Coco
+from tests.detection_core.datasets.dataset_files import Coco
 from tests.kubeflow.compiled_run import run_compiled
 from tests.pipeline.golden import GOLDEN, SETTINGS
 

@@ -19,7 +19,6 @@ from PIL import Image
 import detection_core
 from component_specs import ExampleGenJob
 from component_specs.registration import unregister_component
-from components.example_gen.readers import unregister_reader
 from components.example_gen.run import run as ingest
 from detection_core.builders.augment import build_augmentation
 from detection_core.builders.backbones import unregister_backbone
@@ -27,6 +26,7 @@ from detection_core.config.messages.extractors import unregister_extractor
 from detection_core.config.messages.registered import unregister_part
 from detection_core.config.metric_names import unregister_metric_set
 from detection_core.data.records import read_records
+from detection_core.datasets.readers import unregister_reader
 from detection_core.detectors import family as families
 from detection_core.structures import GroundTruth, Sample
 from pipeline.settings.settings_file import load_settings

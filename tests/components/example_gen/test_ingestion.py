@@ -3,12 +3,12 @@ import gc
 import pytest
 
 from component_specs.example_gen import Spans
-from components.example_gen.annotated_images import Rejection
-from components.example_gen.counts import Counts
 from components.example_gen.ingestion import gather, read_dataset
 from detection_core.data.label_map import label_map_from_names
+from detection_core.datasets.annotated_images import Rejection
+from detection_core.datasets.counts import Counts
 from detection_core.errors import DataError
-from tests.components.example_gen.datasets import Coco, voc_xml, write_voc
+from tests.detection_core.datasets.dataset_files import Coco, voc_xml, write_voc
 
 RATIOS = {"eval": 0.3, "train": 0.7}
 

@@ -19,8 +19,8 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.storage.shard_cache import shard_cache
 from detection_core.tasks.work_folder import training_fingerprint
-from tests.components.example_gen import test_annotated_images as faults
-from tests.components.example_gen.datasets import Coco, picture, voc_xml, write_voc
+from tests.detection_core.datasets import test_annotated_images as faults
+from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
 from tests.object_store import dead_server, s3_server
 
 GIVEN = {"train": "train.json", "eval": "eval.json"}

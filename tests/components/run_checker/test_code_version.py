@@ -37,7 +37,7 @@ def closures():
             # The last two read a config, for which the record of SSD is imported by name.
             {"trainer", "quantization_rewriter", "tflite_exporter", "config_gen", "evaluator"},
         ),
-        ("components.example_gen.coco", {"example_gen"}),
+        ("detection_core.datasets.formats.coco", {"example_gen"}),
         ("components.runtime.kfp.views", set()),
         ("detection_core.errors", set(STEPS)),
         ("detection_core", set(STEPS)),

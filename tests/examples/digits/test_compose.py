@@ -36,8 +36,8 @@ def _content(folder):
 
 
 def test_the_scenes_are_a_sound_coco_data_set(scenes):
-    from components.example_gen.encoding import make_example
     from components.example_gen.ingestion import read_dataset
+    from detection_core.datasets.encoding import make_example
 
     splits = {s: {"annotations": f"{s}.json", "images": f"images/{s}"} for s in ("train", "eval", "test")}
     dataset = read_dataset(str(scenes), "coco", splits, None)

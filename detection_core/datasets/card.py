@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from component_specs.example_gen import Spans
-from components.example_gen.counts import BOX_SIDES, Counts
-from components.example_gen.decoding import DECODINGS, Decoding
-from components.example_gen.quarantine import Quarantine, count_reasons
-from components.example_gen.spans import NO_SPANS
 from detection_core.artifacts.dataset_card import (
     BoxAreas,
     BoxSides,
@@ -24,6 +19,9 @@ from detection_core.artifacts.dataset_card import (
     Totals,
 )
 from detection_core.data.label_map import LabelMap
+from detection_core.datasets.counts import BOX_SIDES, Counts
+from detection_core.datasets.decoding import DECODINGS, Decoding
+from detection_core.datasets.quarantine import Quarantine, count_reasons
 
 _TOTALS = tuple(field.name for field in dataclasses.fields(Totals))
 
@@ -34,8 +32,8 @@ def make_card(
     counts: Mapping[str, Counts],
     shards: Mapping[str, int],
     quarantine: Quarantine,
-    spans: Spans = NO_SPANS,
     decoding: Decoding = DECODINGS["sample"],
+    spans: Mapping[str, Sequence[str]] | None = None,
 ) -> DatasetCard:
     """Describe the examples. The result does not depend on time, path or machine.
 
@@ -45,8 +43,8 @@ def make_card(
         counts: split name to counts.
         shards: split name to number of files.
         quarantine: split name to its rejections.
-        spans: that the examples are made of; a card of data without spans does not speak of them.
         decoding: how many images were decoded, and by what.
+        spans: split name to the spans that it is made of; None for data without spans.
     """
     overall = Counts()
     for split in counts.values():
@@ -75,7 +73,7 @@ def make_card(
             reasons=count_reasons(rejected),
         ),
         images_in_two_splits=_shared_images(counts),
-        spans={name: list(spans.of(name)) for name in counts} if spans.all() else {},
+        spans={name: list(spans[name]) for name in counts} if spans else {},
     )
 
 

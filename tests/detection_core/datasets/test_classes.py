@@ -1,6 +1,6 @@
 import pytest
 
-from components.example_gen.classes import make_label_map
+from detection_core.datasets.classes import make_label_map
 from detection_core.errors import DataError
 
 

@@ -7,10 +7,10 @@ import errno
 import hashlib
 from collections.abc import Callable, Mapping
 
-from components.example_gen.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
 from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
 from detection_core.storage import files
 
 ROUNDING = 1.0

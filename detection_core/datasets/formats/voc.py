@@ -6,7 +6,7 @@ import os
 from typing import Any
 from xml.etree import ElementTree
 
-from components.example_gen.annotated_images import (
+from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     AnnotatedObject,

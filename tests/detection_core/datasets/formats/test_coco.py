@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from components.example_gen import coco
-from components.example_gen.annotated_images import AnnotatedObject
-from components.example_gen.classes import make_label_map
+from detection_core.datasets.annotated_images import AnnotatedObject
+from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.formats import coco
 from detection_core.errors import ConfigError, DataError
-from tests.components.example_gen.datasets import Coco
+from tests.detection_core.datasets.dataset_files import Coco
 
 
 def test_boxes_become_corners_and_all_fields_are_kept(tmp_path):

@@ -6,11 +6,11 @@ import os
 import pytest
 from PIL import Image
 
-from components.example_gen.annotated_images import REASONS, Rejected, path_inside
-from components.example_gen.encoding import make_example
 from components.example_gen.ingestion import read_dataset
 from detection_core.data.pixels import check_with_both
-from tests.components.example_gen.datasets import Coco, picture, png_that_claims, voc_xml, write_voc
+from detection_core.datasets.annotated_images import REASONS, Rejected, path_inside
+from detection_core.datasets.encoding import make_example
+from tests.detection_core.datasets.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
 
 BAD = 99
 

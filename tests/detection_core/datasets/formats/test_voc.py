@@ -2,10 +2,10 @@ import os
 
 import pytest
 
-from components.example_gen import voc
-from components.example_gen.annotated_images import AnnotatedObject
+from detection_core.datasets.annotated_images import AnnotatedObject
+from detection_core.datasets.formats import voc
 from detection_core.errors import ConfigError, DataError
-from tests.components.example_gen.datasets import voc_xml, write_voc
+from tests.detection_core.datasets.dataset_files import voc_xml, write_voc
 
 TRAIN = "ImageSets/Main/train.txt"
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from components.example_gen.encoding import CheckedExample
+from detection_core.datasets.encoding import CheckedExample
 
 BOX_SIDES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 """Upper edges of the histogram of box sizes, as a fraction of the image's side."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.example_gen.splits import assign_splits, check_splits, is_by_ratio, order_key
+from detection_core.datasets.splits import assign_splits, check_splits, is_by_ratio, order_key
 from detection_core.errors import ConfigError
 
 RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from components.example_gen import coco, voc
-from components.example_gen.annotated_images import Annotations
+from detection_core.datasets.annotated_images import Annotations
+from detection_core.datasets.formats import coco, voc
 from detection_core.errors import ConfigError
 
 

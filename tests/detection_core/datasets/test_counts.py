@@ -1,9 +1,9 @@
 import json
 
-from components.example_gen.annotated_images import AnnotatedObject
-from components.example_gen.counts import BOX_SIDES, Counts
-from components.example_gen.encoding import CheckedExample
 from detection_core.data.encode import EncodedImage
+from detection_core.datasets.annotated_images import AnnotatedObject
+from detection_core.datasets.counts import BOX_SIDES, Counts
+from detection_core.datasets.encoding import CheckedExample
 
 
 def _example(number, boxes, area=0.0):

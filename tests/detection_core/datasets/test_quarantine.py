@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from components.example_gen.annotated_images import Rejection
-from components.example_gen.quarantine import check_limit, count_reasons, write_quarantine
+from detection_core.datasets.annotated_images import Rejection
+from detection_core.datasets.quarantine import check_limit, count_reasons, write_quarantine
 from detection_core.errors import DataError
 
 QUARANTINE = {

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.example_gen.annotated_images import BOX_FAULTS, AnnotatedImage, AnnotatedObject, Rejected
-from components.example_gen.encoding import ROUNDING, check_box, make_example
-from tests.components.example_gen.datasets import picture
+from detection_core.datasets.annotated_images import BOX_FAULTS, AnnotatedImage, AnnotatedObject, Rejected
+from detection_core.datasets.encoding import ROUNDING, check_box, make_example
+from tests.detection_core.datasets.dataset_files import picture
 
 WIDTH, HEIGHT = 40, 30
 

@@ -1,8 +1,8 @@
-from components.example_gen.annotated_images import Rejection
-from components.example_gen.card import make_card
-from components.example_gen.counts import Counts
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.data.label_map import LabelMap, LabelMapItem
+from detection_core.datasets.annotated_images import Rejection
+from detection_core.datasets.card import make_card
+from detection_core.datasets.counts import Counts
 
 LABELS = LabelMap(items=(LabelMapItem(id=1, name="n01", display_name="cat"), LabelMapItem(id=4, name="dog")))
 

@@ -1,9 +1,9 @@
 import pytest
 
-from components.example_gen.readers import READERS, find_reader, register_reader, unregister_reader
+from detection_core.datasets.readers import READERS, find_reader, register_reader, unregister_reader
 from detection_core.errors import ConfigError
 from pipeline.settings.workflow_settings import DataSettings
-from tests.components.example_gen.datasets import Coco, write_voc
+from tests.detection_core.datasets.dataset_files import Coco, write_voc
 
 
 @pytest.mark.parametrize("data_format", READERS)

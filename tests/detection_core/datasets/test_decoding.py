@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.example_gen.decoding import DECODINGS, find_decoding
+from detection_core.datasets.decoding import DECODINGS, find_decoding
 from detection_core.errors import ConfigError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from components.example_gen.annotated_images import Rejection
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
+from detection_core.datasets.annotated_images import Rejection
 from detection_core.errors import DataError
 from detection_core.storage import files
 

@@ -1,0 +1,1 @@
+"""The annotation formats, a module each."""
