@@ -1,0 +1,261 @@
+"""How to train on from a published detector: a recipe of settings, each with its reason and its source."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from detection_core.zoo.published_models import PublishedModel
+
+FEW_IMAGES, MANY_IMAGES = 1_000, 10_000
+"""Below the first a detector is fine-tuned on few images, from the second on on many."""
+SMALL_BATCH = 8
+"""Images in a batch below which its own statistics are too noisy to normalise by."""
+
+_MEASURED = "measured by benchmarks/starting_weights.py"
+_BIT = "Big Transfer, https://arxiv.org/abs/1912.11370"
+_LINEAR_SCALING = "linear scaling and warm-up, https://arxiv.org/abs/1706.02677"
+_TRANSFER = "https://arxiv.org/abs/1805.08974"
+_HYPERPARAMETERS = "https://arxiv.org/abs/2002.11770"
+_EFFICIENT_DET = "EfficientDet, https://arxiv.org/abs/1911.09070"
+_GROUP_NORM = "https://arxiv.org/abs/1803.08494"
+_LEARNED_AUGMENTATION = "https://arxiv.org/abs/1906.11172"
+_SSD = "SSD, https://arxiv.org/abs/1512.02325"
+_SETTINGS = "train."
+_PUBLISHED = "the detector's published configuration"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A setting of the recipe.
+
+    Attributes:
+        path: field path of the pipeline.config, or a key of the settings file, which begins with `train.`.
+        value: as overrides take it.
+        reason: why, in a sentence without a full stop.
+        source: the paper or the measurement that it rests on.
+    """
+
+    path: str
+    value: Any
+    reason: str
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningRecipe:
+    """What to set to train on from a published detector.
+
+    Attributes:
+        model: the detector to start from.
+        choices: settings in the order in which they are best read.
+    """
+
+    model: PublishedModel
+    choices: tuple[Choice, ...]
+
+    def settings(self) -> dict[str, Any]:
+        """Return key of the settings file to value."""
+        return {c.path: c.value for c in self.choices if c.path.startswith(_SETTINGS)}
+
+    def overrides(self) -> dict[str, Any]:
+        """Return field path of the pipeline.config to value."""
+        return {c.path: c.value for c in self.choices if not c.path.startswith(_SETTINGS)}
+
+
+def fine_tuning_recipe(
+    model: PublishedModel, *, images: int, classes: int, batch_size: int, num_steps: int = 0
+) -> FineTuningRecipe:
+    """Return what to set to train on from a published detector.
+
+    Args:
+        model: the detector to start from.
+        images: for training.
+        classes: in the data.
+        batch_size: images an update.
+        num_steps: length of the training; 0: by the amount of data.
+
+    Raises:
+        ValueError: for a number below 1, or `num_steps` below 0.
+    """
+    if min(images, classes, batch_size) < 1 or num_steps < 0:
+        raise ValueError(f"expected positive numbers, found {images}, {classes}, {batch_size}, {num_steps}")
+    length = _length(images, batch_size) if num_steps == 0 else (num_steps, "as given", "the caller")
+    return FineTuningRecipe(
+        model=model,
+        choices=(
+            Choice(
+                path="train.start_from",
+                value=f"zoo:{model.name}",
+                reason=(
+                    "all that fits is taken over: backbone, pyramid and what the heads share; the last layer"
+                    f" starts anew, for {classes:,} classes"
+                ),
+                source=_MEASURED,
+            ),
+            Choice(path="train_config.batch_size", value=batch_size, reason="as given", source="the caller"),
+            Choice(path="train_config.num_steps", value=length[0], reason=length[1], source=length[2]),
+            *_schedule(batch_size, length[0]),
+            *_averages(),
+            *_batch_norm(model, batch_size, length[0]),
+            _augmentation(model, images),
+        ),
+    )
+
+
+def _length(images: int, batch_size: int) -> tuple[int, str, str]:
+    """Return steps, reason and source."""
+    epochs = 60 if images < FEW_IMAGES else 30 if images < MANY_IMAGES else 12
+    steps = min(max(-(-epochs * images // batch_size), 1_000), 100_000)
+    reason = (
+        f"{steps * batch_size / images:.0f} epochs of {images:,} images: from trained weights a detector is"
+        " done in a fraction of the steps that it needs from scratch"
+    )
+    return steps, reason, "https://arxiv.org/abs/1811.08883"
+
+
+# Peak of the learning rate for each image of a batch, and the most that it may become.
+RATE_AN_IMAGE, HIGHEST_RATE = 0.000625, 0.04
+_WARM_UP_SHARE, _LONGEST_WARM_UP = 0.1, 500
+
+
+def _schedule(batch_size: int, num_steps: int) -> tuple[Choice, ...]:
+    rate = min(RATE_AN_IMAGE * batch_size, HIGHEST_RATE)
+    warm_up = max(1, min(int(_WARM_UP_SHARE * num_steps), _LONGEST_WARM_UP))
+    cosine = {
+        "learning_rate_base": rate,
+        "total_steps": num_steps,
+        "warmup_learning_rate": rate / 10,
+        "warmup_steps": warm_up,
+    }
+    momentum = "train_config.optimizer.momentum_optimizer"
+    return (
+        Choice(
+            path=f"{momentum}.learning_rate.cosine_decay_learning_rate",
+            value=cosine,
+            reason=(
+                f"a peak of {rate:g}, half or less of what such detectors are trained with from scratch, as"
+                f" trained weights are good already; it follows the batch size; {warm_up} steps of warm-up"
+                " protect them from the first, large gradients of the new layers"
+            ),
+            source=f"{_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
+        ),
+        Choice(
+            path=f"{momentum}.momentum_optimizer_value",
+            value=0.9,
+            reason="all layers are trained, none is frozen: features that adapt beat fixed ones",
+            source=_TRANSFER,
+        ),
+    )
+
+
+def _averages() -> tuple[Choice, ...]:
+    source = _EFFICIENT_DET
+    return (
+        Choice(
+            path="train_config.optimizer.use_moving_average",
+            value=True,
+            reason="the average of the last tenth of the weights moves less from step to step than the last",
+            source=source,
+        ),
+        Choice(
+            path="train_config.optimizer.moving_average_decay",
+            value=0.9998,
+            reason="as published; in a short training the average follows faster by itself",
+            source=source,
+        ),
+        Choice(
+            path="eval_config.use_moving_averages",
+            value=True,
+            reason="the average is what is written, measured and exported",
+            source=source,
+        ),
+    )
+
+
+_SHORT = 3_000
+_FOLLOWING = 0.97
+
+
+def _batch_norm(model: PublishedModel, batch_size: int, num_steps: int) -> tuple[Choice, ...]:
+    """Return what small batches and short trainings ask of batch normalisation."""
+    if batch_size < SMALL_BATCH:
+        return (
+            Choice(
+                path="model.ssd.freeze_batchnorm",
+                value=True,
+                reason=(
+                    f"statistics of {batch_size} images are too noisy to normalise by; those of the published"
+                    " weights are kept"
+                ),
+                source=_GROUP_NORM,
+            ),
+        )
+    if num_steps >= _SHORT or "_bifpn_" in model.extractor:
+        return ()
+    arm = "weight_shared_" if "_fpn_" in model.extractor else ""
+    parts = "feature_extractor", f"box_predictor.{arm}convolutional_box_predictor"
+    return tuple(
+        Choice(
+            path=f"model.ssd.{part}.conv_hyperparams.batch_norm.decay",
+            value=_FOLLOWING,
+            reason=f"moving statistics follow within a hundred of the {num_steps:,} steps",
+            source=_MEASURED,
+        )
+        for part in parts
+    )
+
+
+_FLIP: dict[str, Any] = {"random_horizontal_flip": {}}
+_COLOURS: tuple[dict[str, Any], ...] = (
+    {"random_adjust_brightness": {"max_delta": 0.2}},
+    {"random_adjust_contrast": {"min_delta": 0.7, "max_delta": 1.3}},
+    {"random_adjust_saturation": {"min_delta": 0.7, "max_delta": 1.3}},
+)
+_PUBLISHED_CROP: dict[str, Any] = {
+    "random_crop_image": {
+        "min_object_covered": 0.0,
+        "min_aspect_ratio": 0.75,
+        "max_aspect_ratio": 3.0,
+        "min_area": 0.75,
+        "max_area": 1.0,
+        "overlap_thresh": 0.0,
+    }
+}
+_CAREFUL_CROP: dict[str, Any] = {
+    "random_crop_image": {
+        "min_object_covered": 0.5,
+        "min_aspect_ratio": 0.5,
+        "max_aspect_ratio": 2.0,
+        "min_area": 0.3,
+        "max_area": 1.0,
+        "overlap_thresh": 0.3,
+        "random_coef": 0.3,
+    }
+}
+
+
+def _augmentation(model: PublishedModel, images: int) -> Choice:
+    side = model.input_side
+    jitter = {
+        "random_scale_crop_and_pad_to_square": {"output_size": side, "scale_min": 0.1, "scale_max": 2.0}
+    }
+    published = jitter if "_bifpn_" in model.extractor else _PUBLISHED_CROP
+    if images < FEW_IMAGES:
+        steps = [_FLIP, *_COLOURS, _CAREFUL_CROP]
+        reason = f"{images:,} images are few: flips, colours and crops that keep half of an object"
+        source = f"{_LEARNED_AUGMENTATION}; {_SSD}"
+    elif images < MANY_IMAGES:
+        steps = [_FLIP, *_COLOURS[:2], _CAREFUL_CROP]
+        reason = f"flips, light and crops for {images:,} images"
+        source = f"{_LEARNED_AUGMENTATION}; {_SSD}"
+    else:
+        steps = [_FLIP, published]
+        reason = f"{images:,} images vary by themselves: as the detector was trained"
+        source = _PUBLISHED
+    return Choice(
+        path="train_config.data_augmentation_options",
+        value=steps,
+        reason=f"{reason}; take the flip away where left and right differ, as in writing",
+        source=source,
+    )
