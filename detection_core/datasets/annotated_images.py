@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from detection_core.data.image_header import IMAGE_FAULTS
@@ -37,6 +38,46 @@ MAX_ANNOTATION_BYTES = 1 << 33
 """Bytes of an annotation file above which it is not read: ten times the largest of Objects365."""
 
 
+class Polygons(NamedTuple):
+    """A mask as the union of polygons.
+
+    Attributes:
+        rings: x, y, x, y, ... of each in pixels, three points or more.
+    """
+
+    rings: Sequence[Sequence[float]]
+
+
+class RunLengths(NamedTuple):
+    """A mask as COCO's run-length encoding: down the columns, zeros first.
+
+    Attributes:
+        height: rows in pixels, as encoded.
+        width: columns in pixels.
+        counts: lengths of the runs, or their compressed form, as pycocotools writes it.
+    """
+
+    height: int
+    width: int
+    counts: Sequence[int] | str
+
+
+class MaskFile(NamedTuple):
+    """A mask as an image file whose pixels other than 0 are the object's.
+
+    Attributes:
+        path: where it is; the mask is stretched to the image where it has another size.
+    """
+
+    path: str
+
+
+Mask = Polygons | RunLengths | MaskFile
+
+Keypoint = tuple[float, float, int]
+"""x and y in pixels, and COCO's visibility: 0 not labelled, 1 labelled but hidden, 2 seen."""
+
+
 class AnnotatedObject(NamedTuple):
     """One annotated object.
 
@@ -45,10 +86,17 @@ class AnnotatedObject(NamedTuple):
         box: (xmin, ymin, xmax, ymax) in pixels, as annotated.
         area: square pixels; 0 where the source gives none.
         crowd: 1 for a box round a group.
-        difficult: 0 or 1; None where the format does not say. Likewise the next two.
+        difficult: 0 or 1; None where the format does not say. Likewise every field after the label.
         truncated: 0 or 1.
         pose: in the annotator's words.
         label: how messages name it, such as `annotation 17`.
+        mask: which pixels are the object's, as annotated.
+        keypoints: one for each name that `Annotations.keypoint_names` has for its class, in that order.
+        group_of: 0 or 1; Open Images' box round five objects or more that touch.
+        occluded: 0 or 1.
+        depiction: 0 or 1; a drawing or a statue of it.
+        confidence: of the annotation, 0 to 1.
+        weight: of its loss in training.
     """
 
     name: str
@@ -59,6 +107,25 @@ class AnnotatedObject(NamedTuple):
     truncated: int | None
     pose: str | None
     label: str
+    mask: Mask | None = None
+    keypoints: Sequence[Keypoint] | None = None
+    group_of: int | None = None
+    occluded: int | None = None
+    depiction: int | None = None
+    confidence: float | None = None
+    weight: float | None = None
+
+
+class ImageLabel(NamedTuple):
+    """A class that somebody or something looked for in the whole image.
+
+    Attributes:
+        name: the class.
+        confidence: 1 verified to be there, 0 verified not to be there, between them as a machine says.
+    """
+
+    name: str
+    confidence: float = 1.0
 
 
 class AnnotatedImage(NamedTuple):
@@ -71,6 +138,7 @@ class AnnotatedImage(NamedTuple):
         width: as annotated; 0 where the source does not say.
         height: likewise.
         objects: in the order of the source.
+        labels: of the image as a whole; empty where the source has none.
     """
 
     source_id: str
@@ -79,6 +147,7 @@ class AnnotatedImage(NamedTuple):
     width: int
     height: int
     objects: list[AnnotatedObject]
+    labels: Sequence[ImageLabel] = ()
 
 
 class Rejection(NamedTuple):
@@ -109,15 +178,20 @@ class Rejected(Exception):
 class Annotations:
     """What a reader found.
 
+    The images may come one by one as the annotations are read, so that no data set is too large. They are
+    read once; everything else is complete when the last of them has been.
+
     Attributes:
         categories: class name to the id that the source gives it; to 0 where it gives none.
         images: sound so far; boxes and files are checked when the images are read.
         rejected: images and annotations that cannot be used.
+        keypoint_names: class name to the names of its keypoints, for classes that have them.
     """
 
     categories: dict[str, int]
-    images: list[AnnotatedImage]
+    images: Iterable[AnnotatedImage]
     rejected: list[Rejection]
+    keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
 
 def path_inside(folder: str, name: str) -> str:
