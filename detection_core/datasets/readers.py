@@ -1,4 +1,4 @@
-"""The annotation formats: how each finds its files and reads them."""
+"""The annotation formats: how each is recognised, finds its files and reads them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import Annotations
-from detection_core.datasets.formats import coco, voc
+from detection_core.datasets.formats import coco, coco_layout, voc, voc_layout
+from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
+from detection_core.storage.folder_listing import FolderListing
+
+
+def find_nothing(listing: FolderListing) -> Layout | None:
+    """Find no data set: for a format that is only read when settings name it."""
+    return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,15 +26,24 @@ class AnnotationReader:
         locate: (root, location) to the files and folders that a split is read from; "" for none.
         read: (root, location) to what is in them. A location is what `splits` gives for a split, or None
             where everything is to be split by ratio.
+        find: the listing of a folder to the data set of this format in it, None where there is none. It looks
+            at names and at the beginnings of files, and raises a DataError for a set that it cannot divide.
+        looks_for: what `find` looks for, in a line.
     """
 
     locate: Callable[[str, Any], Sequence[str]]
     read: Callable[[str, Any], Annotations]
+    find: Callable[[FolderListing], Layout | None] = find_nothing
+    looks_for: str = ""
 
 
 READERS: dict[str, AnnotationReader] = {
-    "coco": AnnotationReader(locate=coco.locate, read=coco.read),
-    "voc": AnnotationReader(locate=voc.locate, read=voc.read),
+    "coco": AnnotationReader(
+        locate=coco.locate, read=coco.read, find=coco_layout.find, looks_for=coco_layout.LOOKS_FOR
+    ),
+    "voc": AnnotationReader(
+        locate=voc.locate, read=voc.read, find=voc_layout.find, looks_for=voc_layout.LOOKS_FOR
+    ),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""
 

@@ -114,6 +114,13 @@ def list_dir(path: str) -> list[str]:
     return sorted(store_of(path).list_dir(path) if is_remote(path) else os.listdir(_local(path)))
 
 
+def list_entries(path: str) -> tuple[list[str], list[str]]:
+    """Return the sorted names of the folders and of the files in a folder; a link is what it leads to."""
+    if is_remote(path):
+        return store_of(path).list_entries(path)
+    return local_files.list_entries(_local(path))
+
+
 def list_matching(folder: str, pattern: str) -> list[str]:
     """Return the sorted paths of what lies in a folder and has a matching name.
 

@@ -44,6 +44,20 @@ def is_partial(name: str) -> bool:
     return _PARTIAL.fullmatch(name) is not None
 
 
+def list_entries(path: str) -> tuple[list[str], list[str]]:
+    """Return the sorted names of the folders and of the files in a folder; a link is what it leads to."""
+    folders: list[str] = []
+    here: list[str] = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            try:
+                is_folder = entry.is_dir()
+            except OSError:  # a link to itself, say
+                is_folder = False
+            (folders if is_folder else here).append(entry.name)
+    return sorted(folders), sorted(here)
+
+
 def make_dirs(path: str) -> None:
     """Make a folder and its parents; one that exists is left as it is."""
     try:

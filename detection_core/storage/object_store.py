@@ -54,15 +54,24 @@ class ObjectStore(StoreConnection):
         Raises:
             FileNotFoundError: when there is nothing below it.
         """
+        folders, here = self.list_entries(path)
+        return here + folders
+
+    def list_entries(self, path: str) -> tuple[list[str], list[str]]:
+        """Return the sorted names of the folders and of the objects in a folder.
+
+        Raises:
+            FileNotFoundError: when there is nothing below it.
+        """
         bucket, key = self._split(path)
         prefix = f"{key}/" if key else ""
         with self._answering(path):
             pages = list(self._pages(prefix, bucket, deep=False))
-        names = [entry.key[len(prefix) :] for page in pages for entry in page.objects]
-        names += [folder[len(prefix) :] for page in pages for folder in page.folders]
-        if not names:
+        here = [entry.key[len(prefix) :] for page in pages for entry in page.objects]
+        folders = [folder[len(prefix) :] for page in pages for folder in page.folders]
+        if not here and not folders:
             raise missing(path)
-        return [name for name in names if name]
+        return sorted(filter(None, folders)), sorted(filter(None, here))
 
     def glob(self, pattern: str) -> list[str]:
         """Return the objects and folders that match a pattern, part by part as in a file system.

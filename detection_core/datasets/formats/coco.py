@@ -19,8 +19,11 @@ from detection_core.datasets.annotated_images import (
     checked_text,
     path_inside,
 )
+from detection_core.datasets.formats.coco_layout import find_files, locate_images
+from detection_core.datasets.layouts import folder_in
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.storage.folder_listing import list_folder
 
 
 def locate(root: str, location: Any) -> tuple[str, str]:
@@ -28,9 +31,9 @@ def locate(root: str, location: Any) -> tuple[str, str]:
 
     Args:
         root: folder of the data set.
-        location: `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`; None for
-            the only JSON file in `root` or in `root/annotations`. The image folder is `images` where that
-            exists and else `root`, unless it is given.
+        location: `{"annotations": FILE, "images": FOLDER}`, or just the file, relative to `root`: its image
+            folder is `images` where that exists and else `root`. None for the only COCO JSON file below
+            `root`, and the folder in which its images are found.
 
     Raises:
         ConfigError: when the location is something else.
@@ -39,14 +42,14 @@ def locate(root: str, location: Any) -> tuple[str, str]:
     if isinstance(location, str):
         location = {"annotations": location}
     if location is None:
-        location = {"annotations": _only_json(root)}
+        location = _find_one(root)
     if not isinstance(location, Mapping) or not {"annotations"} <= set(location) <= {"annotations", "images"}:
         raise ConfigError(
             f'expected {{"annotations": FILE, "images": FOLDER}}, found {location!r}', where="splits"
         )
     annotations = files.join(root, str(location["annotations"]))
     default = "images" if files.is_dir(files.join(root, "images")) else ""
-    images = files.join(root, str(location.get("images", default)))
+    images = folder_in(root, str(location.get("images", default)))
     if not files.exists(annotations):
         raise DataError("expected a COCO JSON file, found nothing; correct data.splits", where=annotations)
     if not files.is_dir(images):
@@ -54,19 +57,24 @@ def locate(root: str, location: Any) -> tuple[str, str]:
     return annotations, images
 
 
-def _only_json(root: str) -> str:
-    found = [
-        os.path.relpath(path, root)
-        for folder in (root, files.join(root, "annotations"))
-        for path in files.list_matching(folder, "*.json")
-    ]
+def _find_one(root: str) -> dict[str, str]:
+    """Return the location of the only COCO JSON file, or of the only JSON file at the usual places."""
+    try:
+        listing = list_folder(root)
+    except OSError as e:
+        raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+    found = find_files(listing)
+    if not found:
+        usual = {"", "annotations"}
+        found = {path: [] for path in listing.paths(".json") if os.path.dirname(path) in usual}
     if len(found) != 1:
         raise DataError(
-            f"expected one JSON file to split by ratio, found {found or 'none'}; name the file of each split "
-            'in data.splits: {"train": {"annotations": FILE, "images": FOLDER}}',
+            f"expected one JSON file to split by ratio, found {sorted(found) or 'none'}; name the file of "
+            'each split in data.splits: {"train": {"annotations": FILE, "images": FOLDER}}',
             where=root,
         )
-    return found[0]
+    ((path, names),) = found.items()
+    return locate_images(listing, path, names, "")
 
 
 def read(root: str, location: Any) -> Annotations:

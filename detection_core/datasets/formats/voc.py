@@ -1,8 +1,9 @@
-"""Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt."""
+"""Pascal VOC folders: Annotations/*.xml, JPEGImages/*, ImageSets/Main/*.txt, or folders of other names."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,8 +18,12 @@ from detection_core.datasets.annotated_images import (
     checked_text,
     path_inside,
 )
-from detection_core.errors import ConfigError, DataError
+from detection_core.datasets.formats.voc_layout import find_folders
+from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.layouts import folder_in, stem
+from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
+from detection_core.storage.folder_listing import list_folder
 
 _ANNOTATIONS, _IMAGES = "Annotations", "JPEGImages"
 _UNSAID = {"": 0, "unspecified": 0, "0": 0, "1": 1}
@@ -29,18 +34,30 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
 
     Args:
         root: folder of the data set.
-        location: image set file, relative to `root`; None for every annotation file there is.
+        location: `{"annotations": FOLDER, "images": FOLDER}`, relative to `root`; or an image set file, for
+            folders named `Annotations` and `JPEGImages`; None for every annotation file there is.
 
     Returns:
-        The three paths; the first is "" for None.
+        The three paths; the first is "" where there is no image set.
 
     Raises:
         ConfigError: when the location is something else.
         DataError: when one of them is not there.
     """
+    if location is None and not files.is_dir(files.join(root, _ANNOTATIONS)):
+        location = find_folders(root)
+    if isinstance(location, Mapping) and set(location) == {"annotations", "images"}:
+        names = str(location["annotations"]), str(location["images"])
+        location = None
+    else:
+        names = _ANNOTATIONS, _IMAGES
     if not isinstance(location, str | None):
-        raise ConfigError(f'expected "ImageSets/Main/NAME.txt", found {location!r}', where="splits")
-    annotations, images = files.join(root, _ANNOTATIONS), files.join(root, _IMAGES)
+        raise ConfigError(
+            'expected {"annotations": FOLDER, "images": FOLDER} or "ImageSets/Main/NAME.txt", '
+            f"found {shorten(location)}",
+            where="splits",
+        )
+    annotations, images = (folder_in(root, name) for name in names)
     for folder in (annotations, images):
         if not files.is_dir(folder):
             raise DataError("expected a folder of a Pascal VOC data set, found nothing", where=folder)
@@ -51,9 +68,10 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
 
 
 def read(root: str, location: Any) -> Annotations:
-    """Read the annotation files of an image set.
+    """Read the annotation files of an image set, or all below the annotation folder.
 
-    The categories are the classes that occur; the format has no list of them.
+    The categories are the classes that occur; the format has no list of them. Images without an annotation
+    file are left alone: tools write one for an image without objects, too, so these were not looked at yet.
 
     Args:
         root: folder of the data set.
@@ -63,12 +81,14 @@ def read(root: str, location: Any) -> Annotations:
         DataError: when folders or the image set are not there.
     """
     image_set, annotations, folder = locate(root, location)
-    images, rejected = [], []
+    images, rejected, available = [], [], ImageFiles(folder)
+    shown = os.path.relpath(annotations, root)
     for name in _image_set(image_set) if image_set else _all_names(annotations):
         try:
-            images.append(_image(name, path_inside(annotations, name + ".xml"), folder))
+            images.append(_image(name, path_inside(annotations, name + ".xml"), available))
         except Rejected as e:
-            rejected.append(Rejection(f"{_ANNOTATIONS}/{name}.xml", name, e.reason, e.detail))
+            file = os.path.normpath(os.path.join(shown, f"{name}.xml"))
+            rejected.append(Rejection(file, name, e.reason, e.detail))
     categories = {o.name: 0 for image in images for o in image.objects}
     return Annotations(categories=categories, images=images, rejected=rejected)
 
@@ -95,7 +115,7 @@ def _image_set(path: str) -> list[str]:
 
 
 def _all_names(folder: str) -> list[str]:
-    return [n.removesuffix(".xml") for n in files.list_dir(folder) if n.endswith(".xml")]
+    return sorted(stem(path) for path in list_folder(folder).paths(".xml"))
 
 
 class _PlainTree(ElementTree.TreeBuilder):
@@ -118,18 +138,18 @@ def _parse(path: str) -> ElementTree.Element:
         raise Rejected("unreadable_annotation", f"the XML cannot be parsed: {e}") from e
 
 
-def _image(name: str, path: str, folder: str) -> AnnotatedImage:
+def _image(name: str, path: str, available: ImageFiles) -> AnnotatedImage:
     tree = _parse(path)
-    filename = (tree.findtext("filename") or "").strip() or name
+    filename = checked_text((tree.findtext("filename") or "").strip() or name, "filename")
+    filename = available.find(filename, beside=name)
     if not os.path.splitext(filename)[1]:
         filename += ".jpg"
-    checked_text(filename, "filename")
     try:
         width, height = (round(float(tree.findtext(f"size/{side}") or 0)) for side in ("width", "height"))
     except (ValueError, OverflowError) as e:
         raise Rejected("malformed_record", f"expected size/width and size/height in pixels: {e}") from e
     objects = [_object(element, number) for number, element in enumerate(tree.findall("object"), start=1)]
-    return AnnotatedImage(checked_id(name), filename, path_inside(folder, filename), width, height, objects)
+    return AnnotatedImage(checked_id(name), filename, available.path(filename), width, height, objects)
 
 
 def _object(element: ElementTree.Element, number: int) -> AnnotatedObject:

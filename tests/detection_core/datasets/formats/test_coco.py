@@ -95,7 +95,7 @@ def test_the_annotation_file_is_found_or_the_error_says_how_to_name_it(tmp_path)
     with pytest.raises(DataError, match=r"one.json.*two.json"):
         coco.locate(str(tmp_path), None)
     assert coco.locate(str(tmp_path), "two.json")[0] == str(tmp_path / "two.json")
-    assert coco.locate(str(tmp_path), {"annotations": "two.json", "images": "."})[1] == f"{tmp_path}/."
+    assert coco.locate(str(tmp_path), {"annotations": "two.json", "images": "."})[1] == str(tmp_path)
 
 
 def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):

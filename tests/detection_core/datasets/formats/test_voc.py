@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -27,11 +28,37 @@ def test_an_image_set_chooses_and_orders_the_images(tmp_path):
     assert [image.source_id for image in voc.read(path, None).images] == ["a", "b", "c", "d"]
 
 
-def test_a_name_without_suffix_means_a_jpeg_file_and_no_name_the_annotation_s_own(tmp_path):
+def test_a_file_name_that_no_image_has_means_the_one_that_is_called_like_the_annotation(tmp_path):
     nameless = voc_xml("a").replace("<filename>a.jpg</filename>", "")
-    bare = voc_xml("a").replace("a.jpg", "other")
-    found = voc.read(write_voc(tmp_path, a=nameless, b=bare), None)
-    assert [image.filename for image in found.images[:2]] == ["a.jpg", "other.jpg"]
+    bare, elsewhere = voc_xml("a").replace("a.jpg", "other"), voc_xml("a").replace("a.jpg", "C:\\mine\\x.png")
+    found = voc.read(write_voc(tmp_path, a=nameless, b=bare, c=elsewhere), None)
+    assert [image.filename for image in found.images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
+    (tmp_path / "JPEGImages" / "b.jpg").unlink()
+    assert voc.read(str(tmp_path), None).images[1].filename == "other.jpg"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "images"),
+    [
+        ("annots", "images"),
+        ("annotations", "images"),
+        (".", "."),
+        ("a/b", "a"),
+        ("labels/xml", "data/pictures"),
+    ],
+)
+def test_folders_may_have_any_name(tmp_path, annotations, images):
+    for name in "ab":
+        for folder, suffix, data in (
+            (images, ".jpeg", b"any"),
+            (annotations, ".xml", voc_xml(name).encode()),
+        ):
+            (tmp_path / folder / "deep").mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / "deep" / (name + suffix)).write_bytes(data)
+    for location in (None, {"annotations": annotations, "images": images}):
+        found = voc.read(str(tmp_path), location)
+        paths = [tmp_path / images / "deep" / f"{name}.jpeg" for name in "ab"]
+        assert [Path(image.path).resolve() for image in found.images] == paths and not found.rejected
 
 
 def test_an_image_without_a_size_is_taken_as_it_is(tmp_path):
@@ -74,10 +101,10 @@ def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
     path = write_voc(tmp_path)
     with pytest.raises(ConfigError, match="ImageSets"):
         voc.locate(path, {"annotations": TRAIN})
+    with pytest.raises(DataError, match=r"Pascal VOC: an XML file an image.*found none"):
+        voc.locate(str(tmp_path / "JPEGImages"), None)
     with pytest.raises(DataError, match="image set"):
         voc.locate(path, "ImageSets/Main/no.txt")
-    with pytest.raises(DataError, match="Pascal VOC"):
-        voc.locate(str(tmp_path / "JPEGImages"), None)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])

@@ -1,0 +1,129 @@
+"""How a data set lies in a folder: its files, and the splits that their names tell."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing
+
+TRAIN, EVAL, TEST = "train", "eval", "test"
+RATIOS = {TRAIN: 0.8, EVAL: 0.2}
+"""How a set is divided that comes in one piece."""
+
+IMAGE_SUFFIXES = (
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".heif",
+    ".avif", ".mpo", ".ppm", ".pgm",
+)  # fmt: skip
+"""Of files that are taken for images; which of them can be used is found out when they are read."""
+
+_SPLIT_WORDS = {
+    **dict.fromkeys(("train", "training", "trn"), TRAIN),
+    **dict.fromkeys(("val", "valid", "validation", "validate", "eval", "evaluation", "dev", "minival"), EVAL),
+    **dict.fromkeys(("test", "testing"), TEST),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Layout:
+    """A data set that was found in a folder.
+
+    Attributes:
+        format: a key of `readers.READERS`.
+        path: what `data.path` is to be: the folder that was looked into, or the one inside it that holds the
+            set.
+        splits: what `data.splits` is to be: split to where its annotations are, relative to `path`, or to
+            its fraction where the set comes in one piece.
+        evidence: what was seen, in a line.
+        images: how many image files belong to it, as far as was looked.
+    """
+
+    format: str
+    path: str
+    splits: Mapping[str, Any]
+    evidence: str
+    images: int = 0
+
+
+def split_word(text: str) -> str:
+    """Return the split that a file or folder name tells, "" where it tells none or several."""
+    words = {_SPLIT_WORDS[word] for word in re.split("[^a-z]+", text.lower()) if word in _SPLIT_WORDS}
+    return words.pop() if len(words) == 1 else ""
+
+
+def split_of_path(path: str) -> str:
+    """Return the split that the names in a path tell, the last name first."""
+    return next(filter(None, map(split_word, reversed(path.split("/")))), "")
+
+
+def name_splits(locations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `data.splits` for the splits of a set; ratios where it is not divided.
+
+    A set that is divided in two has the split `eval`, whatever its own name for it, as settings expect.
+
+    Args:
+        locations: split, as `split_word` tells it, to its location.
+    """
+    held_out = {name: where for name, where in locations.items() if name in (EVAL, TEST)}
+    if TRAIN not in locations or not held_out:
+        return dict(RATIOS)
+    if EVAL not in held_out:
+        held_out = {EVAL: held_out[TEST]}
+    return {TRAIN: locations[TRAIN], **held_out}
+
+
+def common_folder(folders: Iterable[str]) -> str:
+    """Return the folder that holds all of these, relative to the same root as they."""
+    all_parts = [folder.split("/") for folder in folders]
+    shared = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*all_parts, strict=False))
+    return "/".join(names[0] for names in shared)
+
+
+def folder_in(root: str, name: str) -> str:
+    """Return the path of a folder in a data set; "." and "" are the data set's own."""
+    return root if name in ("", ".") else files.join(root, name)
+
+
+def stem(path: str) -> str:
+    """Return a path without its suffix."""
+    return posixpath.splitext(path)[0]
+
+
+def is_image(name: str) -> bool:
+    """Tell whether a file name is that of an image."""
+    return name.lower().endswith(IMAGE_SUFFIXES)
+
+
+def name_folder(folder: str) -> str:
+    """Return how messages name a folder of a listing."""
+    return f"{folder}/" if folder not in ("", ".") else "the folder itself"
+
+
+def count_kinds(listing: FolderListing, most: int = 8) -> str:
+    """Say how many files of each suffix lie in which folder, the most frequent first."""
+    kinds: collections.Counter[tuple[str, str]] = collections.Counter()
+    for folder, names in listing.folders.items():
+        for name in names:
+            kinds[posixpath.splitext(name)[1].lower(), folder] += 1
+    said = [
+        f"{count} {suffix or 'files without suffix'} in {name_folder(folder)}"
+        for (suffix, folder), count in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    more = [f"and files in {len(said) - most} more places"] if len(said) > most else []
+    return ", ".join([*said[:most], *more]) or "nothing"
+
+
+def count_images(listing: FolderListing, folders: Iterable[str]) -> int:
+    """Count the image files in folders of a listing and below them; "." is its root."""
+    above = tuple(folders)
+    return sum(
+        sum(map(is_image, names))
+        for folder, names in listing.folders.items()
+        if any(at in (".", "", folder) or folder.startswith(f"{at}/") for at in above)
+    )

@@ -1,0 +1,131 @@
+"""What lies in a folder and below it, within bounds, to find out what the folder is."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
+
+from detection_core.storage import files
+
+MAX_FOLDERS, MAX_NAMES, MAX_DEPTH = 5_000, 2_000_000, 8
+"""Bounds of a listing that only looks. One that reads a data set has none."""
+
+_END = 1 << 20
+_LEFT_OUT = ("__MACOSX",)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FolderListing:
+    """The files of a folder and of all folders below it, except hidden ones.
+
+    Attributes:
+        root: the folder, local or remote.
+        folders: folder, relative to the root and with slashes ("" is the root itself), to the sorted names of
+            the files in it. A folder comes before those below it.
+        complete: whether nothing was left out for its number.
+    """
+
+    root: str
+    folders: Mapping[str, Sequence[str]]
+    complete: bool
+
+    def paths(self, *suffixes: str) -> Iterator[str]:
+        """Yield the paths of files, relative to the root, whose names end so in capitals or small letters."""
+        for folder, names in self.folders.items():
+            for name in names:
+                if name.lower().endswith(suffixes or ""):
+                    yield f"{folder}/{name}" if folder else name
+
+    def path(self, name: str) -> str:
+        """Return the whole path of a file or folder in the listing."""
+        return files.join(self.root, name) if name else self.root
+
+    def ends(self, name: str, length: int = _END) -> tuple[bytes, bytes]:
+        """Return the beginning of a file, and the end of one that is longer.
+
+        What cannot be read, a pipe among it, is empty.
+        """
+        try:
+            return _ends(self.path(name), length)
+        except OSError:
+            return b"", b""
+
+
+def _ends(path: str, length: int) -> tuple[bytes, bytes]:
+    if files.is_remote(path):
+        with files.open_file(path, "rb") as file:
+            return _ends_of(file, length)
+    descriptor = os.open(path.removeprefix("file://"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "expected a regular file", path)
+        return _ends_of(file, length)
+
+
+def _ends_of(file: IO[bytes], length: int) -> tuple[bytes, bytes]:
+    head = file.read(length)
+    size = file.seek(0, os.SEEK_END)
+    if size <= len(head):
+        return head, b""
+    file.seek(max(len(head), size - length))
+    return head, file.read(length)
+
+
+def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
+    """List a folder with all below it, the folders near the root first.
+
+    Links to folders are followed, each folder once.
+
+    Args:
+        root: local or remote.
+        bounded: stop at the bounds of this module, so that a look at a whole disk ends.
+
+    Raises:
+        OSError: when the root cannot be listed.
+        DataError: when the store does not answer.
+    """
+    folders: dict[str, Sequence[str]] = {}
+    seen: set[object] = set()
+    waiting = collections.deque([""])
+    names, complete = 0, True
+    while waiting:
+        folder = waiting.popleft()
+        try:
+            below, here = _entries(files.join(root, folder) if folder else root, seen)
+        except OSError:
+            if not folder:
+                raise
+            complete = False
+            continue
+        folders[folder] = here
+        names += len(here)
+        below = [f"{folder}/{name}" if folder else name for name in below]
+        if bounded and (
+            folder.count("/") + 1 >= MAX_DEPTH
+            or names > MAX_NAMES
+            or len(folders) + len(waiting) + len(below) > MAX_FOLDERS
+        ):
+            complete = complete and not below
+            continue
+        waiting.extend(below)
+    return FolderListing(root=root, folders=folders, complete=complete)
+
+
+def _entries(path: str, seen: set[object]) -> tuple[list[str], list[str]]:
+    """Return the folders and the files in a folder, none of both for one that was seen."""
+    below, here = files.list_entries(path)
+    if not files.is_remote(path):
+        state = os.stat(path.removeprefix("file://"))
+        identity = (state.st_dev, state.st_ino)
+        if identity in seen:
+            return [], []
+        seen.add(identity)
+    return (
+        [name for name in below if not name.startswith(".") and name not in _LEFT_OUT],
+        [name for name in here if not name.startswith(".")],
+    )

@@ -1,0 +1,63 @@
+import unicodedata
+
+import pytest
+
+from detection_core.datasets.annotated_images import Rejected
+from detection_core.datasets.image_files import ImageFiles
+
+COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "grün.jpg") for form in ("NFC", "NFD"))
+
+
+@pytest.fixture
+def images(tmp_path):
+    for name in (
+        "a.jpg",
+        "deep/b.JPG",
+        "deep/c.jpg",
+        "other/c.jpg",
+        "v1.2.png",
+        DECOMPOSED,
+        "back\\slash.png",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "notes.txt").write_text("")
+    return ImageFiles(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "found"),
+    [
+        ("a.jpg", "", "a.jpg"),
+        ("./deep/../a.jpg", "", "a.jpg"),
+        ("b.JPG", "", "deep/b.JPG"),
+        ("b.jpeg", "", "deep/b.JPG"),
+        ("b", "", "deep/b.JPG"),
+        ("C:\\Users\\me\\b.jpg", "", "deep/b.JPG"),
+        ("elsewhere/a.png", "", "a.jpg"),
+        ("back\\slash.png", "", "back\\slash.png"),
+        ("v1.2", "", "v1.2.png"),
+        (COMPOSED, "", DECOMPOSED),
+        ("unknown.jpg", "deep/b", "deep/b.JPG"),
+        # Two files have this name: the one beside the annotation is meant, and none without it.
+        ("c.jpg", "other/x", "other/c.jpg"),
+        ("c.jpg", "", "c.jpg"),
+        # A dot in a name that no file has does not make it another's.
+        ("a.final", "", "a.final"),
+        ("notes.txt", "", "notes.txt"),
+    ],
+)
+def test_a_name_finds_the_one_file_that_is_meant(images, name, beside, found):
+    assert images.find(name, beside) == found
+
+
+@pytest.mark.parametrize("name", ["../a.jpg", "/etc/a.jpg", "s3://bucket/a.jpg", "deep/../../a.jpg", ""])
+def test_a_name_that_leaves_the_folder_finds_nothing(images, name):
+    with pytest.raises(Rejected, match="leaves the image folder"):
+        images.find(name, "a")
+
+
+def test_a_folder_that_is_not_there_has_no_images(tmp_path):
+    images = ImageFiles(str(tmp_path / "none"))
+    assert list(images) == [] and images.find("a.jpg") == "a.jpg"
+    assert images.path("a.jpg") == str(tmp_path / "none" / "a.jpg")

@@ -1,0 +1,147 @@
+import json
+
+import pytest
+
+from detection_core.datasets.layout_search import describe_search, find_layout, find_layouts
+from detection_core.datasets.layouts import RATIOS
+from detection_core.datasets.readers import find_reader
+from detection_core.errors import DataError
+from tests.detection_core.datasets.dataset_files import Coco, voc_xml, write_voc
+from tests.object_store import s3_server
+
+
+def _files(root, **contents):
+    for name, content in contents.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def _voc(root, annotations, images, names):
+    for name in names:
+        _files(root, **{f"{annotations}/{name}.xml": voc_xml(name), f"{images}/{name}.jpg": b"image"})
+
+
+def _coco(root, path, names, **changed):
+    content = {
+        "images": [{"id": n, "file_name": name, "width": 4, "height": 3} for n, name in enumerate(names)],
+        "annotations": [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [0, 0, 1, 1]}],
+        "categories": [{"id": 1, "name": "cat"}],
+        **changed,
+    }
+    _files(root, **{path: json.dumps(content)})
+
+
+def _challenge(root):
+    write_voc(root / "VOCdevkit" / "VOC2007")
+    for name in ("val", "test", "cat_train", "trainval"):
+        (root / "VOCdevkit" / "VOC2007" / "ImageSets" / "Main" / f"{name}.txt").write_text("a\n")
+
+
+def _label_img(root):
+    _voc(root, "annots", "images", "abc")
+
+
+def _beside(root):
+    _voc(root, "photos", "photos", "ab")
+
+
+def _exported(root):
+    for split, names in (("train", "abc"), ("valid", "d"), ("test", "e")):
+        _voc(root, split, split, names)
+
+
+def _split_below(root):
+    for split, names in (("train", "abc"), ("test", "d")):
+        _voc(root, f"annotations/{split}", f"images/{split}", names)
+
+
+def _one_json(root):
+    Coco(root).write()
+
+
+def _official(root):
+    for split in ("train", "val"):
+        _coco(root, f"annotations/instances_{split}2017.json", [f"{split}.jpg"])
+        _coco(root, f"annotations/captions_{split}2017.json", [f"{split}.jpg"], categories=[], annotations=[])
+        _coco(root, f"annotations/person_keypoints_{split}2017.json", [f"{split}.jpg"])
+        _files(root, **{f"{split}2017/{split}.jpg": b"image"})
+
+
+def _roboflow(root):
+    for split in ("train", "valid"):
+        _coco(root, f"{split}/_annotations.coco.json", ["same.jpg"])
+        _files(root, **{f"{split}/same.jpg": b"image"})
+
+
+def _places(annotations, images):
+    return {"annotations": annotations, "images": images}
+
+
+FOUND = [
+    (_challenge, "voc", "VOCdevkit/VOC2007",
+     {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt",
+      "test": "ImageSets/Main/test.txt"}),
+    (_label_img, "voc", "", RATIOS),
+    (_beside, "voc", "", RATIOS),
+    (_exported, "voc", "", {"train": _places("train", "train"), "eval": _places("valid", "valid"),
+                            "test": _places("test", "test")}),
+    (_split_below, "voc", "", {"train": _places("annotations/train", "images/train"),
+                               "eval": _places("annotations/test", "images/test")}),
+    (_one_json, "coco", "", RATIOS),
+    (_official, "coco", "", {"train": _places("annotations/instances_train2017.json", "train2017"),
+                             "eval": _places("annotations/instances_val2017.json", "val2017")}),
+    (_roboflow, "coco", "", {"train": _places("train/_annotations.coco.json", "train"),
+                             "eval": _places("valid/_annotations.coco.json", "valid")}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "data_format", "inside", "splits"), FOUND)
+def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, write, data_format, inside, splits):
+    write(tmp_path)
+    layout = find_layout(str(tmp_path))
+    assert (layout.format, layout.splits) == (data_format, splits)
+    assert layout.path == str(tmp_path / inside) if inside else layout.path == str(tmp_path)
+    assert layout.images > 0 and str(layout.images) in layout.evidence
+    reader = find_reader(layout.format)
+    for location in [None] if splits == RATIOS else splits.values():
+        found = reader.read(layout.path, location)
+        assert found.images and not found.rejected
+        assert all((tmp_path / image.path).is_file() for image in found.images)
+
+
+def test_the_same_set_is_found_on_an_object_store(tmp_path):
+    from detection_core.storage import files
+
+    _split_below(tmp_path)
+    with s3_server() as bucket:
+        files.copy_tree(str(tmp_path), f"{bucket}/mine")
+        here, there = find_layout(str(tmp_path)), find_layout(f"{bucket}/mine")
+        assert (there.path, there.splits, there.evidence) == (f"{bucket}/mine", here.splits, here.evidence)
+        assert len(find_reader("voc").read(there.path, there.splits["train"]).images) == 3
+
+
+def test_a_set_of_few_images_comes_behind_one_of_many(tmp_path):
+    _voc(tmp_path, "annots", "images", "abcdef")
+    _coco(tmp_path, "other/some.json", ["x.jpg"])
+    _files(tmp_path, **{"other/x.jpg": b"image"})
+    assert [layout.format for layout in find_layouts(str(tmp_path))] == ["voc", "coco"]
+
+
+def test_nothing_found_says_what_was_looked_for_and_what_is_there(tmp_path):
+    _files(tmp_path, **{"pictures/a.jpg": b"", "pictures/b.jpg": b"", "read.me": "", "config.json": "{}"})
+    with pytest.raises(DataError, match="expected an annotated data set") as caught:
+        find_layouts(str(tmp_path))
+    assert caught.value.message.endswith(describe_search(str(tmp_path)))
+    said = describe_search(str(tmp_path))
+    assert "COCO JSON: a .json file" in said and "Pascal VOC: an XML file" in said
+    assert "2 .jpg in pictures/" in said and "2 images without annotations" in said
+    with pytest.raises(DataError, match="expected the folder of a data set, found none"):
+        find_layouts(str(tmp_path / "none"))
+
+
+def test_files_that_no_split_is_told_of_are_named_and_not_guessed(tmp_path):
+    _coco(tmp_path, "monday.json", ["x.jpg"])
+    _coco(tmp_path, "tuesday.json", ["x.jpg"])
+    with pytest.raises(DataError, match=r"file for each split, found monday\.json, tuesday\.json"):
+        find_layouts(str(tmp_path))

@@ -1,0 +1,56 @@
+import os
+
+import pytest
+
+from detection_core.storage import folder_listing
+from detection_core.storage.folder_listing import list_folder
+
+
+def _write(root, *names):
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+
+
+def test_a_listing_holds_every_folder_and_file_but_hidden_ones(tmp_path):
+    _write(tmp_path, "b", "a.TXT", "in/c.txt", "in/deep/d", ".git/e", "__MACOSX/f", "in/.hidden")
+    listing = list_folder(str(tmp_path))
+    assert listing.folders == {"": ["a.TXT", "b"], "in": ["c.txt"], "in/deep": ["d"]} and listing.complete
+    assert list(listing.paths(".txt")) == ["a.TXT", "in/c.txt"]
+    assert list(listing.paths()) == ["a.TXT", "b", "in/c.txt", "in/deep/d"]
+    assert listing.path("in") == str(tmp_path / "in") and listing.path("") == str(tmp_path)
+
+
+def test_a_link_to_a_folder_is_followed_once(tmp_path):
+    _write(tmp_path, "mine/a", "other/b")
+    os.symlink(tmp_path / "other", tmp_path / "mine" / "linked")
+    os.symlink(tmp_path / "mine", tmp_path / "mine" / "loop")
+    os.symlink(tmp_path / "mine" / "self", tmp_path / "mine" / "self")
+    listing = list_folder(str(tmp_path / "mine"))
+    assert list(listing.paths()) == ["a", "self", "linked/b"]
+
+
+@pytest.mark.parametrize("bound", [{"MAX_FOLDERS": 3}, {"MAX_NAMES": 1}, {"MAX_DEPTH": 2}])
+def test_a_look_ends_at_its_bounds_and_says_so(tmp_path, monkeypatch, bound):
+    _write(tmp_path, "a/1/x", "b/2/y", "c/3/4/z", "top", "other")
+    for name, value in bound.items():
+        monkeypatch.setattr(folder_listing, name, value)
+    look = list_folder(str(tmp_path), bounded=True)
+    assert not look.complete and "top" in look.folders[""]
+    assert list_folder(str(tmp_path)).complete
+
+
+def test_the_ends_of_a_file_are_read_and_nothing_waits_for_a_pipe(tmp_path):
+    _write(tmp_path, "short")
+    (tmp_path / "long").write_bytes(b"begin" + b"-" * 100 + b"end")
+    os.mkfifo(tmp_path / "pipe")
+    listing = list_folder(str(tmp_path))
+    assert listing.ends("short", 5) == (b"short", b"")
+    assert listing.ends("long", 5) == (b"begin", b"--end")
+    assert listing.ends("long", 80) == (b"begin" + b"-" * 75, b"-" * 25 + b"end")
+    assert listing.ends("pipe") == listing.ends("none") == (b"", b"")
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        list_folder(str(tmp_path / "none"))
