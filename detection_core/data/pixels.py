@@ -40,6 +40,31 @@ def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
         return _rgb(ImageOps.exif_transpose(picture) if upright else picture)
 
 
+def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
+    """Decode an image file as a small grey square, turned as its EXIF orientation says.
+
+    Of a JPEG file no more is decoded than the square needs, as its format allows for 1/2 to 1/8 of its size.
+
+    Args:
+        stream: the file.
+        side: rows and columns of the square, pixels.
+
+    Returns:
+        uint8 [side, side], grey levels. The picture is squeezed, not cropped.
+
+    Raises:
+        ImageFault: as `read_pixels`.
+    """
+    from PIL import Image, ImageOps
+
+    with _opened(stream) as picture:
+        picture.draft("RGB", (side, side))
+        small = Image.fromarray(_rgb(picture)).convert("L").resize((side, side), Image.Resampling.BILINEAR)
+        # The tag is the file's, so it is asked of the file and applied to the square.
+        small.info["exif"] = picture.getexif().tobytes()
+        return np.asarray(ImageOps.exif_transpose(small))
+
+
 @contextlib.contextmanager
 def _opened(stream: IO[bytes]) -> Iterator[Any]:
     """Open an image for what the block does with it; whatever Pillow raises there is one ImageFault."""

@@ -7,7 +7,13 @@ import pytest
 from PIL import Image
 
 from detection_core.data.image_header import ImageFault
-from detection_core.data.pixels import check_with_both, check_with_pillow, mean_difference, read_pixels
+from detection_core.data.pixels import (
+    check_with_both,
+    check_with_pillow,
+    mean_difference,
+    read_pixels,
+    read_thumbnail,
+)
 
 NOISE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
@@ -57,3 +63,22 @@ def test_the_difference_is_a_mean_over_all_rows() -> None:
     expected = np.abs(other.astype(float) - changed).mean()
     assert mean_difference(other, changed) == pytest.approx(expected)
     assert mean_difference(other, other) == 0
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_thumbnail_is_the_picture_made_small(name: str) -> None:
+    expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
+    found = read_thumbnail(io.BytesIO(SOUND[name]), 16)
+    assert found.shape == (16, 16) and found.dtype == np.uint8
+    # A JPEG file is decoded at a half of its size, with filters of its own.
+    assert mean_difference(found, np.asarray(expected)) < 8
+
+
+def test_a_thumbnail_is_turned_as_exif_says() -> None:
+    half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
+    for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        found = read_thumbnail(io.BytesIO(stored(half, "JPEG", exif=exif.tobytes())), 16)
+        assert found[bright].min() > 250, orientation
+        assert (found > 128).mean() == 0.5

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import itertools
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.validation.near_duplicates import MAX_DISTANCE, MAX_INDEXED_DISTANCE, find_near_duplicates
+from detection_core.validation.perceptual_hash import HASH_BYTES, hash_distance, hash_image_file
+from tests.detection_core.validation.pictures import drawing, jpeg, natural
+
+
+def random_hashes(count, seed=0):
+    data = np.random.default_rng(seed).integers(0, 256, (count, HASH_BYTES), dtype=np.uint8)
+    return [row.tobytes() for row in data]
+
+
+def flipped(value, bits):
+    number = int.from_bytes(value, "big")
+    for bit in bits:
+        number ^= 1 << bit
+    return number.to_bytes(HASH_BYTES, "big")
+
+
+def by_comparing_all(hashes, splits, max_distance):
+    """The definition, slowly: nearest image, bits, the same across splits, and first of the group."""
+    count = len(hashes)
+    near = {}
+    for i, j in itertools.combinations([i for i in range(count) if hashes[i] is not None], 2):
+        bits = hash_distance(hashes[i], hashes[j])
+        if bits <= max_distance:
+            near[i, j] = near[j, i] = bits
+    nearest = [min(((b, j) for (i, j), b in near.items() if i == k), default=(-1, -1)) for k in range(count)]
+    across = [
+        min(((b, j) for (i, j), b in near.items() if i == k and splits[i] != splits[j]), default=(-1, -1))
+        for k in range(count)
+    ]
+    groups = list(range(count))
+    for _ in range(count):
+        for i, j in near:
+            groups[i] = groups[j] = min(groups[i], groups[j])
+    return nearest, across, groups
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), max_distance=st.sampled_from([0, 3, 15, 16, 24, 31]))
+def test_the_index_finds_what_comparing_all_with_all_finds(data, max_distance):
+    base = random_hashes(3)
+    draw_bits = st.lists(st.integers(0, 255), max_size=20, unique=True)
+    chosen = data.draw(st.lists(st.tuples(st.integers(0, 2), draw_bits, st.integers(0, 2)), max_size=24))
+    hashes = [flipped(base[k], bits) for k, bits, _ in chosen]
+    for place in data.draw(st.lists(st.integers(0, max(0, len(chosen) - 1)), max_size=2)) if chosen else []:
+        hashes[place] = None
+    splits = [split for _, _, split in chosen]
+    found = find_near_duplicates(hashes, splits, max_distance=max_distance)
+    nearest, across, groups = by_comparing_all(hashes, splits, max_distance)
+    assert list(zip(found.distances.tolist(), found.nearest.tolist(), strict=True)) == nearest
+    assert list(zip(found.distances_across.tolist(), found.nearest_across.tolist(), strict=True)) == across
+    assert found.groups.tolist() == groups
+    assert found.complete
+    assert found.images == sum(n >= 0 for _, n in nearest)
+    assert found.images_across == sum(n >= 0 for _, n in across)
+
+
+@pytest.mark.parametrize("distance", [0, 1, 15, 16, 17, 24, 30, 31])
+def test_a_pair_is_found_wherever_its_bits_differ(distance):
+    rng = np.random.default_rng(distance)
+    for value in random_hashes(40):
+        other = flipped(value, rng.choice(256, distance, replace=False).tolist())
+        found = find_near_duplicates(
+            [value, *random_hashes(5, seed=9), other], max_distance=MAX_INDEXED_DISTANCE
+        )
+        assert found.pairs() == [(0, 6, distance)]
+
+
+def test_pairs_come_once_and_the_most_alike_first():
+    a, b = random_hashes(2)
+    found = find_near_duplicates(
+        [a, flipped(a, range(5)), b, flipped(b, [1]), a], splits=[0, 1, 0, 0, 0], max_distance=10
+    )
+    assert found.pairs() == [(0, 4, 0), (2, 3, 1), (0, 1, 5)]
+    assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)] or found.pairs(across=True) == [(0, 1, 5)]
+    assert found.groups.tolist() == [0, 0, 2, 2, 0]
+
+
+def test_a_hundred_thousand_different_images_take_seconds_and_little_memory():
+    hashes = random_hashes(100_000)
+    for copy, original in ((70_000, 12), (99_999, 13)):
+        hashes[copy] = flipped(hashes[original], range(0, 200, 10))
+    begin = time.process_time()
+    found = find_near_duplicates(hashes)
+    assert time.process_time() - begin < 40  # 5 seconds on an idle core
+    assert found.pairs() == [(12, 70_000, 20), (13, 99_999, 20)]
+    assert found.complete
+
+
+def test_memory_is_bounded_by_the_number_of_images():
+    hashes = random_hashes(1)[0]
+    rng = np.random.default_rng(0)
+    scene = [flipped(hashes, rng.choice(256, 6, replace=False).tolist()) for _ in range(8000)]
+    tracemalloc.start()
+    found = find_near_duplicates(scene, [i % 2 for i in range(8000)], budget=2_000_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # 32 million pairs are within the distance.
+    assert peak < 400 << 20
+    assert not found.complete
+    assert found.images == found.images_across == 8000
+    assert len(set(found.groups.tolist())) == 1
+
+
+def test_different_pictures_are_not_taken_for_one_another():
+    """The false positives of half a million pairs of pictures; see `MAX_DISTANCE` for more of them."""
+    rng = np.random.default_rng(11)
+    photos = [hash_image_file(jpeg(natural(rng, 64))) for _ in range(800)]
+    drawings = [hash_image_file(jpeg(drawing(rng, 128))) for _ in range(600)]
+    found = find_near_duplicates([*photos, *drawings])
+    pairs = found.pairs()
+    assert not [p for p in pairs if p[0] < len(photos)]
+    # Drawings of two shapes may really be alike: at most one of 100,000 pairs.
+    assert len(pairs) <= 600 * 599 / 2 / 100_000
+
+
+def test_nothing_is_found_in_nothing():
+    for hashes in ([], [None, None], random_hashes(1)):
+        found = find_near_duplicates(hashes)
+        assert found.images == 0 and found.pairs() == [] and found.complete
+        assert found.groups.tolist() == list(range(len(hashes)))
+
+
+def test_a_distance_that_the_index_would_miss_is_refused():
+    assert 0 < MAX_DISTANCE <= MAX_INDEXED_DISTANCE
+    with pytest.raises(ValueError, match="from 0 to 31"):
+        find_near_duplicates([], max_distance=MAX_INDEXED_DISTANCE + 1)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from detection_core.data.image_header import ImageFault
+from detection_core.validation.near_duplicates import MAX_DISTANCE
+from detection_core.validation.perceptual_hash import (
+    BITS,
+    HASH_BYTES,
+    SIDE,
+    hash_distance,
+    hash_image_file,
+    perceptual_hash,
+)
+from tests.detection_core.validation.pictures import ALIKE, drawing, jpeg, natural
+
+
+@pytest.mark.parametrize("change", ALIKE)
+@pytest.mark.parametrize("make", [natural, drawing])
+def test_a_picture_that_was_stored_anew_keeps_its_hash(make, change):
+    rng = np.random.default_rng(7)
+    for _ in range(8):
+        picture = make(rng)
+        before, after = hash_image_file(jpeg(picture, 95)), hash_image_file(ALIKE[change](picture))
+        assert before is not None and after is not None
+        assert hash_distance(before, after) <= MAX_DISTANCE
+
+
+def test_other_pictures_and_other_sides_of_one_have_other_hashes():
+    rng = np.random.default_rng(3)
+    one, other = natural(rng), natural(rng)
+    mirrored = one.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    hashes = [hash_image_file(jpeg(p)) for p in (one, other, mirrored, one.rotate(90))]
+    for i, first in enumerate(hashes):
+        for second in hashes[i + 1 :]:
+            assert hash_distance(first, second) > 3 * MAX_DISTANCE
+
+
+def test_the_transform_is_the_cosine_transform():
+    # A wave of one frequency alone has one coefficient, which is above the median; the others are rounded to
+    # 0.
+    from detection_core.validation.perceptual_hash import _lowest_frequencies
+
+    place = (np.arange(SIDE) + 0.5) / SIDE
+    wave = 128 + 60 * np.outer(np.cos(3 * np.pi * place), np.cos(5 * np.pi * place))
+    bits = np.unpackbits(np.frombuffer(perceptual_hash(wave), np.uint8))
+    assert bits.sum() == 1
+    assert _lowest_frequencies()[int(bits.argmax())] == 3 * SIDE + 5
+
+
+def test_a_photo_that_the_camera_turned_has_the_hash_of_the_upright_one():
+    picture = natural(np.random.default_rng(5)).resize((160, 120))
+    upright = hash_image_file(jpeg(picture))
+    for orientation, turn in (
+        (3, Image.Transpose.ROTATE_180),
+        (6, Image.Transpose.ROTATE_90),
+        (8, Image.Transpose.ROTATE_270),
+    ):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        turned = jpeg(picture.transpose(turn), exif=exif.tobytes())
+        assert hash_distance(upright, hash_image_file(turned)) <= MAX_DISTANCE
+        assert hash_distance(upright, hash_image_file(jpeg(picture.transpose(turn)))) > 3 * MAX_DISTANCE
+
+
+@pytest.mark.parametrize("level", [0, 255, 130])
+def test_a_flat_picture_has_no_hash(level):
+    noise = np.random.default_rng(0).normal(level, 4.0, (200, 300, 3))
+    assert hash_image_file(jpeg(Image.fromarray(np.clip(noise, 0, 255).astype(np.uint8)))) is None
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "1", "CMYK", "I;16"])
+def test_every_kind_of_picture_has_a_hash(mode):
+    picture = natural(np.random.default_rng(2))
+    wide = np.asarray(picture.convert("L")).astype(np.uint16) * 257
+    converted = Image.fromarray(wide) if mode == "I;16" else picture.convert(mode)
+    stream = io.BytesIO()
+    converted.save(stream, "JPEG" if mode == "CMYK" else "PNG")
+    found = hash_image_file(stream.getvalue())
+    assert found is not None and len(found) == HASH_BYTES == BITS // 8
+    assert hash_distance(found, hash_image_file(jpeg(picture))) <= MAX_DISTANCE
+
+
+def test_what_is_no_image_is_refused():
+    with pytest.raises(ImageFault):
+        hash_image_file(jpeg(natural(np.random.default_rng(0)))[:300])
+    with pytest.raises(ImageFault):
+        hash_image_file(b"GIF89a")
+
+
+def test_another_shape_is_refused():
+    with pytest.raises(ValueError, match="64 x 64"):
+        perceptual_hash(np.zeros((32, 64)))
