@@ -2,6 +2,7 @@
 
 from component_specs.baseline_resolver import BaselineResolverJob
 from component_specs.config_gen import ConfigGenJob
+from component_specs.data_validator import DataValidatorJob
 from component_specs.evaluator import EvaluatorJob
 from component_specs.example_gen import ExampleGenJob
 from component_specs.pusher import PusherJob
@@ -14,6 +15,7 @@ __all__ = [
     "JOBS",
     "BaselineResolverJob",
     "ConfigGenJob",
+    "DataValidatorJob",
     "EvaluatorJob",
     "ExampleGenJob",
     "PusherJob",
@@ -29,6 +31,7 @@ JOBS: dict[str, type] = {
     "config_gen": ConfigGenJob,
     "example_gen": ExampleGenJob,
     "baseline_resolver": BaselineResolverJob,
+    "data_validator": DataValidatorJob,
     "trainer": TrainerJob,
     "evaluator": EvaluatorJob,
     "quantization_rewriter": QuantizationRewriterJob,

@@ -26,6 +26,9 @@ class ArtifactType:
 
 PIPELINE_CONFIG = ArtifactType(name="PipelineConfig", standard=False, kfp="system.Artifact")
 EXAMPLES = ArtifactType(name="Examples", standard=True, kfp="system.Dataset")
+STATISTICS = ArtifactType(name="ExampleStatistics", standard=True, kfp="system.Artifact")
+ANOMALIES = ArtifactType(name="ExampleAnomalies", standard=True, kfp="system.Artifact")
+DATA_BLESSING = ArtifactType(name="DataBlessing", standard=False, kfp="system.Artifact")
 MODEL = ArtifactType(name="Model", standard=True, kfp="system.Model")
 MODEL_RUN = ArtifactType(name="ModelRun", standard=True, kfp="system.Artifact")
 EVALUATION = ArtifactType(name="ModelEvaluation", standard=True, kfp="system.Artifact")
@@ -39,6 +42,9 @@ ARTIFACT_TYPES = {
     for t in (
         PIPELINE_CONFIG,
         EXAMPLES,
+        STATISTICS,
+        ANOMALIES,
+        DATA_BLESSING,
         MODEL,
         MODEL_RUN,
         EVALUATION,

@@ -72,6 +72,10 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
     "config_gen": KfpOutputs(),
     "example_gen": KfpOutputs(views={"card": View(kfp=HTML, description="the dataset card")}),
     "baseline_resolver": KfpOutputs(),
+    "data_validator": KfpOutputs(
+        results={"stop_reasons": _TEXT},
+        views={"report": View(kfp=HTML, description="what is wrong with the examples, with pictures")},
+    ),
     "trainer": KfpOutputs(views={"metrics": View(kfp=METRICS, description="steps and size")}),
     "evaluator": KfpOutputs(
         results={"blessed": _YES_OR_NO},

@@ -13,6 +13,7 @@ from tfx.types import component_spec, standard_artifacts
 from component_specs.annotations import ArtifactType, job_fields
 from component_specs.baseline_resolver import BaselineResolverJob
 from component_specs.config_gen import ConfigGenJob
+from component_specs.data_validator import DataValidatorJob
 from component_specs.evaluator import EvaluatorJob
 from component_specs.example_gen import ExampleGenJob
 from component_specs.pusher import PusherJob
@@ -28,6 +29,12 @@ class PipelineConfig(types.Artifact):
     TYPE_NAME = "PipelineConfig"
 
 
+class DataBlessing(types.Artifact):
+    """Whether examples may be trained on."""
+
+    TYPE_NAME = "DataBlessing"
+
+
 class TFLiteModel(types.Artifact):
     """TensorFlow Lite files of a detector."""
 
@@ -40,7 +47,7 @@ class QuantizationReport(types.Artifact):
     TYPE_NAME = "QuantizationReport"
 
 
-_OWN_TYPES = {cls.TYPE_NAME: cls for cls in (PipelineConfig, TFLiteModel, QuantizationReport)}
+_OWN_TYPES = {cls.TYPE_NAME: cls for cls in (PipelineConfig, DataBlessing, TFLiteModel, QuantizationReport)}
 
 
 def artifact_class(artifact_type: ArtifactType) -> Any:
@@ -89,6 +96,10 @@ class ExampleGenSpec(JobSpec, job_type=ExampleGenJob):
 
 class BaselineResolverSpec(JobSpec, job_type=BaselineResolverJob):
     """Spec of BaselineResolver."""
+
+
+class DataValidatorSpec(JobSpec, job_type=DataValidatorJob):
+    """Spec of DataValidator."""
 
 
 class TrainerSpec(JobSpec, job_type=TrainerJob):

@@ -31,6 +31,8 @@ class TrainerJob:
         starting_weights: fingerprint of the weights that training starts from; only there to key the cache.
         checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
             checkpoints go by steps alone, a tenth of the training or 1000.
+        stop_reasons: why DataValidator refuses the examples; empty: it does not. It is a parameter, so that
+            examples that are validated anew, and pass again, are not trained on anew.
         code_version: fingerprint of the code, which keys the cache; what other code left unfinished is gone
             on with, what it finished is trained anew.
         model: detector folder to fill, `Format-Serving/`.
@@ -49,4 +51,5 @@ class TrainerJob:
     learning_rate: float = 0.0
     starting_weights: str = ""
     checkpoint_minutes: float = 5.0
+    stop_reasons: str = ""
     code_version: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
-from component_specs.kfp_outputs import CODE_VERSIONS
+from component_specs.kfp_outputs import CODE_VERSIONS, KFP_OUTPUTS
 from component_specs.run_checker import DEPLOYED
 from detection_core.config.graph_rewriter import has_graph_rewriter
 from detection_core.config.load import with_line
@@ -18,6 +18,7 @@ from pipeline.config_checks import check_classes, check_thresholds
 from pipeline.settings.step_ids import (
     BASELINE_RESOLVER,
     CONFIG_GEN,
+    DATA_VALIDATOR,
     EVALUATOR,
     EXAMPLE_GEN,
     PUSHER,
@@ -38,6 +39,22 @@ class FromCheck:
         name: one of `pipeline.run_checks.CHECKS`.
     """
 
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FromResult:
+    """A parameter whose value is a result of an earlier step.
+
+    Unlike an artifact, it has a place in the caches' keys by its value: where the earlier step runs again and
+    finds the same, what follows is not run again.
+
+    Attributes:
+        step: id of the earlier step.
+        name: one of its component's `component_specs.kfp_outputs` results.
+    """
+
+    step: str
     name: str
 
 
@@ -95,9 +112,9 @@ def build_dag(settings: PipelineSettings) -> Dag:
     check_thresholds(settings, config)
     quantized = settings.quantize.enabled and has_graph_rewriter(config)
     steps = [_config_gen(settings), _example_gen(settings), _baseline_resolver(settings)]
+    if settings.validation.enabled:
+        steps.append(_data_validator(settings))
     steps += [_trainer(settings), _evaluator(settings)]
-    # A DataValidator would go between ExampleGen and Trainer: with its verdict as an input of Trainer, bad
-    # data stop the run before the costly step.
     if quantized:
         training_config(settings, quantize=True)  # refuses what cannot be used before anything runs
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
@@ -157,12 +174,26 @@ def _baseline_resolver(settings: PipelineSettings) -> Step:
     )
 
 
+def _data_validator(settings: PipelineSettings) -> Step:
+    return Step(
+        id=DATA_VALIDATOR,
+        component="data_validator",
+        parameters={"checks": settings.validation.given_checks},
+        inputs={"examples": _EXAMPLES},
+    )
+
+
 def _trainer(settings: PipelineSettings) -> Step:
     inputs, warm_start = {}, settings.train.warm_start
     if warm_start == DEPLOYED:
         inputs["warm_start"], warm_start = FromStep(BASELINE_RESOLVER, "baseline"), ""
     step = _training_step(TRAINER, settings, step_overrides(settings, quantize=False), inputs)
-    start = {"warm_start_path": warm_start, "starting_weights": FromCheck("starting_weights")}
+    start: dict[str, Any] = {
+        "warm_start_path": warm_start,
+        "starting_weights": FromCheck("starting_weights"),
+    }
+    if settings.validation.enabled:
+        start["stop_reasons"] = FromResult(DATA_VALIDATOR, "stop_reasons")
     return dataclasses.replace(step, parameters={**step.parameters, **start})
 
 
@@ -278,6 +309,10 @@ def _check_step(step: Step, steps: Sequence[Step]) -> None:
     unknown += [n for n in step.inputs if n not in fields.inputs]
     if missing or unknown:
         raise ValueError(f"step {step.id}: missing {missing}, unknown {unknown}")
+    results = {s.id: KFP_OUTPUTS[s.component].results for s in steps[: steps.index(step)]}
+    for name, value in step.parameters.items():
+        if isinstance(value, FromResult) and value.name not in results.get(value.step, {}):
+            raise ValueError(f"step {step.id}: parameter {name} cannot come from {value.step}.{value.name}")
     made = {s.id: job_fields(JOBS[s.component]).outputs for s in steps[: steps.index(step)]}
     for name, source in step.inputs.items():
         output = made.get(source.step, {}).get(source.output)

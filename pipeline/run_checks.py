@@ -19,7 +19,7 @@ from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.dag import FromCheck, Step
+from pipeline.dag import FromCheck, FromResult, Step
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.settings_file import format_settings
@@ -85,7 +85,9 @@ def refuse_placeholders(steps: Sequence[Step]) -> None:
     for step in steps:
         declared = job_fields(JOBS[step.component]).parameters
         for name, value in step.parameters.items():
-            if isinstance(value, FromCheck) or (step.component == RUN_CHECKER and name in FILLED):
+            if isinstance(value, FromCheck | FromResult) or (
+                step.component == RUN_CHECKER and name in FILLED
+            ):
                 continue
             text = str(declared[name].encode(value))
             if asks_for_value(text):

@@ -16,8 +16,12 @@ from tfx.types import channel
 
 from component_specs import JOBS, tfx_spec
 from component_specs.annotations import job_fields
+from component_specs.kfp_outputs import KFP_OUTPUTS, encode_results
 from components.runtime.bind import bind_artifacts
 from detection_core.artifacts.blessing import is_blessed
+
+RESULTS = "results"
+"""Custom property of a step's first output: JSON of what `component_specs.kfp_outputs` calls its results."""
 
 
 class JobExecutor(base_executor.BaseExecutor):
@@ -42,11 +46,20 @@ class JobExecutor(base_executor.BaseExecutor):
             DetectionError: whatever the component raises.
         """
         job: Any = bind_artifacts(JOBS[self.COMPONENT], input_dict, output_dict, exec_properties)
-        importlib.import_module(f"components.{self.COMPONENT}.run").run(job)
+        report = importlib.import_module(f"components.{self.COMPONENT}.run").run(job)
+        _keep_results(self.COMPONENT, report, output_dict)
         for artifacts in output_dict.values():
             describe = _DESCRIBE.get(artifacts[0].type_name)
             if describe:
                 describe(artifacts[0], input_dict)
+
+
+def _keep_results(component: str, report: Mapping[str, Any] | None, outputs: Mapping[str, list[Any]]) -> None:
+    """Keep what other steps take as parameters with the first output, where a cached step has it too."""
+    fields = job_fields(JOBS[component])
+    if report and KFP_OUTPUTS[component].results and fields.outputs:
+        first = outputs[next(iter(fields.outputs))][0]
+        first.set_string_custom_property(RESULTS, json.dumps(encode_results(component, report)))
 
 
 def _describe_examples(artifact: Any, inputs: Mapping[str, list[Any]]) -> None:
@@ -65,6 +78,8 @@ def _describe_blessing(artifact: Any, inputs: Mapping[str, list[Any]]) -> None:
 
 _DESCRIBE: dict[str, Callable[[Any, Mapping[str, list[Any]]], None]] = {
     "Examples": _describe_examples,
+    "ExampleStatistics": _describe_examples,
+    "ExampleAnomalies": _describe_examples,
     "ModelBlessing": _describe_blessing,
 }
 
@@ -144,6 +159,20 @@ class BaselineResolver(JobComponent):
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(BaselineResolverExecutor)
 
 
+class DataValidatorExecutor(JobExecutor):
+    """Runs DataValidator."""
+
+    COMPONENT = "data_validator"
+
+
+class DataValidator(JobComponent):
+    """DataValidator in a TFX pipeline."""
+
+    COMPONENT = "data_validator"
+    SPEC_CLASS = tfx_spec.DataValidatorSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(DataValidatorExecutor)
+
+
 class TrainerExecutor(JobExecutor):
     """Runs Trainer."""
 
@@ -221,6 +250,7 @@ COMPONENTS: dict[str, type[JobComponent]] = {
         ConfigGen,
         ExampleGen,
         BaselineResolver,
+        DataValidator,
         Trainer,
         Evaluator,
         QuantizationRewriter,

@@ -9,6 +9,7 @@ from components.runtime.config_artifact import read_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.errors import DataError
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.train import train
 from detection_core.tasks.work_folder import ResumeOptions
@@ -22,9 +23,16 @@ def run(job: TrainerJob) -> dict[str, Any]:
         Properties of the model artifact.
 
     Raises:
+        DataError: when DataValidator refuses the examples.
         ModelError: when the deployed model, from which training continues, has other classes than the data.
         DetectionError: as `detection_core.tasks.train.train`.
     """
+    if job.stop_reasons:
+        raise DataError(
+            f"expected examples that may be trained on, found what the settings stop at: {job.stop_reasons};"
+            " mend the data, or change validation.checks",
+            where=job.examples,
+        )
     check_split(job.examples, "train")
     config = training_config(job)
     if job.warm_start:

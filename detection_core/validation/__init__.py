@@ -1,1 +1,1 @@
-"""What is looked for in a data set before a detector is trained on it."""
+"""What is wrong, strange or different about a data set, before a detector is trained on it."""

@@ -17,7 +17,7 @@ from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from detection_core.storage import files
-from pipeline.dag import FromCheck, Step, build_dag
+from pipeline.dag import FromCheck, FromResult, Step, build_dag
 from pipeline.extras import require
 from pipeline.run_checks import check_step, refuse_placeholders
 from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
@@ -159,8 +159,8 @@ def _add_tasks(
         # cached: their keys change when another version is deployed, or the publication is gone.
         declared = job_fields(JOBS[step.component]).parameters
         values: dict[str, Any] = {
-            name: tasks[CHECKER].outputs[value.name]
-            if isinstance(value, FromCheck)
+            name: tasks[_producer(value)].outputs[value.name]
+            if isinstance(value, FromCheck | FromResult)
             else declared[name].encode(value)
             for name, value in step.parameters.items()
         }
@@ -171,6 +171,10 @@ def _add_tasks(
         tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
         _configure(tasks[step.id], step.id, settings)
     return tasks
+
+
+def _producer(value: FromCheck | FromResult) -> str:
+    return CHECKER if isinstance(value, FromCheck) else value.step
 
 
 def _of_the_driver(settings: PipelineSettings) -> dict[str, str]:

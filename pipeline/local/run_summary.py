@@ -9,6 +9,7 @@ import os
 from typing import Any, TypeVar
 
 from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.evaluation import METRICS, EvalReport
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import encode
@@ -59,12 +60,20 @@ def summarise(run: RunInfo) -> RunSummary:
         "run": run.run_id,
         "status": run.status,
         "steps": [{"id": s.id, "state": s.state, "seconds": round(s.seconds, 2)} for s in run.steps],
+        "validation": _validation(read(FINDINGS, "data_validator", "anomalies")),
         "models": models,
         "spans": json.loads(run.checks.get("data_spans") or "{}"),
         "pushed": encode(pushed) if pushed else None,
         "places": {name: path for name, path in paths.items() if path},
     }
     return RunSummary(page=_page(run, data), data=data)
+
+
+def _validation(found: DataFindings | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    findings = [{"id": f.id, "severity": f.severity, "message": f.message} for f in found.findings]
+    return {"blessed": not found.reasons, "findings": findings}
 
 
 def _find(artifact: JsonFile[_Artifact], folder: str) -> _Artifact | None:
@@ -100,6 +109,9 @@ def _page(run: RunInfo, data: dict[str, Any]) -> Page:
     if data["spans"]:
         train, evaluate = (", ".join(data["spans"][name]) for name in ("train", "evaluate"))
         parts.append(f"spans: {train} to train on, {evaluate} for the other splits")
+    if data["validation"]:
+        found = [f"data, {f['severity']}: {f['message']}" for f in data["validation"]["findings"]]
+        parts.append("\n".join(found) or "data: nothing was found")
     if data["models"]:
         rows = [("model", "mAP@.50", "mAP@[.50:.95]", "gate")]
         rows += [

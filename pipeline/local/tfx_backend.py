@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -14,8 +15,8 @@ from tfx.orchestration import pipeline as tfx_pipeline
 from tfx.orchestration.local import local_dag_runner, runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
-from components.runtime.tfx import COMPONENTS
-from pipeline.dag import Dag, FromCheck
+from components.runtime.tfx import COMPONENTS, RESULTS
+from pipeline.dag import Dag, FromCheck, FromResult, Step
 from pipeline.local.run_info import StepInfo
 from pipeline.step_states import StepStatus
 
@@ -35,13 +36,18 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_
     """
     components: dict[str, Any] = {}
     for step in dag.steps:
+        results = _results_of(step)
         values: dict[str, Any] = {
             name: checks[value.name] if isinstance(value, FromCheck) else value
             for name, value in step.parameters.items()
+            if name not in results
         }
         for name, source in step.inputs.items():
             values[name] = components[source.step].outputs[source.output]
-        components[step.id] = COMPONENTS[step.component](step.id, **values)
+        component = COMPONENTS[step.component](step.id, **values)
+        for value in results.values():
+            component.add_upstream_node(components[value.step])
+        components[step.id] = component
     return tfx_pipeline.Pipeline(
         pipeline_name=dag.name,
         pipeline_root=root,
@@ -51,12 +57,18 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_
     )
 
 
+def _results_of(step: Step) -> dict[str, FromResult]:
+    """Return the parameters that the runner fills in, as their values are not known before the run."""
+    return {name: value for name, value in step.parameters.items() if isinstance(value, FromResult)}
+
+
 class ObservedDagRunner(local_dag_runner.LocalDagRunner):
     """LocalDagRunner that tells when a step begins and how it ended, and takes the run's id from us."""
 
-    def __init__(self, run_id: str, components: Mapping[str, str], observer: Observer) -> None:
+    def __init__(self, run_id: str, dag: Dag, observer: Observer) -> None:
         super().__init__()
-        self._components = components
+        self._steps = {step.id: step for step in dag.steps}
+        self._results: dict[str, dict[str, Any]] = {}
         self._run_id = run_id
         self._observer = observer
 
@@ -81,7 +93,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
 
     def _run_node(self, node: Any, pipeline: Any, deployment: Any, connection: Any) -> None:
         step_id, started = node.node_info.id, time.time()
-        component = self._components[step_id]
+        component = self._steps[step_id].component
         at = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
 
         def info(state: str, outputs: Mapping[str, str] | None = None, error: str = "") -> StepInfo:
@@ -96,6 +108,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
             )
 
         self._observer(info("running"))
+        self._fill_in_results(node)
         handle = metadata.Metadata(connection)
         try:
             execution = launcher.Launcher(
@@ -111,22 +124,33 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
             state = "failed" if isinstance(e, Exception) else "not run"
             self._observer(info(state, error=f"{type(e).__name__}: {e}"))
             raise
-        state, outputs = _outcome(handle, execution)
+        state, outputs, self._results[step_id] = _outcome(handle, execution)
         self._observer(info(state, outputs))
 
+    def _fill_in_results(self, node: Any) -> None:
+        """Set the parameters that are results of earlier steps; the cache's key has them by their values."""
+        for name, value in _results_of(self._steps[node.node_info.id]).items():
+            found = self._results[value.step][value.name]
+            node.parameters.parameters[name].field_value.string_value = found
 
-def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str]]:
-    """Return whether the cache answered, and the folders of the outputs."""
+
+def _outcome(handle: Any, info: Any) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Return whether the cache answered, the folders of the outputs, and the results for other steps."""
     from ml_metadata.proto import metadata_store_pb2
 
     with handle as m:
         execution = m.store.get_executions_by_id([info.execution_id])[0]
         events = m.store.get_events_by_execution_ids([info.execution_id])
         output_events = [e for e in events if e.type == metadata_store_pb2.Event.OUTPUT]
-        uris = {a.id: a.uri for a in m.store.get_artifacts_by_id([e.artifact_id for e in output_events])}
+        artifacts = m.store.get_artifacts_by_id([e.artifact_id for e in output_events])
     cached = execution.last_known_state == metadata_store_pb2.Execution.CACHED
+    uris = {a.id: a.uri for a in artifacts}
     outputs = {e.path.steps[0].key: uris[e.artifact_id] for e in output_events}
-    return (StepStatus.CACHED if cached else StepStatus.EXECUTED), outputs
+    results: dict[str, Any] = {}
+    for artifact in artifacts:
+        if RESULTS in artifact.custom_properties:
+            results |= json.loads(artifact.custom_properties[RESULTS].string_value)
+    return (StepStatus.CACHED if cached else StepStatus.EXECUTED), outputs, results
 
 
 def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -> None:
@@ -142,4 +166,4 @@ def run_tfx_pipeline(pipeline: Any, dag: Dag, run_id: str, observer: Observer) -
     Raises:
         Exception: whatever the failing step raised; everything before it is in the cache.
     """
-    ObservedDagRunner(run_id, {s.id: s.component for s in dag.steps}, observer).run(pipeline)
+    ObservedDagRunner(run_id, dag, observer).run(pipeline)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.evaluation import EvalReport
 from detection_core.artifacts.parity import PARITY, ParityReport
@@ -16,6 +17,7 @@ from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.redaction import redact
 from detection_core.report import formats
+from detection_core.report.data_findings import FindingsSummary
 from detection_core.report.dataset import DatasetSummary
 from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render
@@ -74,6 +76,7 @@ def _context(run: RunInfo) -> dict[str, Any]:
         "map_50": MAP_50,
         "trainings": read(trainings, "trainer", []),
         "dataset": read(_dataset, "example_gen"),
+        "validation": read(_validation, "data_validator"),
         "quantization": find(QUANTIZATION, artifacts.folder("quantization_rewriter", "quantization")),
         "parity": parity,
     }
@@ -85,6 +88,12 @@ def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
     if card is None:
         return None
     return DatasetSummary(card=card, quarantined=QUARANTINE.read_whole_lines(folder), folder=folder)
+
+
+def _validation(artifacts: RunArtifacts) -> FindingsSummary | None:
+    folder = artifacts.folder("data_validator", "anomalies")
+    found = find(FINDINGS, folder)
+    return FindingsSummary(found=found, folder=folder) if found else None
 
 
 def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:

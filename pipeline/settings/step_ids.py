@@ -4,6 +4,7 @@ RUN_CHECKER = "run_checker"
 CONFIG_GEN = "config_gen"
 EXAMPLE_GEN = "example_gen"
 BASELINE_RESOLVER = "baseline_resolver"
+DATA_VALIDATOR = "data_validator"
 TRAINER = "trainer"
 EVALUATOR = "evaluator"
 QUANTIZATION_REWRITER = "quantization_rewriter"
@@ -16,6 +17,7 @@ STEPS = (
     CONFIG_GEN,
     EXAMPLE_GEN,
     BASELINE_RESOLVER,
+    DATA_VALIDATOR,
     TRAINER,
     EVALUATOR,
     QUANTIZATION_REWRITER,

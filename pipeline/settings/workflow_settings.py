@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -12,6 +12,7 @@ from component_specs import TFLiteExporterJob
 from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
 from detection_core.errors import ConfigError, shorten
+from detection_core.validation.checks import CHECKS, make_limits
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.setting_types import (
@@ -30,6 +31,7 @@ from pipeline.settings.setting_types import (
     between,
     by_kind,
     matching,
+    one_of,
     setting,
 )
 from pipeline.settings.validation_errors import contradictions
@@ -122,6 +124,49 @@ class DataSettings(Settings):
         except ConfigError as error:
             raise contradictions([("", error.message)]) from error
         return splits
+
+
+class CheckSettings(Settings):
+    """How a check of the data is made."""
+
+    threshold: Annotated[float, between(0, 1e9)] = setting(
+        0.0, "What the check measures may not be above it.", unset="the check's own"
+    )
+    severity: Literal["off", "warn", "stop"] = setting(
+        "warn", "What a finding does: `warn` goes on, `stop` ends the run before training."
+    )
+
+
+class ValidationSettings(Settings):
+    """What DataValidator looks for."""
+
+    enabled: bool = setting(True, "False leaves DataValidator out.")
+    checks: dict[Annotated[Text, one_of(*CHECKS)], CheckSettings] = setting(
+        dict,
+        "Check to `threshold` and `severity` (`off`, `warn`, `stop`), where they are to differ from the"
+        " check's own; see [the list of checks](data-validation.md#the-checks).",
+        examples=[{"leakage": {"threshold": 0.01, "severity": "stop"}}],
+        unset="all checks, none of which stops the run",
+    )
+
+    @pydantic.field_validator("checks")
+    @classmethod
+    def _check_checks(cls, checks: dict[str, CheckSettings]) -> dict[str, CheckSettings]:
+        try:
+            make_limits({name: check.model_dump(exclude_unset=True) for name, check in checks.items()}, "")
+        except ConfigError as error:
+            raise contradictions([(error.where.lstrip("."), error.message)]) from error
+        return checks
+
+    @pydantic.field_serializer("checks")
+    def _given(self, checks: dict[str, CheckSettings]) -> dict[str, dict[str, Any]]:
+        """Write of each check what was given: the rest is the check's own."""
+        return {name: check.model_dump(exclude_unset=True) for name, check in checks.items()}
+
+    @property
+    def given_checks(self) -> dict[str, dict[str, Any]]:
+        """Check to what was given of it."""
+        return self._given(self.checks)
 
 
 class ModelSettings(Settings):
@@ -255,6 +300,7 @@ class PipelineSettings(Settings):
     )
     workspace: RequiredPath = setting(..., "Folder of runs, artifacts and metadata.")
     data: DataSettings
+    validation: ValidationSettings = ValidationSettings()
     model: ModelSettings
     train: TrainSettings = TrainSettings()
     evaluate: EvaluateSettings = EvaluateSettings()

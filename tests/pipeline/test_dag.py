@@ -7,7 +7,7 @@ import pytest
 from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
 from components.runtime.config_artifact import read_pipeline_config
-from pipeline.dag import FromCheck, FromStep, build_dag, check_contracts
+from pipeline.dag import FromCheck, FromResult, FromStep, build_dag, check_contracts
 from pipeline.run_checks import CHECKS
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
@@ -23,6 +23,7 @@ def test_the_quantized_workflow(digits_settings):
         "config_gen",
         "example_gen",
         "baseline_resolver",
+        "data_validator",
         "trainer",
         "evaluator",
         "quantization_rewriter",
@@ -32,6 +33,23 @@ def test_the_quantized_workflow(digits_settings):
     ]
     assert steps["quantized_evaluator"].inputs["baseline"] == FromStep("trainer", "model")
     assert steps["pusher"].inputs["quantized_blessing"] == FromStep("quantized_evaluator", "blessing")
+
+
+def test_trainer_takes_the_verdict_on_the_data_by_its_value(digits_settings):
+    steps = _steps(load_settings(digits_settings))
+    assert steps["trainer"].parameters["stop_reasons"] == FromResult("data_validator", "stop_reasons")
+    without = _steps(load_settings(digits_settings, ["validation.enabled=false"]))
+    assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
+
+
+def test_a_result_that_no_earlier_step_gives_is_refused(digits_settings):
+    steps = list(build_dag(load_settings(digits_settings)).steps)
+    number = next(i for i, step in enumerate(steps) if step.id == "trainer")
+    for value in (FromResult("data_validator", "colour"), FromResult("pusher", "pushed")):
+        parameters = {**steps[number].parameters, "stop_reasons": value}
+        changed = [*steps[:number], dataclasses.replace(steps[number], parameters=parameters)]
+        with pytest.raises(ValueError, match=f"step trainer: .*{value.step}.{value.name}"):
+            check_contracts(changed)
 
 
 def test_without_quantization(digits_settings):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from detection_core.artifacts.data_findings import DataFindings
 from detection_core.artifacts.dataset_card import DatasetCard
 from detection_core.artifacts.evaluation import Curves, EvalReport
 from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.pushed import PushReport
+from detection_core.report.data_findings import FindingsSummary
 from detection_core.report.dataset import DatasetSummary
 from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render, shown
@@ -44,6 +46,16 @@ def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Pictu
 def dataset_page(card: DatasetCard) -> str:
     """Return the page of a dataset card."""
     return render("dataset_page.html", {"dataset": DatasetSummary(card=card)})
+
+
+def findings_page(found: DataFindings, folder: str) -> str:
+    """Return the page of what DataValidator found.
+
+    Args:
+        found: content of findings.json.
+        folder: that it is in, with the pictures.
+    """
+    return render("findings_page.html", {"validation": FindingsSummary(found=found, folder=folder)})
 
 
 def decision_text(pushed: PushReport) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.runtime.kfp.artifacts import finite_numbers
-from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page
+from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page, findings_page
 from detection_core.artifacts.coco_names import is_measured
+from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve
 from detection_core.artifacts.parity import PARITY
@@ -115,12 +116,17 @@ def _dataset_card(job: Any, report: Mapping[str, Any]) -> Drawn:
     return Drawn(metadata={}, content=dataset_page(CARD.read(job.examples)))
 
 
+def _findings(job: Any, report: Mapping[str, Any]) -> Drawn:
+    return Drawn(metadata={}, content=findings_page(FINDINGS.read(job.anomalies), job.anomalies))
+
+
 def _decision(job: Any, report: Mapping[str, Any]) -> Drawn:
     return Drawn(metadata={}, content=decision_text(PUSHED.read(job.pushed_model)))
 
 
 _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
     ("example_gen", "card"): _dataset_card,
+    ("data_validator", "report"): _findings,
     ("trainer", "metrics"): _report_metrics,
     ("evaluator", "metrics"): _evaluation_metrics,
     ("evaluator", "curves"): _evaluation_curves,

@@ -16,7 +16,7 @@ import pytest
 from component_specs import TrainerJob
 from components.trainer.run import run, training_config
 from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
-from detection_core.errors import ModelError
+from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
@@ -103,3 +103,17 @@ def test_a_deployed_detector_of_other_classes_stops_the_training_before_it_begin
     with pytest.raises(ModelError, match="class 1: cat deployed, dark in the data"):
         run(job)
     assert not (tmp_path / "work").exists()
+
+
+def test_data_that_the_settings_stop_at_are_not_trained_on(tmp_path: Path) -> None:
+    job = TrainerJob(
+        examples=str(tmp_path / "none"),
+        model=str(tmp_path / "model"),
+        model_run=str(tmp_path / "run"),
+        work_dir=str(tmp_path / "work"),
+        pipeline_config=str(tmp_path / "config"),
+        stop_reasons="5 of 10 images of eval are in train too",
+    )
+    with pytest.raises(DataError, match="found what the settings stop at: 5 of 10 images") as error:
+        run(job)
+    assert "validation.checks" in error.value.message and not os.path.exists(tmp_path / "work")

@@ -6,7 +6,7 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
-from pipeline.dag import FromCheck, build_dag
+from pipeline.dag import FromCheck, FromResult, build_dag
 from pipeline.settings.settings_file import load_settings
 
 pytestmark = pytest.mark.tfx
@@ -39,6 +39,9 @@ def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(digits_settings, tm
             channel = spec.inputs[name]
             assert (channel.producer_component_id, channel.output_key) == (source.step, source.output)
         for name, value in step.parameters.items():
+            if isinstance(value, FromResult):
+                assert value.step in {node.id for node in rendered[step.id].upstream_nodes}
+                continue
             expected = _CHECKS[value.name] if isinstance(value, FromCheck) else value
             assert fields[name].decode(spec.exec_properties[name]) == expected
 
@@ -78,3 +81,42 @@ def test_a_small_dag_runs_is_cached_and_reports_a_failure(digits_settings, tmp_p
     ]
     assert seen[1].outputs == seen[3].outputs and "baseline" in seen[1].outputs
     assert "expected version 9" in seen[5].error
+
+
+def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(
+    digits_settings, tmp_path, monkeypatch
+):
+    """The verdict on data that are validated anew runs Trainer again only where it is another one."""
+    from components.data_validator import run as data_validator
+    from components.example_gen import run as example_gen
+    from components.trainer import run as trainer
+    from pipeline.dag import Dag
+    from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+
+    reasons, got = [""], []
+    monkeypatch.setattr(example_gen, "run", lambda job: None)
+    monkeypatch.setattr(data_validator, "run", lambda job: {"stop_reasons": reasons[0]})
+    monkeypatch.setattr(trainer, "run", lambda job: got.append(job.stop_reasons))
+    full = build_dag(load_settings(digits_settings))
+    wanted = ("config_gen", "example_gen", "data_validator", "trainer")
+    dag = Dag(name="small", steps=tuple(s for s in full.steps if s.id in wanted))
+
+    def run(run_id, **checks):
+        places = str(tmp_path / "r"), str(tmp_path / "m.sqlite")
+        seen = []
+        pipeline = build_tfx_pipeline(dag, {**_CHECKS, **checks}, *places)
+        run_tfx_pipeline(pipeline, dag, run_id, seen.append)
+        return {s.id: s.state for s in seen}
+
+    validated = CODE_VERSIONS["data_validator"]
+    assert run("one")["trainer"] == "executed" and got == [""]
+    assert run("two", **{validated: "new"}) | {"config_gen": "cached"} == {
+        "config_gen": "cached",
+        "example_gen": "cached",
+        "data_validator": "executed",
+        "trainer": "cached",
+    }
+    reasons[0] = "leakage"
+    run("three", **{validated: "newer"})
+    assert got == ["", "leakage"]
+    assert run("four", **{validated: "newer"})["data_validator"] == "cached" and got == ["", "leakage"]

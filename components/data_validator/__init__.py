@@ -1,0 +1,1 @@
+"""Statistics of examples, what is wrong with them, and a verdict."""

@@ -1,0 +1,35 @@
+"""DataValidator: examples in, statistics, findings and a verdict out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from component_specs import DataValidatorJob
+from detection_core.artifacts.blessing import write_blessing
+from detection_core.tasks.validate_data import ValidationFolders, validate_examples
+from detection_core.validation.checks import make_limits
+
+_LONGEST = 2_000
+"""Characters of the reasons that the next step is told; all of them are in reasons.json."""
+
+
+def run(job: DataValidatorJob) -> dict[str, Any]:
+    """Validate the examples and bless them unless something stops the run.
+
+    Returns:
+        Properties of the statistics; `stop_reasons`, which Trainer takes, is empty for blessed examples.
+
+    Raises:
+        ConfigError: for checks that cannot be made.
+        DataError: when examples are missing or damaged.
+    """
+    limits = make_limits(job.checks)
+    folders = ValidationFolders(statistics=job.statistics, anomalies=job.anomalies)
+    found = validate_examples(job.examples, limits, folders)
+    write_blessing(job.blessing, not found.reasons, [*found.reasons, *found.warnings])
+    return {
+        "stop_reasons": "; ".join(found.reasons)[:_LONGEST],
+        "blessed": not found.reasons,
+        "findings": len(found.findings),
+        "images": sum(found.images.values()),
+    }

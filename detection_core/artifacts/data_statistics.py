@@ -1,0 +1,79 @@
+"""Statistics of objects: box_statistics.json, what examples are compared by from span to span.
+
+Every number is a sum over images, so that statistics of parts add up to those of the whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from detection_core.artifacts.json_file import JsonFile
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Objects (or images) by bin, and what tells how they cluster in images.
+
+    With x the objects of an image in a bin and n all its objects, the sums over images give the variance of
+    the bin's share as a ratio estimator; see `detection_core.validation.drift`.
+
+    Attributes:
+        bins: name of each bin.
+        counts: sum of x.
+        squares: sum of x².
+        products: sum of x n.
+        images: images with x above 0.
+        total_squares: sum of n².
+    """
+
+    bins: list[str]
+    counts: list[int]
+    squares: list[int]
+    products: list[int]
+    images: list[int]
+    total_squares: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SampleStatistics:
+    """Statistics of some images.
+
+    Attributes:
+        images: how many.
+        empty_images: of them without an object.
+        objects: in all of them.
+        histograms: name, such as `class` or `size`, to histogram.
+    """
+
+    images: int = 0
+    empty_images: int = 0
+    objects: int = 0
+    histograms: Mapping[str, Histogram] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataStatistics:
+    """What box_statistics.json holds.
+
+    Attributes:
+        classes: names of the label map.
+        splits: split to its statistics.
+        spans: span to the statistics of its training images, oldest first; empty for data without spans.
+        folders: folder of the image files, as of an annotator or a source, to its statistics over all splits;
+            empty where there is one folder, or more than are compared.
+    """
+
+    classes: list[str]
+    splits: Mapping[str, SampleStatistics]
+    spans: Mapping[str, SampleStatistics] = dataclasses.field(default_factory=dict)
+    folders: Mapping[str, SampleStatistics] = dataclasses.field(default_factory=dict)
+
+
+STATISTICS = JsonFile(
+    name="box_statistics.json",
+    content=DataStatistics,
+    writer="DataValidator",
+    remedy="validate the examples again",
+    indent=None,
+)

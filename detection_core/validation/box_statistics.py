@@ -1,0 +1,193 @@
+"""Adds up what examples are compared by: boxes by class, size, aspect and place, images by size and number.
+
+Statistics of parts add up to those of the whole, whatever the order, so they may be gathered anywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
+from detection_core.validation.labelled_images import LabelledImage
+
+_CHUNK = 512
+"""Images that are counted at once."""
+
+SIZES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+"""Edges: the root of the box's area as a fraction of the image's."""
+ASPECTS = (0.25, 0.5, 0.71, 1.41, 2.0, 4.0)
+"""Edges: width over height in pixels, of a box or an image."""
+COUNTS = (1, 2, 3, 5, 9, 17, 33)
+"""Edges: objects of an image."""
+PIXELS = (128, 256, 512, 1024, 2048, 4096)
+"""Edges: the root of an image's area, pixels."""
+GRID = 4
+"""Rows and columns of the places that a box's centre may be in."""
+
+
+def _ranges(edges: Sequence[float]) -> list[str]:
+    names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
+    return [f"below {edges[0]:g}", *names, f"{edges[-1]:g} and more"]
+
+
+_PLACES = [f"row {row + 1} column {column + 1}" for row in range(GRID) for column in range(GRID)]
+
+
+class SampleCounter:
+    """Counts images as they come.
+
+    Args:
+        classes: names of the label map.
+    """
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self._waiting: list[LabelledImage] = []
+        self._images = self._empty = self._objects = 0
+        box_bins = {
+            "class": list(classes),
+            "size": _ranges(SIZES),
+            "aspect": _ranges(ASPECTS),
+            "place": _PLACES,
+        }
+        image_bins = {
+            "objects of an image": _ranges(COUNTS),
+            "image size": _ranges(PIXELS),
+            "image aspect": _ranges(ASPECTS),
+        }
+        self._of_boxes = {name: _HistogramCounter(bins) for name, bins in box_bins.items()}
+        self._of_images = {name: _HistogramCounter(bins) for name, bins in image_bins.items()}
+
+    def add(self, image: LabelledImage) -> None:
+        """Count an image. Crowd regions are no objects."""
+        self._waiting.append(dataclasses.replace(image, features=None))
+        if len(self._waiting) >= _CHUNK:
+            self._count()
+
+    def statistics(self) -> SampleStatistics:
+        """Return the sums so far."""
+        self._count()
+        counters = {**self._of_boxes, **self._of_images}
+        return SampleStatistics(
+            images=self._images,
+            empty_images=self._empty,
+            objects=self._objects,
+            histograms={name: counter.histogram() for name, counter in counters.items()},
+        )
+
+    def _count(self) -> None:
+        images, self._waiting = self._waiting, []
+        if not images:
+            return
+        kept = [~image.is_crowd for image in images]
+        counts = np.asarray([int(rows.sum()) for rows in kept])
+        owners: np.ndarray = np.repeat(np.arange(len(images)), counts)
+        boxes = np.concatenate([i.boxes[rows] for i, rows in zip(images, kept, strict=True)])
+        classes = np.concatenate([i.classes[rows] for i, rows in zip(images, kept, strict=True)])
+        sides = np.asarray([(max(i.height, 1), max(i.width, 1)) for i in images], np.float64)
+        self._images += len(images)
+        self._empty += int((counts == 0).sum())
+        self._objects += int(counts.sum())
+        for name, bins in _box_bins(boxes, classes, sides[owners]).items():
+            self._of_boxes[name].add(bins, owners, len(images))
+        for name, bins in _image_bins(counts, sides).items():
+            self._of_images[name].add(bins, np.arange(len(images)), len(images))
+
+
+def _box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the bin of each box, -1 for none.
+
+    Args:
+        boxes: [N, 4].
+        classes: [N].
+        sides: [N, 2], height and width of the image of each box, pixels.
+    """
+    height, width = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
+    size = np.sqrt(np.clip(height * width, 0.0, None))
+    aspect = (width * sides[:, 1]) / np.maximum(height * sides[:, 0], 1e-9)
+    rows, columns = (boxes[:, 0] + boxes[:, 2]) / 2 * GRID, (boxes[:, 1] + boxes[:, 3]) / 2 * GRID
+    cells = [np.clip(np.nan_to_num(c), 0, GRID - 1).astype(int) for c in (rows, columns)]
+    return {
+        "class": classes,
+        "size": np.digitize(size, SIZES),
+        "aspect": np.digitize(aspect, ASPECTS),
+        "place": cells[0] * GRID + cells[1],
+    }
+
+
+def _image_bins(counts: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "objects of an image": np.digitize(counts, COUNTS),
+        "image size": np.digitize(np.sqrt(sides.prod(axis=1)), PIXELS),
+        "image aspect": np.digitize(sides[:, 1] / sides[:, 0], ASPECTS),
+    }
+
+
+class _HistogramCounter:
+    def __init__(self, bins: list[str]) -> None:
+        self._bins = bins
+        self._sums: np.ndarray = np.zeros((4, len(bins)), np.int64)
+        self._total_squares = 0
+
+    def add(self, bins: np.ndarray, owners: np.ndarray, images: int) -> None:
+        """Count members, each in a bin and of an image of the chunk; a bin of -1 is none."""
+        known, size = bins >= 0, len(self._bins)
+        flat = np.bincount(owners[known] * size + bins[known], minlength=images * size)
+        table = flat.reshape(images, size)
+        totals = table.sum(axis=1)
+        self._sums += (table.sum(0), (table**2).sum(0), (table * totals[:, None]).sum(0), (table > 0).sum(0))
+        self._total_squares += int((totals**2).sum())
+
+    def histogram(self) -> Histogram:
+        counts, squares, products, images = (row.tolist() for row in self._sums)
+        return Histogram(
+            bins=self._bins,
+            counts=counts,
+            squares=squares,
+            products=products,
+            images=images,
+            total_squares=self._total_squares,
+        )
+
+
+def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
+    """Return the statistics of all images of some samples; those without a histogram of one name lose it."""
+    if not parts:
+        return SampleStatistics()
+    common = [n for n in parts[0].histograms if all(n in p.histograms for p in parts)]
+    return SampleStatistics(
+        images=sum(p.images for p in parts),
+        empty_images=sum(p.empty_images for p in parts),
+        objects=sum(p.objects for p in parts),
+        histograms={n: _add_histograms([p.histograms[n] for p in parts]) for n in common},
+    )
+
+
+def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
+    """Bins are told by name: a later sample may have classes that an earlier one lacks."""
+    bins = list(dict.fromkeys(b for part in parts for b in part.bins))
+
+    def total(field: str) -> list[int]:
+        sums = dict.fromkeys(bins, 0)
+        for part in parts:
+            for name, value in zip(part.bins, getattr(part, field), strict=True):
+                sums[name] += value
+        return list(sums.values())
+
+    return Histogram(
+        bins=bins,
+        counts=total("counts"),
+        squares=total("squares"),
+        products=total("products"),
+        images=total("images"),
+        total_squares=sum(part.total_squares for part in parts),
+    )
+
+
+def counts_by_bin(sample: SampleStatistics, name: str) -> dict[str, int]:
+    """Return bin to objects (or images) of a histogram; empty where it is not there."""
+    histogram = sample.histograms.get(name)
+    return dict(zip(histogram.bins, histogram.counts, strict=True)) if histogram else {}

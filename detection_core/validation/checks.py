@@ -1,0 +1,192 @@
+"""The checks of data: what each compares, by which threshold, and what follows when it finds something."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.artifacts.data_findings import STOP, WARN, Finding, FoundExample
+from detection_core.errors import ConfigError, shorten
+
+OFF = "off"
+SEVERITIES = (OFF, WARN, STOP)
+EXAMPLES_LISTED = 20
+"""How many examples a finding names."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Check:
+    """A check as the package ships it.
+
+    Attributes:
+        threshold: what is measured may not be above it.
+        measures: what that is.
+        largest: of a threshold that makes sense; 1 for a fraction.
+    """
+
+    threshold: float
+    measures: str
+    largest: float = 1.0
+
+
+CHECKS: dict[str, Check] = {
+    "class_without_objects": Check(
+        threshold=0, measures="classes of the label map without an object in `train`", largest=1e6
+    ),
+    "class_not_trained": Check(
+        threshold=0, measures="classes with objects in another split and none in `train`", largest=1e6
+    ),
+    "class_not_measured": Check(
+        threshold=0, measures="classes with objects in `train` and none in the split", largest=1e6
+    ),
+    "rare_class": Check(
+        threshold=10, measures="objects in `train` that a class should have at least", largest=1e9
+    ),
+    "empty_images": Check(threshold=0.5, measures="fraction of images without an object"),
+    "leakage": Check(threshold=0, measures="fraction of the split's images that are in `train` too"),
+    "duplicates": Check(threshold=0.01, measures="fraction of images that repeat another one of the split"),
+}
+"""Name to check. All of them warn until the settings say otherwise."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A check as it is to be made.
+
+    Attributes:
+        threshold: what is measured may not be above it.
+        severity: `off`, `warn` or `stop`.
+    """
+
+    threshold: float
+    severity: str = WARN
+
+
+Limits = Mapping[str, Limit]
+
+
+def make_limits(given: Mapping[str, Mapping[str, Any]], where: str = "checks") -> dict[str, Limit]:
+    """Return every check with what the settings say of it.
+
+    Args:
+        given: check to `threshold` and `severity`, either of which may be missing.
+        where: place of the settings, for errors.
+
+    Raises:
+        ConfigError: for an unknown check or field, or a value out of range.
+    """
+    limits = {name: Limit(threshold=check.threshold) for name, check in CHECKS.items()}
+    for name, values in given.items():
+        if name not in CHECKS:
+            near = difflib.get_close_matches(str(name), CHECKS, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(
+                f"expected one of {', '.join(CHECKS)}, found {shorten(name)}{meant}", where=where
+            )
+        limits[name] = _limit(name, values, f"{where}.{name}")
+    return limits
+
+
+def _limit(name: str, values: Mapping[str, Any], where: str) -> Limit:
+    unknown = values.keys() - {"threshold", "severity"}
+    if unknown:
+        raise ConfigError(
+            f"expected threshold and severity, found {shorten(sorted(unknown)[0])}", where=where
+        )
+    threshold, severity = values.get("threshold", CHECKS[name].threshold), values.get("severity", WARN)
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not is_number or not 0 <= threshold <= CHECKS[name].largest:
+        raise ConfigError(
+            f"expected 0 to {CHECKS[name].largest:,g} ({CHECKS[name].measures}), found {shorten(threshold)}",
+            where=f"{where}.threshold",
+        )
+    if severity not in SEVERITIES:
+        raise ConfigError(
+            f"expected one of {', '.join(SEVERITIES)}, found {shorten(severity)}", where=f"{where}.severity"
+        )
+    return Limit(threshold=float(threshold), severity=severity)
+
+
+class FindingList:
+    """Collects what checks find.
+
+    Args:
+        limits: the checks as they are to be made.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._findings: list[Finding] = []
+        self._not_made: dict[str, str] = {}
+
+    def is_on(self, check: str) -> bool:
+        """Tell whether a check is to be made."""
+        return self._limits[check].severity != OFF
+
+    def threshold(self, check: str) -> float:
+        """Return the threshold of a check."""
+        return self._limits[check].threshold
+
+    def could_not(self, check: str, reason: str) -> None:
+        """Note why a check was not made."""
+        self._not_made[check] = reason
+
+    def add(
+        self,
+        check: str,
+        about: str,
+        message: str,
+        *,
+        measured: float,
+        count: int = 0,
+        examples: list[FoundExample] | None = None,
+    ) -> None:
+        """Add a finding, unless its check is off.
+
+        Args:
+            check: that found it.
+            about: split, class or folder that it is about, which tells it from others of the check.
+            message: what was found and what to do.
+            measured: value that was compared.
+            count: of what it is about.
+            examples: of which some are listed.
+        """
+        limit = self._limits[check]
+        if limit.severity == OFF:
+            return
+        self._findings.append(
+            Finding(
+                id=f"{check}:{about}",
+                check=check,
+                severity=limit.severity,
+                message=message,
+                measured=float(measured),
+                threshold=limit.threshold,
+                count=count,
+                examples=(examples or [])[:EXAMPLES_LISTED],
+            )
+        )
+
+    def add_above(self, check: str, about: str, message: str, *, measured: float, **rest: Any) -> None:
+        """Add a finding where what was measured is above the threshold."""
+        if measured > self.threshold(check):
+            self.add(check, about, message, measured=measured, **rest)
+
+    def findings(self) -> list[Finding]:
+        """Return what was found, what stops first, each in the order of the checks."""
+        order = list(CHECKS)
+        return sorted(self._findings, key=lambda f: (f.severity != STOP, order.index(f.check)))
+
+    def outcomes(self) -> dict[str, str]:
+        """Return check to how it went."""
+        found = {finding.check for finding in self._findings}
+        return {
+            name: OFF
+            if limit.severity == OFF
+            else limit.severity
+            if name in found
+            else self._not_made.get(name, "passed")
+            for name, limit in self._limits.items()
+        }

@@ -1,0 +1,133 @@
+"""Finds images that are in a data set more than once, by digests of their files.
+
+Eight bytes of each digest are kept, so a million images take eight megabytes. Two different files among ten
+million share them with a probability of three in a million.
+"""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from detection_core.artifacts.data_findings import FoundExample, OtherExample
+from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+
+_BYTES = 8
+
+
+class DigestList:
+    """The digests of the images of a split, in the order of its records."""
+
+    def __init__(self) -> None:
+        self._digests = array.array("Q")
+        self._known = array.array("b")
+
+    def add(self, sha256: bytes) -> None:
+        """Keep a digest; an empty one belongs to an image that is like no other."""
+        self._digests.append(int.from_bytes(sha256[:_BYTES], "big"))
+        self._known.append(len(sha256) >= _BYTES)
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return digests uint64 [N], and bool [N] whether they are known."""
+        return np.asarray(self._digests, np.uint64), np.asarray(self._known, bool)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two records that hold the same image.
+
+    Attributes:
+        split: of the first one.
+        record: number of the first one.
+        other_split: of the other.
+        other_record: number of the other.
+    """
+
+    split: str
+    record: int
+    other_split: str
+    other_record: int
+
+
+def shared_images(split: str, digests: DigestList, other: str, others: DigestList) -> list[Pair]:
+    """Return the images of a split that are in another one too, each with its first occurrence there."""
+    here, known = digests.values()
+    there, known_there = others.values()
+    numbers = np.flatnonzero(known_there)
+    kept, first = np.unique(there[numbers], return_index=True)
+    if not len(kept):
+        return []
+    at = np.minimum(np.searchsorted(kept, here), len(kept) - 1)
+    found = np.flatnonzero(known & (kept[at] == here))
+    return [
+        Pair(split=split, record=int(n), other_split=other, other_record=int(numbers[first[at[n]]]))
+        for n in found
+    ]
+
+
+def repeated_images(split: str, digests: DigestList) -> list[Pair]:
+    """Return the images of a split that repeat an earlier one."""
+    values, known = digests.values()
+    numbers = np.flatnonzero(known)
+    _, first, inverse = np.unique(values[numbers], return_index=True, return_inverse=True)
+    return [
+        Pair(split=split, record=int(n), other_split=split, other_record=int(numbers[first[group]]))
+        for n, group in zip(numbers, inverse, strict=True)
+        if numbers[first[group]] != n
+    ]
+
+
+def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -> dict[str, list[Pair]]:
+    """Look for images that are in a split twice, or in `train` and in another split.
+
+    Args:
+        digests: split to digests.
+        findings: takes what is found; the examples' ids are not known here.
+
+    Returns:
+        Id of the finding to the pairs that it is about.
+    """
+    pairs: dict[str, list[Pair]] = {}
+    for split, here in digests.items():
+        images = len(here.values()[0])
+        if findings.is_on("duplicates") and images:
+            found = repeated_images(split, here)
+            pairs[f"duplicates:{split}"] = found
+            findings.add_above(
+                "duplicates",
+                split,
+                f"{len(found):,} of {images:,} images of {split} repeat another one of it; remove them, as"
+                " they count twice",
+                measured=len(found) / images,
+                count=len(found),
+                examples=_examples(found),
+            )
+        if split != "train" and "train" in digests and findings.is_on("leakage") and images:
+            found = shared_images(split, here, "train", digests["train"])
+            pairs[f"leakage:{split}"] = found
+            findings.add_above(
+                "leakage",
+                split,
+                f"{len(found):,} of {images:,} images of {split} are in train too; what is learnt there is"
+                " measured there: remove them from one of the two",
+                measured=len(found) / images,
+                count=len(found),
+                examples=_examples(found),
+            )
+    return pairs
+
+
+def _examples(pairs: Sequence[Pair]) -> list[FoundExample]:
+    return [
+        FoundExample(
+            split=pair.split,
+            source_id="",
+            record=pair.record,
+            note="the same image",
+            other=OtherExample(split=pair.other_split, source_id="", record=pair.other_record),
+        )
+        for pair in pairs[:EXAMPLES_LISTED]
+    ]

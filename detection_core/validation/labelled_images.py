@@ -1,0 +1,155 @@
+"""Reads examples one by one as what checks look at, without decoding pixels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tensorflow.core.example.example_pb2 import Example
+
+from detection_core.data.example_columns import SIDES, column_fault, image_name
+from detection_core.data.label_map import LabelMap
+from detection_core.data.records import READING_ERRORS, check_records, expand_patterns, read_records
+from detection_core.errors import DataError
+from detection_core.storage import files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class LabelledImage:
+    """One example.
+
+    Attributes:
+        record: its number in the split, from 0.
+        source_id: id of the image.
+        filename: of the image, as annotated.
+        height: rows.
+        width: columns.
+        sha256: of the image file, 32 bytes; empty where the record does not tell it.
+        boxes: float32 [G, 4], ymin, xmin, ymax, xmax, normalised to the image.
+        classes: int [G], index in the label map's names; -1 for one that it does not have.
+        is_crowd: bool [G].
+        features: the record's columns as they are.
+    """
+
+    record: int
+    source_id: str
+    filename: str
+    height: int
+    width: int
+    sha256: bytes
+    boxes: np.ndarray
+    classes: np.ndarray
+    is_crowd: np.ndarray
+    features: Any
+
+    @property
+    def encoded(self) -> bytes:
+        """The image file."""
+        return _first(self.features, "image/encoded")
+
+
+def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
+    """Yield the examples of a split in the order of its files; one is in memory at a time.
+
+    Args:
+        pattern: of its TFRecord files.
+        label_map: of the examples.
+
+    Raises:
+        DataError: naming the file, or the record, that is damaged.
+    """
+    number = 0
+    for file in expand_patterns([pattern]):
+        try:
+            for record in read_records(file).prefetch(16).as_numpy_iterator():
+                yield parse_record(record, number, label_map)
+                number += 1
+        except READING_ERRORS as error:
+            check_records(file)  # names the record, where one is damaged
+            raise DataError(f"expected TFRecord files, found {error}", where=pattern) from error
+
+
+def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledImage:
+    """Return a record as an image with its objects.
+
+    Args:
+        record: a serialised `tf.train.Example`.
+        number: of the record in its split.
+        label_map: of the examples.
+
+    Raises:
+        DataError: when it is none, or its columns do not belong together.
+    """
+    fault = column_fault(record)
+    if fault:
+        raise DataError(f"{fault}; make the examples again", where=f"record {number}, {image_name(record)}")
+    features = Example.FromString(record).features.feature
+    sides = [np.asarray(features[key].float_list.value, np.float32) for key in SIDES if key in features]
+    boxes = np.stack(sides, axis=-1) if len(sides) == len(SIDES) else np.zeros((0, 4), np.float32)
+    crowd = np.asarray(_integers(features, "image/object/is_crowd"), bool)
+    return LabelledImage(
+        record=number,
+        source_id=_text(features, "image/source_id"),
+        filename=_text(features, "image/filename"),
+        height=next(iter(_integers(features, "image/height")), 0),
+        width=next(iter(_integers(features, "image/width")), 0),
+        sha256=_digest(_text(features, "image/key/sha256")),
+        boxes=boxes,
+        classes=_classes(features, label_map, len(boxes)),
+        is_crowd=crowd if len(crowd) == len(boxes) else np.zeros(len(boxes), bool),
+        features=features,
+    )
+
+
+def _classes(features: Any, label_map: LabelMap, count: int) -> np.ndarray:
+    texts = _bytes(features, "image/object/class/text")
+    if texts:
+        ids = [label_map.ids_by_text.get(text.decode("utf-8", "replace"), 0) for text in texts]
+    else:
+        ids = list(_integers(features, "image/object/class/label")) or [0] * count
+    found = np.asarray(ids, np.int64) - 1
+    return np.where((found >= 0) & (found < label_map.num_classes), found, -1)
+
+
+def _digest(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
+def _bytes(features: Any, key: str) -> Any:
+    return features[key].bytes_list.value if key in features else ()
+
+
+def _integers(features: Any, key: str) -> Any:
+    return features[key].int64_list.value if key in features else ()
+
+
+def _first(features: Any, key: str) -> bytes:
+    return bytes(next(iter(_bytes(features, key)), b""))
+
+
+def _text(features: Any, key: str) -> str:
+    return _first(features, key).decode("utf-8", "backslashreplace")
+
+
+def folder_of(image: LabelledImage) -> str:
+    """Return the folder of an image file, as annotated: often that of an annotator, camera or source."""
+    return image.filename.replace("\\", "/").rpartition("/")[0]
+
+
+def span_of(image: LabelledImage, spans: tuple[str, ...]) -> str:
+    """Return an image's span, which ExampleGen puts before its id; "" where there is none."""
+    span, separator, _ = image.source_id.partition("/")
+    return span if separator and span in spans else ""
+
+
+def split_names(examples_dir: str) -> list[str]:
+    """Return the splits of a folder of examples, `train` first."""
+    prefix = "Split-"
+    names = [n.rstrip("/") for n in files.list_dir(examples_dir)]
+    splits = sorted(n.removeprefix(prefix) for n in names if n.startswith(prefix))
+    return sorted(splits, key=lambda split: split != "train")

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import dataclasses
+
+from components.runtime.kfp.pages import findings_page
+from detection_core.artifacts.data_findings import DataFindings, Finding, FoundExample, OtherExample
+from detection_core.report.data_findings import FindingsSummary
+
+JPEG = b"\xff\xd8\xff picture"
+
+
+def _found(**changes):
+    example = FoundExample(
+        split="eval",
+        source_id="<a>",
+        record=1,
+        note="the same image",
+        other=OtherExample(split="train", source_id="b", record=2),
+        picture="000.jpg",
+    )
+    finding = Finding(
+        id="leakage:eval",
+        check="leakage",
+        severity="stop",
+        message="1 of 4 <images>",
+        measured=0.25,
+        threshold=0.0,
+        examples=[dataclasses.replace(example, **changes)],
+    )
+    return DataFindings(findings=[finding], checks={"leakage": "stop", "drift": "nothing before"})
+
+
+def _summary(tmp_path, **changes):
+    (tmp_path / "pictures").mkdir(exist_ok=True)
+    (tmp_path / "pictures" / "000.jpg").write_bytes(JPEG)
+    return FindingsSummary(found=_found(**changes), folder=str(tmp_path))
+
+
+def test_a_page_shows_verdict_message_picture_and_what_was_not_checked(tmp_path):
+    summary = _summary(tmp_path)
+    [shown] = summary.shown
+    assert shown.pictures[0].source_id == "eval: <a> | train: b"
+    page = findings_page(summary.found, summary.folder)
+    assert page.count("data:image/jpeg;base64,") == 1 and "1 of 4 &lt;images&gt;" in page
+    assert "refused" in page and "drift (nothing before)" in page and "://" not in page
+
+
+def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):
+    (tmp_path / "secret.jpg").write_bytes(JPEG)
+    for name in ("../secret.jpg", "/etc/passwd", "..\\secret.jpg", ".hidden", "none.jpg"):
+        assert _summary(tmp_path, picture=name).shown[0].pictures == [], name
+    summary = _summary(tmp_path)
+    (tmp_path / "pictures" / "000.jpg").write_bytes(b"<script>")
+    assert summary.shown[0].pictures == [] and summary.shown[0].rows
+
+
+def test_without_a_finding_the_page_says_so(tmp_path):
+    page = findings_page(DataFindings(findings=[], images={"train": 4}), str(tmp_path))
+    assert "Nothing was found" in page and "passed" in page

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import io
+
+from PIL import Image
+
+from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
+from detection_core.config.input_paths import split_pattern
+from detection_core.data.label_map import label_map_from_names
+from detection_core.validation.found_examples import complete_examples
+from detection_core.validation.labelled_images import read_split
+from tests.detection_core.validation.made_examples import CLASSES, Made, write_examples
+
+
+def _finding(*examples):
+    return Finding(
+        id="leakage:eval",
+        check="leakage",
+        severity="warn",
+        message="m",
+        measured=1,
+        threshold=0,
+        examples=list(examples),
+    )
+
+
+def _example(record, other=None, split="train"):
+    return FoundExample(split=split, source_id="", record=record, other=other)
+
+
+def _complete(tmp_path, *findings):
+    made = [Made(source_id=f"id {i}") for i in range(30)]
+    made[3] = Made(source_id="broken", data=b"no image")
+    folder = write_examples(tmp_path / "examples", {"train": made, "eval": [Made(source_id="other")]})
+    labels = label_map_from_names(list(CLASSES))
+
+    def read(split):
+        return read_split(split_pattern(folder, split), labels)
+
+    return complete_examples(findings, read, labels.names, str(tmp_path / "out"))
+
+
+def test_examples_get_ids_and_the_first_pictures(tmp_path):
+    [finding] = _complete(tmp_path, _finding(*(_example(i) for i in range(4, 20))))
+    assert [e.source_id for e in finding.examples] == [f"id {i}" for i in range(4, 20)]
+    assert [bool(e.picture) for e in finding.examples] == [True] * 6 + [False] * 10
+    picture = (tmp_path / "out" / "pictures" / finding.examples[0].picture).read_bytes()
+    assert Image.open(io.BytesIO(picture)).size == (240, 180)
+
+
+def test_two_images_stand_side_by_side(tmp_path):
+    other = OtherExample(split="eval", source_id="", record=0)
+    [finding] = _complete(tmp_path, _finding(_example(2, other)))
+    [example] = finding.examples
+    assert example.other.source_id == "other"
+    picture = (tmp_path / "out" / "pictures" / example.picture).read_bytes()
+    assert Image.open(io.BytesIO(picture)).width > 2 * 240
+
+
+def test_an_image_that_does_not_decode_has_an_id_and_no_picture(tmp_path):
+    [finding] = _complete(tmp_path, _finding(_example(3)))
+    assert (finding.examples[0].source_id, finding.examples[0].picture) == ("broken", "")
+
+
+def test_findings_without_examples_read_nothing():
+    def read(split):
+        raise AssertionError("nothing is to be read")
+
+    assert complete_examples([_finding()], read, [], "/nowhere") == [_finding()]
