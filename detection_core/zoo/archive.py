@@ -1,0 +1,160 @@
+"""Unpacking an archive of the model zoo: what is needed of it, and nothing that it was not made for."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+
+from detection_core.errors import ModelError, shorten
+from detection_core.storage import files
+from detection_core.zoo.published_models import ARCHIVE_SUFFIX
+
+CHECKPOINT = "checkpoint"
+"""Folder of the checkpoint in an archive."""
+CHECKPOINT_NAME = "ckpt-0"
+CONFIG = "pipeline.config"
+
+MOST_MEMBERS = 1_000
+MOST_BYTES = 4 << 30
+"""Bounds of what an archive may hold unpacked; the largest published one has some 60 files in 1 GB."""
+_MOST_BYTES_AT_ONCE = 1 << 20
+_CHUNK = 1 << 20
+# A file and a folder of one name, and names that are too long.
+_NO_NAME = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+_DAMAGE = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, UnicodeError)
+
+
+def unpack_detector(archive: str, folder: str) -> None:
+    """Write the checkpoint and the configuration of a detector's archive to a folder.
+
+    Args:
+        archive: local path of `NAME.tar.gz`, with one folder `NAME` in it.
+        folder: to fill with `checkpoint/` and `pipeline.config`; it exists.
+
+    Raises:
+        ModelError: for an archive that is damaged, of another layout, or holds links, paths that leave the
+            folder, or more than `MOST_MEMBERS` files or `MOST_BYTES` bytes.
+    """
+    name = os.path.basename(archive).removesuffix(ARCHIVE_SUFFIX)
+    try:
+        with gzip.open(archive, "rb") as stream:
+            bounded = _Bounded(stream, archive)
+            with tarfile.open(fileobj=bounded, mode="r:") as tar:
+                seen = _unpack(tar, name, folder, archive)
+            bounded.drain()  # The checksum stands at the end.
+    except _DAMAGE as error:
+        raise ModelError(
+            f"expected a whole .tar.gz archive, found a damaged one ({error or type(error).__name__});"
+            " remove it, and fetch or copy it again",
+            where=archive,
+        ) from error
+    if f"{CHECKPOINT}/{CHECKPOINT_NAME}.index" not in seen:
+        held = ", ".join(sorted(seen)[:3]) or "none of these"
+        raise ModelError(
+            f"expected the archive of {name}, with {name}/{CHECKPOINT}/{CHECKPOINT_NAME}.index in it, found"
+            f" {held}; put the right archive there",
+            where=archive,
+        )
+
+
+def _unpack(tar: tarfile.TarFile, name: str, folder: str, where: str) -> set[str]:
+    """Unpack what is wanted; return the paths of all files inside the archive's own folder."""
+    seen: set[str] = set()
+    for member, path in _members(tar, where):
+        top, _, inside = path.partition("/")
+        if not member.isreg():
+            continue
+        if top != name:
+            raise ModelError(
+                f"expected one folder {name} in the archive, found {shorten(path)}; put the archive of {name}"
+                " there",
+                where=where,
+            )
+        if inside in seen:
+            raise _refused(f"{shorten(path)} twice", where)
+        seen.add(inside)
+        if inside == CONFIG or inside.startswith(f"{CHECKPOINT}/"):
+            _write(tar, member, os.path.join(folder, inside), where)
+    return seen
+
+
+def _members(tar: tarfile.TarFile, where: str) -> Iterator[tuple[tarfile.TarInfo, str]]:
+    """Yield members with their paths, all within bounds."""
+    count = total = 0
+    for member in tar:
+        count, total = count + 1, total + member.size
+        if count > MOST_MEMBERS:
+            raise _refused(f"more than {MOST_MEMBERS:,} files", where)
+        if total > MOST_BYTES:
+            raise _refused(f"more than {MOST_BYTES:,} bytes", where)
+        if not (member.isreg() or member.isdir()) or member.issparse():
+            raise _refused(f"{shorten(member.name)}, which is no plain file", where)
+        parts = [part for part in member.name.split("/") if part != "."]
+        if member.name.startswith("/") or ".." in parts or "\0" in member.name or "\\" in member.name:
+            raise _refused(f"{shorten(member.name)}, which leads out of its folder", where)
+        yield member, "/".join(parts)
+
+
+def _refused(found: str, where: str) -> ModelError:
+    return ModelError(
+        f"expected an archive of plain files, found {found}; remove it, and fetch it from its publisher",
+        where=where,
+    )
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, where: str) -> None:
+    source = tar.extractfile(member)
+    if source is None:
+        return
+    try:
+        files.make_dirs(os.path.dirname(path))
+        with source, open(path, "xb") as target:
+            while chunk := source.read(_CHUNK):
+                target.write(chunk)
+    except OSError as error:
+        if error.errno not in _NO_NAME:
+            raise
+        raise _refused(f"{shorten(member.name)}, which no file can be called", where) from error
+
+
+class _Bounded(io.RawIOBase):
+    """A decompressed stream of which no more than the bounds is read: tarfile reads headers of any size."""
+
+    def __init__(self, stream: gzip.GzipFile, where: str) -> None:
+        self._stream, self._where = stream, where
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MOST_BYTES_AT_ONCE:
+            raise _refused(f"a header of {size:,} bytes", self._where)
+        self._check(self._stream.tell() + size)
+        return self._stream.read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence != os.SEEK_SET:
+            raise OSError("expected a position from the start")
+        self._check(offset)
+        return self._stream.seek(offset)
+
+    def drain(self) -> None:
+        """Read to the end."""
+        while self.read(_CHUNK):
+            pass
+
+    def _check(self, position: int) -> None:
+        # Headers and padding are beside the files' own bytes.
+        if position > MOST_BYTES + MOST_MEMBERS * (1 << 14):
+            raise _refused(f"more than {MOST_BYTES:,} bytes", self._where)

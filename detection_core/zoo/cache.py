@@ -1,0 +1,315 @@
+"""Fetched weights, kept on this machine and shared by all runs: `detflow` in the user's cache folder.
+
+Of each file its size and SHA-256 are recorded when it is first there, in `FILE.json` beside it, and compared
+from then on: the publishers give none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import json
+import logging
+import os
+from typing import Any
+
+from detection_core.errors import ModelError, StorageError
+from detection_core.progress import Reporter
+from detection_core.storage import files
+from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpack_detector
+from detection_core.zoo.download import Unreachable, download
+from detection_core.zoo.published_models import PublishedModel
+
+_logger = logging.getLogger(__name__)
+
+CACHE_VARIABLE, MIRROR_VARIABLE = "DETFLOW_CACHE", "DETFLOW_WEIGHTS_MIRROR"
+_RECORD_FORMAT = 1
+_UNPACKED = "unpacked.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublishedFile:
+    """A file that somebody publishes.
+
+    Attributes:
+        address: where; its last part is the file's name.
+        folder: of the cache that it goes to.
+        digest: what its publisher says of it, as `md5:...` or `sha256:...`; "" where he says nothing.
+    """
+
+    address: str
+    folder: str
+    digest: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.address.rpartition("/")[2]
+
+    @property
+    def path(self) -> str:
+        """Where it is, or is going to be, on this machine."""
+        return os.path.join(cache_folder(), self.folder, self.name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FetchedModel:
+    """A detector of the zoo on this machine.
+
+    Attributes:
+        model: which.
+        folder: with `checkpoint/` and `pipeline.config`.
+    """
+
+    model: PublishedModel
+    folder: str
+
+    @property
+    def checkpoint(self) -> str:
+        """Prefix of the checkpoint's files."""
+        return os.path.join(self.folder, CHECKPOINT, CHECKPOINT_NAME)
+
+    @property
+    def config(self) -> str:
+        """The pipeline.config that it was trained with; older archives have none."""
+        return os.path.join(self.folder, CONFIG)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Content:
+    """Size and checksum of a file."""
+
+    size: int
+    sha256: str
+
+    def text(self) -> str:
+        return f"{self.size:,} bytes with SHA-256 {self.sha256}"
+
+
+def cache_folder() -> str:
+    """Return the folder of everything that is fetched: DETFLOW_CACHE, or `detflow` in the user's cache."""
+    given = os.environ.get(CACHE_VARIABLE)
+    base = given or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "detflow"
+    )
+    return os.path.abspath(base)
+
+
+def published_archive(model: PublishedModel) -> PublishedFile:
+    """Return the file that a detector of the zoo is published as."""
+    return PublishedFile(address=model.address, folder="zoo")
+
+
+def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter | None = None) -> FetchedModel:
+    """Return a detector of the zoo, fetched and unpacked where it is not here yet.
+
+    Args:
+        model: of the zoo.
+        mirror: see `fetch_file`.
+        progress: what shows progress of a download.
+
+    Raises:
+        ModelError: when it cannot be had, is not what it was before, or is no archive of the zoo.
+        StorageError: when the cache cannot be written.
+    """
+    archive = published_archive(model)
+    folder = _folder_of(model)
+    if not _is_whole(folder):
+        with _writing(archive.path):
+            if not _is_whole(folder):
+                _unpack(archive, folder, mirror, progress)
+    return FetchedModel(model=model, folder=folder)
+
+
+def _unpack(archive: PublishedFile, folder: str, mirror: str, progress: Reporter | None) -> None:
+    """Fill a detector's folder; an archive is recorded only when it turned out to be one."""
+    fetched = _obtain(archive, mirror, progress)
+    try:
+        with files.atomic_dir(folder) as temporary:
+            unpack_detector(archive.path, temporary)
+            _write_json(os.path.join(temporary, _UNPACKED), _contents(temporary))
+    except ModelError:
+        if fetched and _record(archive) is None:
+            files.remove_tree(archive.path)
+        raise
+    _remember(archive)
+
+
+def _folder_of(model: PublishedModel) -> str:
+    return os.path.join(os.path.dirname(published_archive(model).path), model.name)
+
+
+def find_model_files(model: PublishedModel) -> FetchedModel | None:
+    """Return a detector of the zoo where it is on this machine; None where it is not."""
+    folder = _folder_of(model)
+    return FetchedModel(model=model, folder=folder) if _is_whole(folder) else None
+
+
+def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | None = None) -> str:
+    """Return the path of a published file on this machine, fetched where it is not here yet.
+
+    A file that somebody puts there counts as fetched.
+
+    Args:
+        file: which.
+        mirror: what has a copy under the same name, in place of the publisher: an address, a folder or a
+            folder on an object store; "": what DETFLOW_WEIGHTS_MIRROR says, or none.
+        progress: what shows progress of a download.
+
+    Raises:
+        ModelError: when it cannot be had, or is not what it was before.
+        StorageError: when the cache cannot be written.
+    """
+    if os.path.exists(file.path) and _record(file) is not None:
+        _compare(file, file.path)
+        return file.path
+    with _writing(file.path):
+        _obtain(file, mirror, progress)
+        _remember(file)
+    return file.path
+
+
+def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool:
+    """See to it that a file is here and what it was before; return whether it was fetched now."""
+    if os.path.exists(file.path):
+        _compare(file, file.path)
+        return False
+    _fetch(file, mirror or os.environ.get(MIRROR_VARIABLE, ""), progress)
+    return True
+
+
+def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
+    """Fetch to a name of its own, compare, and let it appear."""
+    source = f"{mirror.rstrip('/')}/{file.name}" if mirror else file.address
+    fetched = f"{file.path}.fetched"
+    try:
+        if source.startswith(("http://", "https://")):
+            _logger.info("fetching %s", source)
+            download(source, fetched, progress=progress)
+        elif files.exists(source) and not files.is_dir(source):
+            files.download(source, fetched)
+        else:
+            raise Unreachable("there is no such file", where=source)
+    except Unreachable as error:
+        raise _not_to_be_had(file, source, error) from error
+    try:
+        _compare(file, fetched)
+    except ModelError:
+        files.remove_tree(fetched)
+        raise
+    files.rename(fetched, file.path)
+
+
+def _not_to_be_had(file: PublishedFile, source: str, error: Unreachable) -> ModelError:
+    published = "" if source == file.address else f", published at {file.address},"
+    return ModelError(
+        f"expected to fetch it, found: {error.message}. Without a network put {file.name}{published} into"
+        f" {os.path.dirname(file.path)}, or name a mirror that has it, by the setting train.weights_mirror or"
+        f" {MIRROR_VARIABLE}: an address, a folder or a bucket; {CACHE_VARIABLE} names another folder",
+        where=source,
+    )
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Any:
+    """Hold what is made at a path for one process at a time; others wait."""
+    folder, name = os.path.split(path)
+    try:
+        files.make_dirs(folder)
+        lock = files.exclusive(os.path.join(folder, f".{name}.lock"))
+        with lock:
+            yield
+    except PermissionError as error:
+        raise StorageError(
+            f"expected a cache that can be written, found: {error.strerror}; name another folder by"
+            f" {CACHE_VARIABLE}",
+            where=folder,
+        ) from error
+
+
+def _compare(file: PublishedFile, path: str) -> None:
+    """Refuse a file that is not what is known of it.
+
+    Args:
+        file: which.
+        path: where it is now.
+    """
+    _check_digest(file, path)
+    record, found = _record(file), _content(path)
+    if record is None or record == found:
+        return
+    if path == file.path:
+        cause = "somebody changed it; remove it to fetch it again"
+    else:
+        cause = "it was published anew, or changed on the way; if you trust it, remove the record"
+    raise ModelError(
+        f"expected {record.text()}, as {file.path}.json recorded it when it was first there, found"
+        f" {found.text()}: {cause}",
+        where=file.path if path == file.path else file.name,
+    )
+
+
+def _remember(file: PublishedFile) -> None:
+    """Record what a file is, the first time."""
+    if _record(file) is None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        known = {"format": _RECORD_FORMAT, "address": file.address, "recorded_at": now}
+        _write_json(f"{file.path}.json", {**known, **dataclasses.asdict(_content(file.path))})
+
+
+def _check_digest(file: PublishedFile, path: str) -> None:
+    kind, _, expected = file.digest.partition(":")
+    if not expected:
+        return
+    with open(path, "rb") as stream:
+        found = hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+    if found != expected:
+        raise ModelError(
+            f"expected a file with {kind.upper()} {expected}, as it is published, found {found}; remove it to"
+            " fetch it again",
+            where=path if path == file.path else file.name,
+        )
+
+
+def _record(file: PublishedFile) -> _Content | None:
+    path = f"{file.path}.json"
+    if not os.path.exists(path):
+        return None
+    try:
+        record = json.loads(files.read_text(path))
+        return _Content(size=int(record["size"]), sha256=str(record["sha256"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(
+            "expected the record of a fetched file, found something else; remove it if you trust the file",
+            where=path,
+        ) from error
+
+
+def _content(path: str) -> _Content:
+    with open(path, "rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _Content(size=os.path.getsize(path), sha256=sha256)
+
+
+def _contents(folder: str) -> dict[str, dict[str, Any]]:
+    """Return path and content of every file below a folder, but for the list of them."""
+    paths = (path for path in files.sizes(folder) if path != _UNPACKED)
+    return {path: dataclasses.asdict(_content(os.path.join(folder, path))) for path in paths}
+
+
+def _is_whole(folder: str) -> bool:
+    """Tell whether a folder holds what was unpacked there, to the byte."""
+    try:
+        expected = json.loads(files.read_text(os.path.join(folder, _UNPACKED)))
+    except (OSError, ValueError):
+        return False
+    if _contents(folder) == expected:
+        return True
+    _logger.warning("%s: changed since it was unpacked; it is unpacked again", folder)
+    return False
+
+
+def _write_json(path: str, value: Any) -> None:
+    files.write_text(path, json.dumps(value, indent=1) + "\n")

@@ -1,0 +1,41 @@
+"""Archives of the layout of the zoo's, of a few bytes, and broken ones."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+
+NAME = "efficientdet_d0_coco17_tpu-32"
+FILES: Mapping[str, bytes] = {
+    "checkpoint/checkpoint": b'model_checkpoint_path: "ckpt-0"\n',
+    "checkpoint/ckpt-0.index": b"index",
+    "checkpoint/ckpt-0.data-00000-of-00001": bytes(range(256)) * 400,
+    "saved_model/saved_model.pb": b"a graph that nobody needs",
+    "pipeline.config": b"model { }\n",
+}
+
+
+def archive(
+    files: Mapping[str, bytes] = FILES, *, name: str = NAME, more: tuple[tarfile.TarInfo, ...] = ()
+) -> bytes:
+    """Pack files below a folder, and members without content after them."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
+        folder = tarfile.TarInfo(name)
+        folder.type = tarfile.DIRTYPE
+        tar.addfile(folder)
+        for path, content in files.items():
+            member = tarfile.TarInfo(f"{name}/{path}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+        for member in more:
+            tar.addfile(member)
+    return buffer.getvalue()
+
+
+def member(path: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    """A member without content."""
+    info = tarfile.TarInfo(path)
+    info.type, info.linkname = kind, target
+    return info

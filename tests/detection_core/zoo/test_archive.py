@@ -1,0 +1,135 @@
+"""Archives of the zoo are unpacked, and what only looks like one is refused without a trace outside."""
+
+import gzip
+import io
+import os
+import shutil
+import tarfile
+
+import pytest
+
+from detection_core.errors import ModelError
+from detection_core.zoo import archive as archives
+from detection_core.zoo.archive import unpack_detector
+from tests.detection_core.zoo.archives import FILES, NAME, archive, member
+
+
+def _unpack(tmp_path, content, name=NAME):
+    path, folder = tmp_path / f"{name}.tar.gz", tmp_path / "cache" / "out"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    path.write_bytes(content)
+    try:
+        unpack_detector(str(path), str(folder))
+    finally:
+        beside = {p.relative_to(tmp_path).parts[0] for p in tmp_path.rglob("*")}
+        assert beside == {path.name, "cache"} and os.listdir(tmp_path / "cache") == ["out"]
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_checkpoint_and_config_are_unpacked_and_nothing_else(tmp_path):
+    expected = {path: content for path, content in FILES.items() if not path.startswith("saved_model")}
+    assert _unpack(tmp_path, archive()) == expected
+
+
+def test_paths_may_begin_with_a_dot(tmp_path):
+    assert "checkpoint/ckpt-0.index" in _unpack(tmp_path, archive(name=f"./{NAME}"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../outside", f"{NAME}/../../outside", "/tmp/outside", f"{NAME}/checkpoint/../../../outside", "a\\b"],
+)
+def test_paths_that_lead_out_are_refused(tmp_path, path):
+    with pytest.raises(ModelError, match="leads out of its folder"):
+        _unpack(tmp_path, archive(more=(member(path),)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        (tarfile.SYMTYPE, "/etc/passwd"),
+        (tarfile.LNKTYPE, f"{NAME}/pipeline.config"),
+        (tarfile.FIFOTYPE, ""),
+        (tarfile.CHRTYPE, ""),
+    ],
+)
+def test_links_and_devices_are_refused(tmp_path, kind, target):
+    with pytest.raises(ModelError, match="no plain file"):
+        _unpack(tmp_path, archive(more=(member(f"{NAME}/checkpoint/x", kind, target),)))
+
+
+def test_a_link_does_not_lead_a_later_file_out(tmp_path):
+    link = member(f"{NAME}/checkpoint/x", tarfile.SYMTYPE, "../../..")
+    with pytest.raises(ModelError, match="no plain file"):
+        _unpack(tmp_path, archive(more=(link, member(f"{NAME}/checkpoint/x/outside"))))
+
+
+def test_files_given_twice_are_refused(tmp_path):
+    with pytest.raises(ModelError, match="twice"):
+        _unpack(tmp_path, archive(more=(member(f"{NAME}/pipeline.config"),)))
+
+
+def test_bombs_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 20)
+    with pytest.raises(ModelError, match="more than 1,000,000 bytes"):
+        _unpack(tmp_path, archive({**FILES, "saved_model/zeros": bytes(50_000_000)}))
+    with pytest.raises(ModelError, match="more than 20 files"):
+        _unpack(tmp_path, archive({f"saved_model/{n}": b"" for n in range(30)}))
+    # Nothing but zeros after the end: what a reader of members never sees.
+    content = gzip.decompress(archive()) + bytes(50_000_000)
+    with pytest.raises(ModelError, match="more than 1,000,000 bytes"):
+        _unpack(tmp_path, gzip.compress(content, 1))
+
+
+def test_a_header_that_would_fill_the_memory_is_refused(tmp_path):
+    header = tarfile.TarInfo("long")
+    header.type, header.size = tarfile.XHDTYPE, 8 << 30
+    content = header.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
+    with pytest.raises(ModelError, match="a header of"):
+        _unpack(tmp_path, gzip.compress(content, 1))
+
+
+def test_sizes_that_are_not_there_are_refused(tmp_path):
+    huge = member(f"{NAME}/checkpoint/x")
+    huge.size = 3 << 40
+    buffer = io.BytesIO(huge.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(ModelError, match="bytes"):
+        _unpack(tmp_path, gzip.compress(buffer.getvalue()))
+
+
+@pytest.mark.parametrize("length", [0, 5, 100, 1000, -9, -1])
+def test_truncated_archives_are_called_so(tmp_path, length):
+    with pytest.raises(ModelError, match=r"damaged|in it, found"):
+        _unpack(tmp_path, archive()[:length])
+
+
+@pytest.mark.parametrize("place", [12, 60, -6])
+def test_changed_bytes_are_found(tmp_path, place):
+    content = bytearray(archive())
+    content[place] ^= 0xFF
+    with pytest.raises(ModelError):
+        _unpack(tmp_path, bytes(content))
+
+
+@pytest.mark.parametrize("content", [b"<html>not found</html>", b"PK\x03\x04", gzip.compress(b"text"), b""])
+def test_what_is_no_archive_is_refused(tmp_path, content):
+    with pytest.raises(ModelError, match="expected"):
+        _unpack(tmp_path, content)
+
+
+def test_the_archive_of_another_detector_is_refused(tmp_path):
+    with pytest.raises(ModelError, match=f"expected one folder {NAME}"):
+        _unpack(tmp_path, archive(name="efficientdet_d1_coco17_tpu-32"))
+
+
+def test_an_archive_without_a_checkpoint_is_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"ckpt-0.index in it, found frozen.pb"):
+        _unpack(tmp_path, archive({"frozen.pb": b"graph"}))
+
+
+@pytest.mark.parametrize("path", ["checkpoint/checkpoint/x", "checkpoint/" + "x" * 300])
+def test_names_that_no_file_can_have_are_refused(tmp_path, path):
+    with pytest.raises(ModelError, match="no file can be called"):
+        _unpack(tmp_path, archive(more=(member(f"{NAME}/{path}"),)))

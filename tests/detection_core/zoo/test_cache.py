@@ -1,0 +1,217 @@
+"""What is fetched once is there for all, stays what it was, and can be put there by hand."""
+
+import json
+import multiprocessing
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from detection_core.errors import ModelError, StorageError
+from detection_core.zoo import cache as caches
+from detection_core.zoo.cache import PublishedFile, cache_folder, fetch_file, fetch_model, find_model_files
+from detection_core.zoo.published_models import find_model
+from tests.detection_core.zoo.archives import FILES, NAME, archive
+from tests.detection_core.zoo.weights_server import serve
+from tests.object_store import s3_server
+
+MODEL = find_model(NAME)
+ARCHIVE = archive()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
+    return tmp_path / "cache" / "zoo"
+
+
+@pytest.fixture
+def mirror():
+    with serve({f"/tf2/{MODEL.archive}": ARCHIVE}) as behaviour:
+        behaviour.address += "/tf2"
+        yield behaviour
+
+
+def _fetch(mirror):
+    return fetch_model(MODEL, mirror=mirror.address)
+
+
+def _data(found):
+    return Path(f"{found.checkpoint}.data-00000-of-00001").read_bytes()
+
+
+def test_a_detector_is_fetched_once(mirror, cache):
+    found = _fetch(mirror)
+    assert _data(found) == FILES["checkpoint/ckpt-0.data-00000-of-00001"]
+    assert Path(found.config).read_text() == "model { }\n"
+    assert _fetch(mirror) == found == find_model_files(MODEL)
+    assert len(mirror.requests) == 1
+    record = json.loads((cache / f"{MODEL.archive}.json").read_text())
+    assert record["size"] == len(ARCHIVE) and record["address"] == MODEL.address
+
+
+def test_nothing_is_there_before(cache):
+    assert find_model_files(MODEL) is None
+
+
+def test_where_the_cache_is(monkeypatch):
+    monkeypatch.delenv("DETFLOW_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x/cache")
+    assert cache_folder() == "/x/cache/detflow"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert cache_folder() == "/home/somebody/.cache/detflow"
+
+
+def test_an_archive_that_was_published_anew_is_refused_until_it_is_trusted(mirror, cache):
+    _fetch(mirror)
+    (cache / MODEL.archive).unlink()
+    (cache / NAME / "checkpoint" / "ckpt-0.index").write_text("changed")
+    mirror.files[f"/tf2/{MODEL.archive}"] = archive({**FILES, "pipeline.config": b"other"})
+    with pytest.raises(ModelError, match=r"SHA-256 .* recorded .* if you trust it, remove the record"):
+        _fetch(mirror)
+    assert not (cache / MODEL.archive).exists()
+    (cache / f"{MODEL.archive}.json").unlink()
+    assert Path(_fetch(mirror).config).read_text() == "other"
+
+
+def test_an_archive_that_somebody_changed_is_refused(mirror, cache):
+    _fetch(mirror)
+    (cache / MODEL.archive).write_bytes(archive({**FILES, "pipeline.config": b"other"}))
+    (cache / NAME / "pipeline.config").unlink()
+    with pytest.raises(ModelError, match="somebody changed it; remove it to fetch it again"):
+        _fetch(mirror)
+
+
+def test_unpacked_files_that_somebody_changed_are_unpacked_again(mirror, cache, caplog):
+    found = _fetch(mirror)
+    with open(f"{found.checkpoint}.index", "ab") as file:
+        file.write(b"x")
+    (cache / NAME / "more").write_text("x")
+    assert _fetch(mirror) == found
+    assert Path(f"{found.checkpoint}.index").read_text() == "index" and not (cache / NAME / "more").exists()
+    assert "changed since it was unpacked" in caplog.text and len(mirror.requests) == 1
+
+
+def test_without_a_network_one_message_says_which_file_to_put_where(cache, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    monkeypatch.setattr(
+        caches,
+        "published_archive",
+        lambda model: PublishedFile(address=f"http://127.0.0.1:{port}/{model.archive}", folder="zoo"),
+    )
+    with pytest.raises(ModelError) as raised:
+        fetch_model(MODEL)
+    message = str(raised.value)
+    for part in (f"put {MODEL.archive}", f"into {cache}", "train.weights_mirror", "DETFLOW_WEIGHTS_MIRROR"):
+        assert part in message
+    assert "\n" not in message and len(message) < 700
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / MODEL.archive).write_bytes(ARCHIVE)
+    assert _data(fetch_model(MODEL)) == FILES["checkpoint/ckpt-0.data-00000-of-00001"]
+    assert (cache / f"{MODEL.archive}.json").exists()
+
+
+def test_a_wrong_file_put_there_is_not_remembered(cache):
+    cache.mkdir(parents=True)
+    (cache / MODEL.archive).write_bytes(b"<html>")
+    with pytest.raises(ModelError, match="damaged"):
+        fetch_model(MODEL)
+    (cache / MODEL.archive).write_bytes(ARCHIVE)
+    assert fetch_model(MODEL).folder == str(cache / NAME)
+
+
+def test_a_wrong_file_that_was_fetched_is_fetched_again(mirror, cache):
+    mirror.files[f"/tf2/{MODEL.archive}"] = ARCHIVE[:1000]
+    with pytest.raises(ModelError, match="damaged"):
+        _fetch(mirror)
+    assert find_model_files(MODEL) is None and not (cache / NAME).exists()
+    mirror.files[f"/tf2/{MODEL.archive}"] = ARCHIVE
+    assert _data(_fetch(mirror))
+
+
+def test_a_missing_archive_names_the_publisher(mirror):
+    mirror.files.clear()
+    with pytest.raises(ModelError, match=f"answers 404.*published at {MODEL.address}"):
+        _fetch(mirror)
+
+
+def test_the_mirror_may_be_a_folder_or_a_bucket_and_an_environment_variable(tmp_path, cache, monkeypatch):
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(folder))
+    with pytest.raises(ModelError, match="no such file"):
+        fetch_model(MODEL)
+    (folder / MODEL.archive).write_bytes(ARCHIVE)
+    assert _data(fetch_model(MODEL))
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "second"))
+    with s3_server() as bucket:
+        caches.files.copy_file(str(folder / MODEL.archive), f"{bucket}/models/{MODEL.archive}")
+        assert _data(fetch_model(MODEL, mirror=f"{bucket}/models/"))
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr(caches.files, "make_dirs", _denied)
+    with pytest.raises(StorageError, match="DETFLOW_CACHE"):
+        fetch_model(MODEL)
+
+
+def _denied(path):
+    raise PermissionError(13, "Permission denied", path)
+
+
+def test_a_full_cache_can_be_read_only(mirror, cache, monkeypatch):
+    _fetch(mirror)
+    monkeypatch.setattr(caches.files, "exclusive", _denied)
+    monkeypatch.setattr(caches.files, "make_dirs", _denied)
+    assert _data(_fetch(mirror))
+
+
+def _in_process(address, cache, results):
+    os.environ["DETFLOW_CACHE"] = cache
+    results.put(_data(fetch_model(MODEL, mirror=address)))
+
+
+def test_two_processes_at_once_fetch_once(mirror, cache):
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    arguments = (mirror.address, os.environ["DETFLOW_CACHE"], results)
+    processes = [context.Process(target=_in_process, args=arguments) for _ in range(4)]
+    for process in processes:
+        process.start()
+    found = {results.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join()
+    assert found == {FILES["checkpoint/ckpt-0.data-00000-of-00001"]}
+    assert len(mirror.requests) == 1
+
+
+def test_single_files_are_kept_and_compared_with_what_their_publisher_says(mirror, tmp_path):
+    mirror.files["/tf2/w.h5"] = b"weights"
+    good = PublishedFile(
+        address="https://x/w.h5", folder="backbones", digest="md5:2c5fa9a1af2c7b4b5d5a6c1a5c0f4f7a"
+    )
+    with pytest.raises(ModelError, match="MD5"):
+        fetch_file(good, mirror=mirror.address)
+    plain = PublishedFile(address="https://x/w.h5", folder="backbones")
+    path = fetch_file(plain, mirror=mirror.address)
+    assert Path(path).read_bytes() == b"weights" and fetch_file(plain, mirror=mirror.address) == path
+    os.chmod(path, stat.S_IRUSR | stat.S_IWUSR)
+    with open(path, "ab") as file:
+        file.write(b"x")
+    with pytest.raises(ModelError, match="somebody changed it"):
+        fetch_file(plain)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"size": "x", "sha256": ""}', "\x00"])
+def test_a_record_that_is_none_is_said(mirror, cache, text):
+    _fetch(mirror)
+    (cache / f"{MODEL.archive}.json").write_text(text)
+    (cache / NAME / "pipeline.config").unlink()
+    with pytest.raises(ModelError, match="expected the record"):
+        _fetch(mirror)
