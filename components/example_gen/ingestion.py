@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from component_specs.example_gen import Spans
@@ -15,6 +15,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.counts import Counts
+from detection_core.datasets.keypoints import merge_keypoint_names
 from detection_core.datasets.quarantine import count_reasons
 from detection_core.datasets.readers import AnnotationReader, find_reader
 from detection_core.datasets.splits import assign_splits, check_splits, is_by_ratio, order_key
@@ -29,11 +30,13 @@ class Dataset:
         splits: split name to images, each in the order in which they are to be stored.
         rejected: split name to what cannot be used.
         label_map: made from the categories.
+        keypoint_names: class name to the names of its keypoints, in the order of the label map.
     """
 
     splits: Mapping[str, list[AnnotatedImage]]
     rejected: Mapping[str, list[Rejection]]
     label_map: LabelMap
+    keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def annotated(self) -> int:
@@ -64,25 +67,27 @@ def read_dataset(
     """
     reader, checked = find_reader(data_format), check_splits(splits)
     with _no_collection():
-        images, rejected, categories = _read_splits(reader, data_path, checked, spans)
+        images, rejected, found = _read_splits(reader, data_path, checked, spans)
     for name, annotated in images.items():
         if not annotated and not rejected[name]:
             raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
         annotated.sort(key=lambda image: order_key(image.source_id))
-    return Dataset(splits=images, rejected=rejected, label_map=label_map or make_label_map(categories))
+    label_map = label_map or make_label_map([annotations.categories for annotations in found])
+    names = merge_keypoint_names([a.keypoint_names for a in found], label_map.ids_by_text)
+    return Dataset(splits=images, rejected=rejected, label_map=label_map, keypoint_names=names)
 
 
 def _read_splits(
     reader: AnnotationReader, data_path: str, checked: Mapping[str, Any], spans: Spans
-) -> tuple[dict[str, list[AnnotatedImage]], dict[str, list[Rejection]], list[Mapping[str, int]]]:
+) -> tuple[dict[str, list[AnnotatedImage]], dict[str, list[Rejection]], list[Annotations]]:
     images: dict[str, list[AnnotatedImage]] = {name: [] for name in checked}
     rejected: dict[str, list[Rejection]] = {name: [] for name in checked}
-    categories: list[Mapping[str, int]] = []
+    sources_read: list[Annotations] = []
     if is_by_ratio(checked):
         for span, path, location in sources(data_path, None, spans.all()):
             found = reader.read(path, location)
-            categories.append(found.categories)
             kept, doubles = _drop_doubles(found)
+            sources_read.append(dataclasses.replace(found, images=[], rejected=[]))
             faults = [*found.rejected, *doubles]
             # Assign by id alone: an image that recurs in a later span stays in its split.
             assigned = assign_splits([(image.source_id, image) for image in kept], checked)
@@ -95,11 +100,11 @@ def _read_splits(
         for name, where in checked.items():
             for span, path, location in sources(data_path, where, spans.of(name)):
                 found = reader.read(path, location)
-                categories.append(found.categories)
                 kept, doubles = _drop_doubles(found)
+                sources_read.append(dataclasses.replace(found, images=[], rejected=[]))
                 images[name] += [_in_span(image, span) for image in kept]
                 rejected[name] += [_rejection_in_span(r, span) for r in (*found.rejected, *doubles)]
-    return images, rejected, categories
+    return images, rejected, sources_read
 
 
 def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:

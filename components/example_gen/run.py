@@ -107,7 +107,13 @@ def _write_tasks(
     job: ExampleGenJob, dataset: Dataset, folder: str, shard_folder: str
 ) -> dict[str, dict[str, int]]:
     """Return, by split, task path to number of records."""
-    settings = shard_settings(dataset.label_map.ids_by_text, job.compression, shard_folder, job.decode_images)
+    settings = shard_settings(
+        dataset.label_map.ids_by_text,
+        job.compression,
+        shard_folder,
+        job.decode_images,
+        dataset.keypoint_names,
+    )
     return {
         name: write_tasks(folder, name, records, job.shard_examples, settings)
         for name, records in dataset.splits.items()

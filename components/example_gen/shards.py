@@ -12,11 +12,13 @@ from typing import IO, Any, cast
 
 import google_crc32c
 
+from components.example_gen.task_records import format_record, read_record
 from detection_core.data.record_writer import write_record
-from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected, Rejection
+from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.decoding import find_decoding
 from detection_core.datasets.encoding import make_example
+from detection_core.datasets.keypoints import make_layout
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.storage.shard_manifest import MANIFEST_NAME, Shard, format_manifest
@@ -55,14 +57,19 @@ def write_tasks(
         part, decoded = images[begin:end], decoding.images_in(begin, end, len(images))
         path = files.join(folder, WORK, f"{split}-{index:05d}.task.json")
         shard = {"folder": folder, "split": split, "index": index, "count": count}
-        task = {**shard, "records": part, "decoded": decoded}
-        files.write_text(path, json.dumps({**settings, **task}))
+        head = json.dumps({**settings, **shard, "decoded": decoded})
+        records = ",\n".join(map(format_record, part))
+        files.write_text(path, f'{head[:-1]}, "records": [\n{records}]}}')
         tasks[path] = len(part)
     return tasks
 
 
 def shard_settings(
-    label_ids: Mapping[str, int], compression: str, shards: str = "", decode: str = "sample"
+    label_ids: Mapping[str, int],
+    compression: str,
+    shards: str = "",
+    decode: str = "sample",
+    keypoint_names: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Return what all shards have in common.
 
@@ -71,6 +78,7 @@ def shard_settings(
         compression: of the files.
         shards: folder to write them to, other than that of the examples.
         decode: how many images are decoded, a key of `decoding.DECODINGS`.
+        keypoint_names: class name to the names of its keypoints.
 
     Raises:
         ConfigError: for an unknown compression or way to decode.
@@ -78,7 +86,13 @@ def shard_settings(
     if compression not in SUFFIXES:
         raise ConfigError(f"expected one of {list(SUFFIXES)}, found {compression!r}", where="compression")
     find_decoding(decode)
-    return {"label_ids": dict(label_ids), "compression": compression, "shards": shards, "decode": decode}
+    return {
+        "label_ids": dict(label_ids),
+        "compression": compression,
+        "shards": shards,
+        "decode": decode,
+        "keypoint_names": {name: list(names) for name, names in (keypoint_names or {}).items()},
+    }
 
 
 def write_shard(task_path: str) -> int:
@@ -94,14 +108,15 @@ def write_shard(task_path: str) -> int:
     folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     counts, rejected, decoding = Counts(), [], find_decoding(task["decode"])
+    keypoints = make_layout(task["keypoint_names"])
     path = files.join(folder, f"Split-{task['split']}", name)
     with _open_shard(path, task["compression"]) as (out, measured):
         for number, fields in enumerate(task["records"]):
-            record = AnnotatedImage._make([*fields[:5], _objects(fields[5])])
+            record = read_record(fields)
             # Images are ordered by hash, so the first ones are a random sample.
             check_pixels = decoding.check if number < task["decoded"] else None
             try:
-                example = make_example(record, task["label_ids"], check_pixels)
+                example = make_example(record, task["label_ids"], check_pixels, keypoints)
             except Rejected as e:
                 rejected.append(Rejection(record.filename, record.source_id, e.reason, e.detail))
                 continue
@@ -117,10 +132,6 @@ def write_shard(task_path: str) -> int:
     }
     files.write_text(task_path.replace(".task.json", ".report.json"), json.dumps(report))
     return examples
-
-
-def _objects(rows: list[list[Any]]) -> list[AnnotatedObject]:
-    return [AnnotatedObject(name, tuple(box), *rest) for name, box, *rest in rows]
 
 
 class _Measured:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # Field numbers of tensorflow.Feature's oneof, as tags of a length-delimited field.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"
@@ -41,6 +41,40 @@ class EncodedImage:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class KeypointColumns:
+    """The keypoints of one image's objects: of each object as many, in the same order.
+
+    Attributes:
+        y: as a fraction of the image's height.
+        x: as a fraction of the image's width.
+        visibility: 0 not labelled, 1 labelled but hidden, 2 seen.
+        texts: names.
+        numbers: of each object, how many of its keypoints are labelled.
+    """
+
+    y: Sequence[float]
+    x: Sequence[float]
+    visibility: Sequence[int]
+    texts: Sequence[str]
+    numbers: Sequence[int]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ImageLabels:
+    """Classes of an image as a whole, one entry a class in every column.
+
+    Attributes:
+        labels: ids of the label map, 1 or more.
+        texts: class names.
+        confidences: 1 where the class was verified to be there, 0 where it was verified not to be.
+    """
+
+    labels: Sequence[int]
+    texts: Sequence[str]
+    confidences: Sequence[float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectColumns:
     """The objects of one image, one entry an object in every column.
 
@@ -55,7 +89,14 @@ class ObjectColumns:
         area: of the object, in square pixels.
         difficult: 1 where the annotator called it hard; None where the source does not say.
         truncated: 1 where the object leaves the image; None where the source does not say.
-        views: the pose in the annotator's words; None where the source does not say.
+        views: the pose in the annotator's words; None where the source does not say. Likewise all others.
+        masks: PNG files of the image's size, 1 where the object is.
+        mask_weights: of the masks in training.
+        group_of: 1 where the box is round several objects that touch.
+        occluded: 1 where something hides a part.
+        depiction: 1 where it is a drawing or a statue.
+        confidences: of the class, 0 to 1.
+        weights: of the object in training.
     """
 
     ymin: Sequence[float]
@@ -69,14 +110,28 @@ class ObjectColumns:
     difficult: Sequence[int] | None = None
     truncated: Sequence[int] | None = None
     views: Sequence[str] | None = None
+    masks: Sequence[bytes] | None = None
+    mask_weights: Sequence[float] | None = None
+    group_of: Sequence[int] | None = None
+    occluded: Sequence[int] | None = None
+    depiction: Sequence[int] | None = None
+    confidences: Sequence[float] | None = None
+    weights: Sequence[float] | None = None
 
 
-def encode_example(image: EncodedImage, objects: ObjectColumns) -> bytes:
+def encode_example(
+    image: EncodedImage,
+    objects: ObjectColumns,
+    keypoints: KeypointColumns | None = None,
+    labels: ImageLabels | None = None,
+) -> bytes:
     """Return the serialised `tf.train.Example` of an image and its objects.
 
     Args:
         image: what is in the file; its bytes are stored as they are.
         objects: columns of equal length, which may be 0.
+        keypoints: of the objects; None where the source has none for this image.
+        labels: of the image as a whole; likewise.
 
     Raises:
         ValueError: when the columns differ in length, or a float does not fit float32.
@@ -104,13 +159,31 @@ def encode_example(image: EncodedImage, objects: ObjectColumns) -> bytes:
         "image/source_id": bytes_feature([image.source_id.encode()]),
         "image/width": int64_feature([image.width]),
     }
-    if objects.difficult is not None:
-        features["image/object/difficult"] = int64_feature(objects.difficult)
-    if objects.truncated is not None:
-        features["image/object/truncated"] = int64_feature(objects.truncated)
-    if objects.views is not None:
-        features["image/object/view"] = _texts_feature(objects.views)
+    for key, (column, encode) in _OPTIONAL.items():
+        values = getattr(objects, column)
+        if values is not None:
+            features[key] = encode(values)
+    if keypoints is not None:
+        features |= _keypoint_features(keypoints, len(objects.labels))
+    if labels is not None:
+        features["image/class/confidence"] = float_feature(labels.confidences)
+        features["image/class/label"] = int64_feature(labels.labels)
+        features["image/class/text"] = _texts_feature(labels.texts)
     return serialise_features(features)
+
+
+def _keypoint_features(keypoints: KeypointColumns, objects: int) -> dict[str, bytes]:
+    lengths = {len(keypoints.y), len(keypoints.x), len(keypoints.visibility), len(keypoints.texts)}
+    count = max(lengths)
+    if len(lengths) > 1 or len(keypoints.numbers) != objects or (count % objects if objects else count):
+        raise ValueError(f"keypoint columns differ in length, or do not fit {objects} objects: {lengths}")
+    return {
+        "image/object/keypoint/num": int64_feature(keypoints.numbers),
+        "image/object/keypoint/text": _texts_feature(keypoints.texts),
+        "image/object/keypoint/visibility": int64_feature(keypoints.visibility),
+        "image/object/keypoint/x": float_feature(keypoints.x),
+        "image/object/keypoint/y": float_feature(keypoints.y),
+    }
 
 
 def bytes_feature(values: Iterable[bytes]) -> bytes:
@@ -154,6 +227,21 @@ def serialise_features(features: Mapping[str, bytes]) -> bytes:
 
 def _texts_feature(values: Sequence[str]) -> bytes:
     return _delimited(_BYTES_LIST, b"".join([_text_value(value) for value in values]))
+
+
+_OPTIONAL: dict[str, tuple[str, Callable[..., bytes]]] = {
+    "image/object/class/confidence": ("confidences", float_feature),
+    "image/object/depiction": ("depiction", int64_feature),
+    "image/object/difficult": ("difficult", int64_feature),
+    "image/object/group_of": ("group_of", int64_feature),
+    "image/object/mask": ("masks", bytes_feature),
+    "image/object/mask/weight": ("mask_weights", float_feature),
+    "image/object/occluded": ("occluded", int64_feature),
+    "image/object/truncated": ("truncated", int64_feature),
+    "image/object/view": ("views", _texts_feature),
+    "image/object/weight": ("weights", float_feature),
+}
+"""Feature key to column of `ObjectColumns` and how it is encoded, for those that a source may lack."""
 
 
 @functools.lru_cache(maxsize=4096)

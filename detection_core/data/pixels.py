@@ -36,7 +36,7 @@ def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
     """
     from PIL import ImageOps
 
-    with _opened(stream) as picture:
+    with open_picture(stream) as picture:
         return _rgb(ImageOps.exif_transpose(picture) if upright else picture)
 
 
@@ -57,7 +57,7 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
     """
     from PIL import Image, ImageOps
 
-    with _opened(stream) as picture:
+    with open_picture(stream) as picture:
         picture.draft("RGB", (side, side))
         small = Image.fromarray(_rgb(picture)).convert("L").resize((side, side), Image.Resampling.BILINEAR)
         # The tag is the file's, so it is asked of the file and applied to the square.
@@ -66,7 +66,7 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(stream: IO[bytes]) -> Iterator[Any]:
+def open_picture(stream: IO[bytes]) -> Iterator[Any]:
     """Open an image for what the block does with it; whatever Pillow raises there is one ImageFault."""
     from PIL import Image
 
@@ -101,7 +101,7 @@ def check_with_pillow(data: bytes) -> None:
     Raises:
         ImageFault: as `read_pixels`.
     """
-    with _opened(io.BytesIO(data)) as picture:
+    with open_picture(io.BytesIO(data)) as picture:
         picture.load()  # and no array of it: of a large image a copy takes as much again
 
 

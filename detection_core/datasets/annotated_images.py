@@ -25,12 +25,16 @@ BOX_FAULTS = {
     "box_degenerate": "the box has no width or no height",
     "box_outside": "the box leaves the image by more than a rounding error",
 }
+SHAPE_FAULTS = {
+    "malformed_mask": "a polygon, run-length encoding or mask file of an object cannot be used",
+    "malformed_keypoints": "an object's keypoints are not those that its class has, or are no numbers",
+}
 FILE_FAULTS = {
     "missing_image": "there is no such image file",
     "unreadable_image": "the image file cannot be opened, or is no regular file",
     "size_mismatch": "the annotation was made for another image size, so the boxes cannot be placed",
 }
-REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **FILE_FAULTS, **IMAGE_FAULTS}
+REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **SHAPE_FAULTS, **FILE_FAULTS, **IMAGE_FAULTS}
 """Every reason for quarantine."""
 
 

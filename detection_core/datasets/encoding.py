@@ -5,12 +5,20 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
+from detection_core.data.encode import EncodedImage, ImageLabels, ObjectColumns, encode_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
-from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    ImageLabel,
+    Rejected,
+)
+from detection_core.datasets.keypoints import KeypointLayout, keypoint_columns
+from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.storage import files
 
 ROUNDING = 1.0
@@ -45,7 +53,10 @@ class CheckedExample:
 
 
 def make_example(
-    record: AnnotatedImage, label_ids: Mapping[str, int], check_pixels: Callable[[bytes], None] | None = None
+    record: AnnotatedImage,
+    label_ids: Mapping[str, int],
+    check_pixels: Callable[[bytes], None] | None = None,
+    keypoints: KeypointLayout | None = None,
 ) -> CheckedExample:
     """Read, check and encode one image. JPEG and PNG files are stored as they are.
 
@@ -54,9 +65,10 @@ def make_example(
         label_ids: class name to id of the label map.
         check_pixels: decodes the file as it is stored and raises ImageFault; None: only its structure is
             looked at.
+        keypoints: of the data set; None where it has none.
 
     Raises:
-        Rejected: when the file, a box or a class cannot be used.
+        Rejected: when the file, a box, a mask, a keypoint or a class cannot be used.
     """
     image, converted = _load_image(record, check_pixels)
     for declared, found in ((record.width, image.width), (record.height, image.height)):
@@ -75,7 +87,12 @@ def make_example(
         boxes.append(box)
     columns = _columns(record.objects, boxes, label_ids, image)
     return CheckedExample(
-        data=encode_example(image, columns),
+        data=encode_example(
+            image,
+            columns,
+            keypoint_columns(record.objects, keypoints or KeypointLayout(), image.height, image.width),
+            _image_labels(record.labels, label_ids),
+        ),
         image=image,
         objects=record.objects,
         boxes=boxes,
@@ -165,4 +182,43 @@ def _columns(
         difficult=[o.difficult or 0 for o in objects] if says and says.difficult is not None else None,
         truncated=[o.truncated or 0 for o in objects] if says and says.truncated is not None else None,
         views=[o.pose or "" for o in objects] if says and says.pose is not None else None,
+        **_mask_columns(objects, image),
+        **{name: _filled([getattr(o, field) for o in objects], default) for name, field, default in _MORE},
+    )
+
+
+_MORE = (
+    ("group_of", "group_of", 0),
+    ("occluded", "occluded", 0),
+    ("depiction", "depiction", 0),
+    ("confidences", "confidence", 1.0),
+    ("weights", "weight", 1.0),
+)
+"""Column, field of the object, and what an object has that does not say, where another one does."""
+
+
+def _filled(values: list[Any], default: float) -> list[Any] | None:
+    if all(value is None for value in values):
+        return None
+    return [default if value is None else value for value in values]
+
+
+def _mask_columns(objects: list[AnnotatedObject], image: EncodedImage) -> dict[str, Any]:
+    """Return no column where no object has a mask; where some have none, their empty masks weigh nothing."""
+    masked = [has_area(item.mask) for item in objects]
+    if not any(masked):
+        return {}
+    masks = encode_masks(objects, image.height, image.width)
+    return {"masks": masks, "mask_weights": None if all(masked) else [float(has) for has in masked]}
+
+
+def _image_labels(labels: Sequence[ImageLabel], label_ids: Mapping[str, int]) -> ImageLabels | None:
+    """Return the labels that the label map knows; Open Images looks for thousands that have no boxes."""
+    if not labels:
+        return None
+    known = [label for label in labels if label.name in label_ids]
+    return ImageLabels(
+        labels=[label_ids[label.name] for label in known],
+        texts=[label.name for label in known],
+        confidences=[label.confidence for label in known],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import os
 from collections import defaultdict
@@ -13,8 +14,11 @@ from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
+    Keypoint,
+    Polygons,
     Rejected,
     Rejection,
+    RunLengths,
     checked_id,
     checked_text,
     path_inside,
@@ -90,6 +94,7 @@ def read(root: str, location: Any) -> Annotations:
     path, folder = locate(root, location)
     content = _load(path)
     names, categories = _categories(content["categories"], path)
+    keypoint_names = _keypoint_names(content["categories"], path)
     by_image: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     rejected: list[Rejection] = []
     for annotation in content["annotations"]:
@@ -114,7 +119,7 @@ def read(root: str, location: Any) -> Annotations:
             rejected.append(
                 Rejection(os.path.basename(path), str(annotation.get("id")), "unknown_image", detail)
             )
-    return Annotations(categories=categories, images=images, rejected=rejected)
+    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
 
 
 def _load(path: str) -> dict[str, list[Any]]:
@@ -156,6 +161,21 @@ def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str
     return names, labels
 
 
+def _keypoint_names(entries: list[Any], path: str) -> dict[str, list[str]]:
+    found = {}
+    for entry in entries:
+        names = entry.get("keypoints") or []
+        if not isinstance(names, list) or len({n for n in names if isinstance(n, str)}) != len(names):
+            raise DataError(
+                f"expected the keypoints of the category {entry['name']!r} as a list of unique names, found "
+                f"{names!r:.80}",
+                where=path,
+            )
+        if names:
+            found[entry["name"]] = names
+    return found
+
+
 def _image(
     entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], folder: str
 ) -> AnnotatedImage:
@@ -187,7 +207,41 @@ def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObjec
             "unknown_category", f"{label}: category {annotation['category_id']!r:.80} is not listed"
         )
     box = (x, y, x + width, y + height)
-    return AnnotatedObject(name, box, area, int(crowd), None, None, None, label)
+    mask, keypoints = _mask(annotation.get("segmentation"), label), _keypoints(annotation, label)
+    return AnnotatedObject(name, box, area, int(crowd), None, None, None, label, mask, keypoints)
+
+
+def _mask(segmentation: Any, label: str) -> Polygons | RunLengths | None:
+    """Return the mask; empty polygons, which tools write for boxes alone, are none."""
+    if not segmentation:
+        return None
+    try:
+        if isinstance(segmentation, Mapping):
+            height, width = segmentation["size"]
+            counts = segmentation["counts"]
+            if isinstance(counts, str | list) and type(height) is type(width) is int:
+                return RunLengths(height, width, counts)
+        elif isinstance(segmentation, list) and all(isinstance(ring, list) for ring in segmentation):
+            polygons = Polygons([array.array("d", ring) for ring in segmentation])
+            return polygons if any(polygons.rings) else None
+    except (TypeError, KeyError, ValueError, OverflowError):
+        pass
+    raise Rejected("malformed_mask", f"{label}: expected polygons or run lengths, found {segmentation!r:.80}")
+
+
+def _keypoints(annotation: dict[str, Any], label: str) -> list[Keypoint] | None:
+    """Return the keypoints, None where the annotation has none."""
+    values = annotation.get("keypoints")
+    if not values:
+        return None
+    try:
+        x, y, seen = (list(map(_number, values[axis::3])) for axis in range(3))
+        return [(a, b, int(v)) for a, b, v in zip(x, y, seen, strict=True)]
+    except (TypeError, ValueError, OverflowError) as e:
+        raise Rejected(
+            "malformed_keypoints",
+            f"{label}: expected x, y and visibility of each keypoint, found {values!r:.80}",
+        ) from e
 
 
 def _number(value: object) -> float:

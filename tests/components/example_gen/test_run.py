@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 
+import numpy as np
 import pytest
 
 from component_specs import ExampleGenJob
@@ -86,6 +87,31 @@ def test_what_goes_in_comes_out_under_the_object_detection_api_s_keys(tmp_path, 
     }
     assert found[b"3"]["image/object/bbox/xmin"] == []
     assert card["total"]["images"] == 18 and card["splits"]["train"]["shards"] == 3
+
+
+def test_masks_and_keypoints_come_out_as_training_reads_them(tmp_path):
+    import tensorflow as tf
+
+    from detection_core.data.decode import DecodeOptions, decode_example
+
+    coco = Coco(tmp_path / "data", images=1)
+    coco.categories = [{"id": 3, "name": "cat", "keypoints": ["nose", "tail"]}, {"id": 1, "name": "dog"}]
+    ring = [2, 3, 12, 3, 12, 23, 2, 23]
+    coco.annotations[0].update(segmentation=[ring], keypoints=[10, 15, 2, 0, 0, 0])
+    coco.add_box(1, [2, 3, 10, 20], category_id=1)
+    folder, _ = _run(tmp_path, coco.write(), splits={"train": 1})
+    [shard] = (folder / "Split-train").iterdir()
+    [data] = tf.data.TFRecordDataset(str(shard)).as_numpy_iterator()
+    truth = decode_example(data, options=DecodeOptions(masks="PNG_MASKS", keypoints=2)).sample.truth
+    box = np.zeros((30, 40))
+    box[3:23, 2:12] = 1
+    np.testing.assert_array_equal(truth.masks, [box, np.zeros_like(box)])
+    np.testing.assert_allclose(truth.keypoints[0], [[0.5, 0.25], [np.nan, np.nan]])
+    np.testing.assert_array_equal(truth.keypoint_weights, [[1, 0], [0, 0]])
+    [example] = _examples(folder, "train")
+    assert example["image/object/mask/weight"] == [1.0, 0.0]
+    assert example["image/object/keypoint/num"] == [1, 0]
+    assert example["image/object/keypoint/text"] == [b"nose", b"tail"] * 2
 
 
 def test_pascal_fields_come_out_too(tmp_path):

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from detection_core.data.encode import (
     EncodedImage,
+    ImageLabels,
+    KeypointColumns,
     ObjectColumns,
     bytes_feature,
     encode_example,
@@ -113,3 +115,49 @@ def test_any_features_come_back_as_they_were(features):
 @pytest.mark.parametrize("size", [127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
 def test_lengths_at_the_edges_of_their_encoding(size):
     assert _parsed(serialise_features({"k": bytes_feature([b"x" * size])})) == {"k": [b"x" * size]}
+
+
+def test_what_newer_sources_say_has_the_object_detection_api_s_keys():
+    full = dataclasses.replace(
+        TWO,
+        masks=[b"one", b"two"],
+        mask_weights=[1.0, 0.0],
+        group_of=[0, 1],
+        occluded=[1, 0],
+        depiction=[0, 0],
+        confidences=[0.5, 1.0],
+        weights=[2.0, 1.0],
+    )
+    keypoints = KeypointColumns(
+        y=[0.5, 0.0], x=[0.25, 0.0], visibility=[2, 0], texts=["nose", "nose"], numbers=[1, 0]
+    )
+    labels = ImageLabels(labels=[1, 3], texts=["cat", "dog"], confidences=[1.0, 0.0])
+    # protobuf's Python puts `mask/weight` before `mask`, its C++ behind it.
+    data = encode_example(IMAGE, dataclasses.replace(full, mask_weights=None), keypoints, labels)
+    assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data
+    before, after = (_parsed(encode_example(IMAGE, *rest)) for rest in ((TWO,), (full, keypoints, labels)))
+    assert {key: value for key, value in after.items() if key not in before} == {
+        "image/class/confidence": [1.0, 0.0],
+        "image/class/label": [1, 3],
+        "image/class/text": [b"cat", b"dog"],
+        "image/object/class/confidence": [0.5, 1.0],
+        "image/object/depiction": [0, 0],
+        "image/object/group_of": [0, 1],
+        "image/object/keypoint/num": [1, 0],
+        "image/object/keypoint/text": [b"nose", b"nose"],
+        "image/object/keypoint/visibility": [2, 0],
+        "image/object/keypoint/x": [0.25, 0.0],
+        "image/object/keypoint/y": [0.5, 0.0],
+        "image/object/mask": [b"one", b"two"],
+        "image/object/mask/weight": [1.0, 0.0],
+        "image/object/occluded": [1, 0],
+        "image/object/weight": [2.0, 1.0],
+    }
+    assert {key: after[key] for key in before} == before
+
+
+def test_keypoints_that_do_not_fit_the_objects_are_refused():
+    fits = KeypointColumns(y=[0, 0], x=[0, 0], visibility=[0, 0], texts=["a", "a"], numbers=[0, 0])
+    for changed in ({"y": [0]}, {"numbers": [0]}, {"texts": ["a"]}):
+        with pytest.raises(ValueError, match="keypoint columns"):
+            encode_example(IMAGE, TWO, dataclasses.replace(fits, **changed))

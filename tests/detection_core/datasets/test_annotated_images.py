@@ -55,6 +55,8 @@ COCO_FAULTS = {
     "box_inverted": _box([10, 10, -5, 5]),
     "box_degenerate": _box([10, 10, 5, 0]),
     "box_outside": _box([30, 10, 11.5, 5]),
+    "malformed_mask": _box([1, 1, 5, 5], segmentation=[[1, 1, 5, 1, 5, 5, 1]]),
+    "malformed_keypoints": _box([1, 1, 5, 5], keypoints=[1, 1, 2]),
     "missing_image": _image_bytes(b""),
     "unreadable_image": _no_access,
     "size_mismatch": _image_bytes(picture(width=41)),

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from detection_core.datasets.annotated_images import AnnotatedObject
+from detection_core.datasets.annotated_images import AnnotatedObject, RunLengths
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats import coco
 from detection_core.errors import ConfigError, DataError
@@ -20,6 +20,51 @@ def test_boxes_become_corners_and_all_fields_are_kept(tmp_path):
     assert image.path == str(tmp_path / "images" / "sub.jpg")
     box = (2.0, 3.5, 12.0, 23.5)
     assert image.objects == [AnnotatedObject("dog", box, 123.5, 1, None, None, None, "annotation 0")]
+
+
+def test_masks_and_keypoints_are_kept_and_empty_ones_are_none(tmp_path):
+    data = Coco(tmp_path, images=0)
+    data.categories = [{"id": 1, "name": "cat", "keypoints": ["nose", "tail"]}, {"id": 2, "name": "dog"}]
+    data.add_image(7, boxes=[])
+    ring = [1.5, 1, 9, 1, 9, 9]
+    for segmentation in (
+        [ring],
+        [],
+        [[]],
+        {"size": [30, 40], "counts": [1200]},
+        {"size": [30, 40], "counts": "Z"},
+    ):
+        data.add_box(7, [1, 1, 8, 8], category_id=2, segmentation=segmentation)
+    data.add_box(7, [1, 1, 8, 8], category_id=1, keypoints=[3, 4.5, 2, 0, 0, 0], num_keypoints=1)
+    data.add_box(7, [1, 1, 8, 8], category_id=2, keypoints=[])
+    found = coco.read(data.write(), None)
+    [image] = found.images
+    polygons, *masks = [item.mask for item in image.objects]
+    assert list(map(list, polygons.rings)) == [ring]
+    assert masks == [None, None, RunLengths(30, 40, [1200]), RunLengths(30, 40, "Z"), None, None]
+    assert [item.keypoints for item in image.objects[5:]] == [[(3.0, 4.5, 2), (0.0, 0.0, 0)], None]
+    assert found.keypoint_names == {"cat": ["nose", "tail"]}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"segmentation": "RLE"}, {"segmentation": [1, 2, 3, 4, 5, 6]}, {"segmentation": [["1"] * 6]},
+     {"segmentation": {"counts": [5]}}, {"segmentation": {"size": [3], "counts": [5]}},
+     {"segmentation": {"size": ["3", 4], "counts": [5]}}, {"segmentation": {"size": [3, 4], "counts": 5}},
+     {"keypoints": [1, 2]}, {"keypoints": [1, 2, "2"]}, {"keypoints": {"nose": [1, 2]}},
+     {"keypoints": [1, 2, float("nan")]}],
+)  # fmt: skip
+def test_a_mask_or_keypoints_of_any_wrong_form_cost_only_their_image(tmp_path, changed):
+    data = Coco(tmp_path)
+    data.annotations[0].update(changed)
+    found = coco.read(data.write(), None)
+    assert len(list(found.images)) == 5
+    assert [(r.record, r.reason) for r in found.rejected] == [
+        ("1", f"malformed_{_FIELD[next(iter(changed))]}")
+    ]
+
+
+_FIELD = {"segmentation": "mask", "keypoints": "keypoints"}
 
 
 def test_ids_that_a_label_map_can_hold_are_kept_and_others_are_numbered_anew(tmp_path):
@@ -40,6 +85,8 @@ def test_ids_that_a_label_map_can_hold_are_kept_and_others_are_numbered_anew(tmp
         ("ids twice", {"categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}, "unique"),
         ("names twice", {"categories": [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]}, "unique"),
         ("text id", {"categories": [{"id": "1", "name": "a"}]}, "whole ids"),
+        ("keypoints", {"categories": [{"id": 1, "name": "a", "keypoints": ["b", "b"]}]}, "unique names"),
+        ("keypoint", {"categories": [{"id": 1, "name": "a", "keypoints": [7]}]}, "unique names"),
     ],
 )
 def test_a_file_of_which_nothing_can_be_read_is_one_error_that_names_it(tmp_path, name, content, message):

@@ -1,0 +1,84 @@
+"""Annotated images as the JSON texts that a shard's list holds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+import numpy as np
+
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    ImageLabel,
+    Mask,
+    MaskFile,
+    Polygons,
+    RunLengths,
+)
+
+
+def format_record(image: AnnotatedImage) -> str:
+    """Return an image as a JSON text, a list of its fields."""
+    objects = [_object_fields(item) for item in image.objects]
+    return json.dumps([*image[:5], objects, image.labels] if image.labels else [*image[:5], objects])
+
+
+def read_record(fields: list[Any]) -> AnnotatedImage:
+    """Return the image that `format_record` made a text of.
+
+    Args:
+        fields: the parsed text.
+    """
+    source_id, filename, path, width, height, objects, *labels = fields
+    return AnnotatedImage(
+        source_id,
+        filename,
+        path,
+        width,
+        height,
+        [_object(*item) for item in objects],
+        [ImageLabel(*label) for label in labels[0]] if labels else (),
+    )
+
+
+def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:
+    if item[_LABEL_AT + 1 :] == _UNSAID:
+        return item[: _LABEL_AT + 1]
+    return (*item[: _LABEL_AT + 1], _mask_fields(item.mask), *item[_LABEL_AT + 2 :])
+
+
+_LABEL_AT = AnnotatedObject._fields.index("label")
+_UNSAID = (None,) * (len(AnnotatedObject._fields) - _LABEL_AT - 1)
+
+
+def _object(name: str, box: list[float], *rest: Any) -> AnnotatedObject:
+    item = AnnotatedObject._make((name, tuple(box), *rest, *(_UNSAID if len(rest) < _LABEL_AT else ())))
+    if item.keypoints is None and item.mask is None:
+        return item
+    points = None if item.keypoints is None else [(x, y, seen) for x, y, seen in item.keypoints]
+    return item._replace(mask=_mask(rest[_LABEL_AT - 1]), keypoints=points)
+
+
+def _mask_fields(mask: Mask | None) -> dict[str, Any] | None:
+    if isinstance(mask, Polygons):
+        # As text a number takes a hundred times as long to write and read, and masks are made of them.
+        rings = [struct.pack(f"<{len(ring)}d", *ring) for ring in mask.rings]
+        return {"rings": [base64.b64encode(ring).decode() for ring in rings]}
+    if isinstance(mask, RunLengths):
+        counts = mask.counts if isinstance(mask.counts, str) else list(mask.counts)
+        return {"size": [mask.height, mask.width], "counts": counts}
+    return None if mask is None else {"path": mask.path}
+
+
+def _mask(fields: dict[str, Any] | None) -> Mask | None:
+    if fields is None:
+        return None
+    if "rings" in fields:
+        return Polygons([np.frombuffer(base64.b64decode(ring), "<f8") for ring in fields["rings"]])
+    if "size" in fields:
+        height, width = fields["size"]
+        return RunLengths(height, width, fields["counts"])
+    return MaskFile(fields["path"])

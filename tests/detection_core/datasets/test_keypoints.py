@@ -1,0 +1,73 @@
+import math
+
+import pytest
+
+from detection_core.data.encode import KeypointColumns
+from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
+from detection_core.datasets.keypoints import keypoint_columns, make_layout, merge_keypoint_names
+from detection_core.errors import DataError
+
+HEIGHT, WIDTH = 30, 40
+NAMES = {"cat": ["nose", "tail"], "bird": ["nose", "wing"]}
+
+
+def _object(name, keypoints):
+    return AnnotatedObject(name, (0, 0, 1, 1), 0, 0, None, None, None, "annotation 7", None, keypoints)
+
+
+def test_a_class_of_its_own_has_the_columns_of_the_object_detection_api():
+    found = keypoint_columns(
+        [_object("cat", [(10.0, 15.0, 2), (0.0, 0.0, 0)]), _object("cat", None)],
+        make_layout({"cat": NAMES["cat"]}),
+        HEIGHT,
+        WIDTH,
+    )
+    # create_coco_tf_record.py: zeros, visibility 0 and a number of 0 for an object without keypoints.
+    assert found == KeypointColumns(
+        x=[0.25, 0.0, 0.0, 0.0],
+        y=[0.5, 0.0, 0.0, 0.0],
+        visibility=[2, 0, 0, 0],
+        texts=("nose", "tail", "nose", "tail"),
+        numbers=[1, 0],
+    )
+
+
+def test_classes_share_one_layout_and_a_common_name_one_place():
+    layout = make_layout(NAMES)
+    assert layout.names == ("nose", "tail", "wing")
+    found = keypoint_columns([_object("bird", [(4, 3, 1), (8, 6, 2)])], layout, HEIGHT, WIDTH)
+    assert found.x == [0.1, 0.0, 0.2] and found.y == [0.1, 0.0, 0.2] and found.visibility == [1, 0, 2]
+
+
+def test_an_image_whose_objects_have_none_has_no_columns():
+    assert keypoint_columns([_object("cat", None)], make_layout(NAMES), HEIGHT, WIDTH) is None
+    assert keypoint_columns([], make_layout(NAMES), HEIGHT, WIDTH) is None
+
+
+@pytest.mark.parametrize(
+    "keypoints",
+    [
+        [],
+        [(1.0, 1.0, 2)],
+        [(1.0, 1.0, 2)] * 3,
+        [(1.0, 1.0, 2), (math.nan, 1.0, 2)],
+        [(1.0, 1.0, 2), (1.0, math.inf, 0)],
+        [(1.0, 1.0, 2), (1.0, 1e30, 2)],
+        [(1.0, 1.0, 2), (1.0, 1.0, 3)],
+        [(1.0, 1.0, -1), (1.0, 1.0, 2)],
+    ],
+)
+def test_keypoints_that_a_class_does_not_have_are_refused(keypoints):
+    with pytest.raises(Rejected, match="annotation 7: expected") as caught:
+        keypoint_columns([_object("cat", keypoints)], make_layout(NAMES), HEIGHT, WIDTH)
+    assert caught.value.reason == "malformed_keypoints"
+    with pytest.raises(Rejected, match="0 keypoints of 'fish'"):
+        keypoint_columns([_object("fish", [(1.0, 1.0, 2)])], make_layout(NAMES), HEIGHT, WIDTH)
+
+
+def test_names_of_all_splits_are_one_list_in_the_order_of_the_label_map():
+    ids = {"bird": 1, "cat": 2, "dog": 3}
+    assert list(merge_keypoint_names([NAMES, {"cat": ("nose", "tail")}, {}], ids)) == ["bird", "cat"]
+    assert merge_keypoint_names([NAMES], {"cat": 1}) == {"cat": ["nose", "tail"]}
+    with pytest.raises(DataError, match="one list of keypoints for the class 'cat'"):
+        merge_keypoint_names([NAMES, {"cat": ["tail", "nose"]}], ids)

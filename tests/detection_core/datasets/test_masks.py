@@ -1,0 +1,140 @@
+import io
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from pycocotools import mask as coco_mask
+
+from detection_core.datasets.annotated_images import (
+    AnnotatedObject,
+    MaskFile,
+    Polygons,
+    Rejected,
+    RunLengths,
+)
+from detection_core.datasets.masks import encode_masks, has_area
+
+HEIGHT, WIDTH = 30, 40
+COORDINATES = st.floats(-20, 60, width=32).map(lambda v: round(v, 2))
+
+
+def _object(mask, label="annotation 7"):
+    return AnnotatedObject("cat", (0, 0, 1, 1), 0, 0, None, None, None, label, mask)
+
+
+def _pixels(*masks, height=HEIGHT, width=WIDTH):
+    pngs = encode_masks([_object(mask) for mask in masks], height, width)
+    return [np.asarray(Image.open(io.BytesIO(data))) for data in pngs]
+
+
+def _as_the_object_detection_api(rings):
+    """create_coco_tf_record.py: every polygon filled alone, then the greatest of each pixel."""
+    filled = coco_mask.decode(coco_mask.frPyObjects([list(ring) for ring in rings], HEIGHT, WIDTH))
+    return np.amax(filled, axis=2)
+
+
+@settings(max_examples=200, deadline=None)
+@example([[0, 0, 40, 0, 40, 30, 0, 30]])
+@example([[1.5, 1.5, 5.5, 1.5, 5.5, 7.5], [3, 3, 30, 3, 30, 29, 3, 29]])
+@given(
+    st.lists(st.lists(st.tuples(COORDINATES, COORDINATES), min_size=3, max_size=9), min_size=1, max_size=3)
+)
+def test_polygons_are_filled_as_the_object_detection_api_fills_them(rings):
+    flat = [[float(v) for v in np.ravel(ring)] for ring in rings]
+    expected = _as_the_object_detection_api(flat)
+    triangle = [2.0, 2.0, 9.0, 2.0, 9.0, 9.0]
+    first, _, again = _pixels(Polygons(flat), Polygons([triangle]), Polygons(flat))
+    np.testing.assert_array_equal(first, expected)
+    np.testing.assert_array_equal(again, expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 12))
+def test_run_lengths_mean_the_same_packed_and_not(seed, coarse):
+    mask = np.random.default_rng(seed).integers(0, 2, (HEIGHT, WIDTH), dtype=np.uint8)
+    mask[: 2 * coarse] = seed % 2
+    packed = coco_mask.encode(np.asfortranarray(mask))["counts"].decode()
+    column = np.concatenate([[0], mask.T.ravel(), [2]])
+    runs = np.diff(np.flatnonzero(np.diff(column)), prepend=0).tolist()
+    plain = [0, *runs] if mask[0, 0] and runs[0] else runs
+    for counts in (packed, plain):
+        [found] = _pixels(RunLengths(HEIGHT, WIDTH, counts))
+        np.testing.assert_array_equal(found, mask)
+
+
+def test_runs_of_no_length_divide_nothing():
+    size = HEIGHT * WIDTH
+    for counts in ([5, 3, 0, 2, size - 10], [5, 3, 0, size - 8], [size, 0], [0, 0, 5, 5, size - 10, 0, 0]):
+        values = np.repeat(np.arange(len(counts)) % 2, counts)
+        [found] = _pixels(RunLengths(HEIGHT, WIDTH, counts))
+        np.testing.assert_array_equal(found, values.reshape(WIDTH, HEIGHT).T)
+
+
+def test_polygons_without_three_points_cover_nothing_and_are_no_mask():
+    assert not any(has_area(Polygons(rings)) for rings in ([], [[]], [[1.0, 2.0, 3.0, 4.0]]))
+    full = [1.0, 1.0, 9.0, 1.0, 9.0, 9.0]
+    with_line, alone, none = _pixels(Polygons([[1.0, 2.0, 3.0, 4.0], full]), Polygons([full]), None)
+    np.testing.assert_array_equal(with_line, alone)
+    assert alone.any() and not none.any()
+
+
+NAN, HUGE = math.nan, 1e12
+MALFORMED = {
+    "odd": Polygons([[1, 1, 5, 1, 5, 5, 1]]),
+    "not a number": Polygons([[1, 1, 5, 1, 5, NAN]]),
+    "infinite": Polygons([[1, 1, 5, 1, math.inf, 5]]),
+    "far away": Polygons([[1, 1, 5, 1, HUGE, 5]]),
+    "too few": RunLengths(HEIGHT, WIDTH, [5, 5]),
+    "too many": RunLengths(HEIGHT, WIDTH, [5, HEIGHT * WIDTH]),
+    "negative": RunLengths(HEIGHT, WIDTH, [-5, HEIGHT * WIDTH + 5]),
+    "beyond 64 bits": RunLengths(HEIGHT, WIDTH, [2**70, 5]),
+    "sum wraps round": RunLengths(HEIGHT, WIDTH, [2**63 - 1, 2**63 - 1, HEIGHT * WIDTH + 2]),
+    "fractions": RunLengths(HEIGHT, WIDTH, [0.5, HEIGHT * WIDTH - 0.5]),
+    "words": RunLengths(HEIGHT, WIDTH, ["5", "7"]),
+    "another size": RunLengths(WIDTH, HEIGHT, [HEIGHT * WIDTH]),
+    "empty": RunLengths(HEIGHT, WIDTH, ""),
+    "no characters of it": RunLengths(HEIGHT, WIDTH, "0 1~"),
+    "not ASCII": RunLengths(HEIGHT, WIDTH, "0ä"),
+    "ends inside a length": RunLengths(HEIGHT, WIDTH, "0oooo"),
+    "a length without end": RunLengths(HEIGHT, WIDTH, "oooooooooooooooooo0"),
+    "packed, too few": RunLengths(HEIGHT, WIDTH, "55"),
+    "packed, negative": RunLengths(HEIGHT, WIDTH, "O5"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_mask_that_cannot_be_is_refused_by_the_name_of_its_object(name):
+    whole = RunLengths(HEIGHT, WIDTH, [HEIGHT * WIDTH])
+    with pytest.raises(Rejected, match="annotation 9: expected") as caught:
+        encode_masks([_object(whole), _object(MALFORMED[name], "annotation 9")], HEIGHT, WIDTH)
+    assert caught.value.reason == "malformed_mask"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters(min_codepoint=40, max_codepoint=115), max_size=30))
+def test_any_text_in_the_place_of_run_lengths_is_a_mask_or_refused(text):
+    try:
+        [found] = _pixels(RunLengths(2, 3, text), height=2, width=3)
+    except Rejected as e:
+        assert e.reason == "malformed_mask"
+    else:
+        assert found.shape == (2, 3)
+
+
+def test_a_mask_file_is_stretched_to_the_image(tmp_path):
+    small = np.zeros((15, 20), np.uint8)
+    small[3:7, 5:10] = 255
+    for number, (mode, options) in enumerate([("L", {}), ("1", {}), ("P", {}), ("RGB", {}), ("RGBA", {})]):
+        Image.fromarray(small).convert(mode, **options).save(tmp_path / f"{number}.png")
+        [found] = _pixels(MaskFile(str(tmp_path / f"{number}.png")))
+        np.testing.assert_array_equal(found, np.kron(small > 0, np.ones((2, 2))))
+
+
+def test_a_mask_file_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "text.png").write_text("not an image")
+    for name in ("text.png", "nothing.png", ""):
+        with pytest.raises(Rejected, match="annotation 7: expected a mask"):
+            _pixels(MaskFile(str(tmp_path / name)))
