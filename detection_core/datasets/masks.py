@@ -136,7 +136,7 @@ def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
     values -= np.where(characters[ends] & 16, np.int64(1) << 5 * (ends - starts + 1), 0)
     # How many lengths each mask has: as many as end before its own end.
     sizes: np.ndarray = np.cumsum([len(p) for p in packed])
-    until = np.searchsorted(ends, sizes)
+    until: list[int] = np.searchsorted(ends, sizes).tolist()
     found = np.split(values, until[:-1])
     for counts in found:
         counts[1::2] = np.cumsum(counts[1::2])
