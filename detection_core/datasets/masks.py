@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -135,9 +136,8 @@ def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
     values: np.ndarray = np.add.reduceat((characters & 31) << 5 * place, starts)
     values -= np.where(characters[ends] & 16, np.int64(1) << 5 * (ends - starts + 1), 0)
     # How many lengths each mask has: as many as end before its own end.
-    sizes: np.ndarray = np.cumsum([len(p) for p in packed])
-    until: list[int] = np.searchsorted(ends, sizes).tolist()
-    found = np.split(values, until[:-1])
+    through = list(itertools.accumulate(map(len, packed)))[:-1]
+    found = np.split(values, [int((ends < end).sum()) for end in through])
     for counts in found:
         counts[1::2] = np.cumsum(counts[1::2])
         counts[2::2] = np.cumsum(counts[2::2])
