@@ -1,7 +1,7 @@
 """Validates a TensorFlow Lite file before an interpreter loads it.
 
 The interpreter is native code: an index out of range or a size of terabytes in a file is better found here.
-Slots and types are those of TensorFlow Lite's schema, version 3.
+Types are those of TensorFlow Lite's schema, version 3.
 """
 
 from __future__ import annotations
@@ -10,16 +10,10 @@ import math
 from collections.abc import Sequence
 
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
+from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER, Buffer, Model, Operator, SubGraph, Tensor
 from detection_core.errors import ModelError
 
-IDENTIFIER = b"TFL3"
 MAX_TENSOR_BYTES = 2**31
-# Slots of the schema's tables.
-_MODEL_CODES, _MODEL_SUBGRAPHS, _MODEL_BUFFERS = 1, 2, 4
-_GRAPH_TENSORS, _GRAPH_INPUTS, _GRAPH_OUTPUTS, _GRAPH_OPERATORS = 0, 1, 2, 3
-_TENSOR_SHAPE, _TENSOR_TYPE, _TENSOR_BUFFER, _TENSOR_NAME, _TENSOR_SPARSITY = 0, 1, 2, 3, 6
-_OPERATOR_CODE, _OPERATOR_INPUTS, _OPERATOR_OUTPUTS = 0, 1, 2
-_BUFFER_DATA, _BUFFER_OFFSET, _BUFFER_SIZE = 0, 1, 2
 # TensorType to bytes of an item, for types with items of a fixed size.
 _ITEM_BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 8: 8, 9: 1, 10: 8, 11: 16, 12: 8, 15: 4, 16: 2}
 _OPTIONAL = -1
@@ -35,7 +29,7 @@ def verify_tflite(content: bytes, *, where: str = "") -> None:
     Raises:
         ModelError: saying what is wrong.
     """
-    if content[4:8] != IDENTIFIER:
+    if content[4:8] != MODEL_IDENTIFIER:
         raise ModelError("expected a TensorFlow Lite file, found another kind; pass a .tflite", where=where)
     try:
         _verify_model(Table.root(content))
@@ -52,47 +46,47 @@ def damaged(error: Exception, where: str) -> ModelError:
 
 
 def _verify_model(model: Table) -> None:
-    codes = len(model.tables(_MODEL_CODES))
-    sizes = [_buffer_size(buffer) for buffer in model.tables(_MODEL_BUFFERS)]
-    graphs = model.tables(_MODEL_SUBGRAPHS)
+    codes = len(model.tables(Model.OPERATOR_CODES))
+    sizes = [_buffer_size(buffer) for buffer in model.tables(Model.BUFFERS)]
+    graphs = model.tables(Model.SUBGRAPHS)
     if not graphs:
         raise FlatbufferError("no graph")
     for graph in graphs:
-        tensors = graph.tables(_GRAPH_TENSORS)
+        tensors = graph.tables(SubGraph.TENSORS)
         for tensor in tensors:
             _verify_tensor(tensor, sizes)
-        for slot in (_GRAPH_INPUTS, _GRAPH_OUTPUTS):
+        for slot in (SubGraph.INPUTS, SubGraph.OUTPUTS):
             _verify_indices(graph.integers(slot), len(tensors))
-        for operator in graph.tables(_GRAPH_OPERATORS):
-            if operator.number(_OPERATOR_CODE, "I") >= codes:
+        for operator in graph.tables(SubGraph.OPERATORS):
+            if operator.number(Operator.OPCODE_INDEX, "I") >= codes:
                 raise FlatbufferError("an operation of no kind")
-            _verify_indices(operator.integers(_OPERATOR_INPUTS), len(tensors), least=_OPTIONAL)
-            _verify_indices(operator.integers(_OPERATOR_OUTPUTS), len(tensors))
+            _verify_indices(operator.integers(Operator.INPUTS), len(tensors), least=_OPTIONAL)
+            _verify_indices(operator.integers(Operator.OUTPUTS), len(tensors))
 
 
 def _buffer_size(buffer: Table) -> int:
     """Return a buffer's bytes, which lie in the flatbuffer or behind it."""
-    offset, size = buffer.number(_BUFFER_OFFSET, "Q"), buffer.number(_BUFFER_SIZE, "Q")
+    offset, size = buffer.number(Buffer.OFFSET, "Q"), buffer.number(Buffer.SIZE, "Q")
     if offset > 1:
         if offset + size > len(buffer.data):
             raise FlatbufferError("a buffer that ends behind the file's end")
         return size
-    return len(buffer.raw(_BUFFER_DATA))
+    return len(buffer.raw(Buffer.DATA))
 
 
 def _verify_tensor(tensor: Table, sizes: Sequence[int]) -> None:
-    index = tensor.number(_TENSOR_BUFFER, "I")
+    index = tensor.number(Tensor.BUFFER, "I")
     if index >= len(sizes):
         raise FlatbufferError(f"a tensor in buffer {index} of {len(sizes)}")
-    tensor.text(_TENSOR_NAME)
-    shape = tensor.integers(_TENSOR_SHAPE)
-    item = _ITEM_BYTES.get(tensor.number(_TENSOR_TYPE, "b"))
+    tensor.text(Tensor.NAME)
+    shape = tensor.integers(Tensor.SHAPE)
+    item = _ITEM_BYTES.get(tensor.number(Tensor.TYPE, "b"))
     if item is None:
         return
     expected = math.prod(max(side, 1) for side in shape) * item
     if min(shape, default=0) < _OPTIONAL or expected > MAX_TENSOR_BYTES:
         raise FlatbufferError(f"a tensor of the shape {list(shape)}")
-    if sizes[index] and sizes[index] != expected and not tensor.has(_TENSOR_SPARSITY):
+    if sizes[index] and sizes[index] != expected and not tensor.has(Tensor.SPARSITY):
         raise FlatbufferError(f"{sizes[index]} bytes for a tensor of {expected}")
 
 

@@ -12,6 +12,7 @@ import lzma
 import zipfile
 import zlib
 
+from detection_core.artifacts import tflite_slots as slots
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
 from detection_core.artifacts.tflite_file import damaged, verify_tflite
 from detection_core.errors import ModelError
@@ -63,7 +64,8 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
     try:
         options, name = _normalisation(Table.root(content))
         if options is not None:
-            mean, std = options.floats(0), options.floats(1)
+            mean = options.floats(slots.NormalizationOptions.MEAN)
+            std = options.floats(slots.NormalizationOptions.STD)
             labels = _read_labels(content, where)
             return TFLiteDescription(name=name, mean=mean, std=std, labels=labels)
     except FlatbufferError as error:
@@ -77,20 +79,18 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
 
 def _normalisation(model: Table) -> tuple[Table | None, str]:
     """Return the options of the input's normalisation, and the model's name."""
-    # Slots of the schemas: Model.buffers 4, .metadata 6; ModelMetadata.subgraph_metadata 3, its inputs 2,
-    # their process units 4, whose options are a union in slots 0 (1: normalisation) and 1.
-    buffers = model.tables(4)
-    for entry in model.tables(6):
-        if entry.text(0) == METADATA_NAME:
-            index = entry.number(1, "I")
+    buffers = model.tables(slots.Model.BUFFERS)
+    for entry in model.tables(slots.Model.METADATA):
+        if entry.text(slots.Metadata.NAME) == METADATA_NAME:
+            index = entry.number(slots.Metadata.BUFFER, "I")
             if index >= len(buffers):
                 raise FlatbufferError(f"metadata in buffer {index} of {len(buffers)}")
-            metadata = Table.root(buffers[index].raw(0))
-            graphs = metadata.tables(3)
-            inputs = graphs[0].tables(2) if graphs else []
-            for unit in inputs[0].tables(4) if inputs else []:
-                if unit.number(0, "B") == 1:
-                    return unit.table(1), metadata.text(0)
+            metadata = Table.root(buffers[index].raw(slots.Buffer.DATA))
+            graphs = metadata.tables(slots.ModelMetadata.SUBGRAPH_METADATA)
+            inputs = graphs[0].tables(slots.SubGraphMetadata.INPUT_TENSOR_METADATA) if graphs else []
+            for unit in inputs[0].tables(slots.TensorMetadata.PROCESS_UNITS) if inputs else []:
+                if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.NORMALIZATION_OPTIONS:
+                    return unit.table(slots.ProcessUnit.OPTIONS), metadata.text(slots.ModelMetadata.NAME)
     return None, ""
 
 

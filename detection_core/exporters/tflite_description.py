@@ -9,17 +9,12 @@ from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]
 
+from detection_core.artifacts import tflite_slots as slots
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, METADATA_NAME, TFLiteDescription
 from detection_core.exporters.signatures import TFLITE_OUTPUTS
 
-IDENTIFIER = b"M001"
-MODEL_IDENTIFIER = b"TFL3"
 # A zip entry carries a time; a fixed one keeps equal models equal.
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-VALUE_LABELS = 3
-RGB = 1
-FEATURE, IMAGE, BOUNDING_BOX = 1, 2, 3
-BOUNDARIES = 1
 # Task libraries find a detector's outputs by these names; the order of the box is left, top, right, bottom.
 OUTPUT_NAMES = {
     "boxes": "location",
@@ -50,7 +45,7 @@ def add_description(content: bytes, description: TFLiteDescription) -> bytes:
     entry.name, entry.buffer = METADATA_NAME, len(model.buffers) - 1
     model.metadata = [*(model.metadata or []), entry]
     builder = flatbuffers.Builder(len(content) + 4096)
-    builder.Finish(model.Pack(builder), MODEL_IDENTIFIER)
+    builder.Finish(model.Pack(builder), slots.MODEL_IDENTIFIER)
     return bytes(builder.Output()) + _archive("".join(f"{label}\n" for label in description.labels))
 
 
@@ -62,57 +57,88 @@ def _archive(labels: str) -> bytes:
 
 
 class _Writer:
-    """Builds the metadata's flatbuffer, inner tables first; slots are those of schema M001."""
+    """Builds the metadata's flatbuffer, inner tables first."""
 
     def __init__(self) -> None:
         self._builder = flatbuffers.Builder(1024)
 
     def model_metadata(self, description: TFLiteDescription, outputs: Sequence[str]) -> bytes:
+        inputs = self._tables([self._image(description)])
         graph = self._table(
-            (2, "offset", self._tables([self._image(description)])),
-            (3, "offset", self._tables([self._output(name) for name in outputs])),
-            (8, "offset", self._tables([self._group()])),
+            (slots.SubGraphMetadata.INPUT_TENSOR_METADATA, "offset", inputs),
+            (
+                slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA,
+                "offset",
+                self._tables([self._output(name) for name in outputs]),
+            ),
+            (slots.SubGraphMetadata.OUTPUT_TENSOR_GROUPS, "offset", self._tables([self._group()])),
         )
         root = self._table(
-            (0, "offset", self._text(description.name)),
-            (3, "offset", self._tables([graph])),
-            (7, "offset", self._text("1.2.0")),
+            (slots.ModelMetadata.NAME, "offset", self._text(description.name)),
+            (slots.ModelMetadata.SUBGRAPH_METADATA, "offset", self._tables([graph])),
+            (slots.ModelMetadata.MIN_PARSER_VERSION, "offset", self._text("1.2.0")),
         )
-        self._builder.Finish(root, IDENTIFIER)
+        self._builder.Finish(root, slots.METADATA_IDENTIFIER)
         return bytes(self._builder.Output())
 
     def _image(self, description: TFLiteDescription) -> int:
         normalisation = self._table(
-            (0, "offset", self._floats(description.mean)), (1, "offset", self._floats(description.std))
+            (slots.NormalizationOptions.MEAN, "offset", self._floats(description.mean)),
+            (slots.NormalizationOptions.STD, "offset", self._floats(description.std)),
         )
-        unit = self._table((0, "uint8", 1), (1, "offset", normalisation))
-        content = self._table((0, "uint8", IMAGE), (1, "offset", self._table((0, "int8", RGB))))
+        unit = self._table(
+            (slots.ProcessUnit.OPTIONS_TYPE, "uint8", slots.NORMALIZATION_OPTIONS),
+            (slots.ProcessUnit.OPTIONS, "offset", normalisation),
+        )
+        pixels = self._table((slots.ImageProperties.COLOR_SPACE, "int8", slots.RGB))
+        content = self._table(
+            (slots.Content.PROPERTIES_TYPE, "uint8", slots.ContentProperties.IMAGE),
+            (slots.Content.PROPERTIES, "offset", pixels),
+        )
         return self._table(
-            (0, "offset", self._text("image")),
-            (3, "offset", content),
-            (4, "offset", self._tables([unit])),
+            (slots.TensorMetadata.NAME, "offset", self._text("image")),
+            (slots.TensorMetadata.CONTENT, "offset", content),
+            (slots.TensorMetadata.PROCESS_UNITS, "offset", self._tables([unit])),
         )
 
     def _output(self, name: str) -> int:
-        properties: dict[str, tuple[int, Callable[[], int]]] = {"boxes": (BOUNDING_BOX, self._box_order)}
-        kind, make = properties.get(name, (FEATURE, self._table))
-        fields: list[Field] = [(0, "uint8", kind), (1, "offset", make())]
+        properties: dict[str, tuple[int, Callable[[], int]]] = {
+            "boxes": (slots.ContentProperties.BOUNDING_BOX, self._box_order)
+        }
+        kind, make = properties.get(name, (slots.ContentProperties.FEATURE, self._table))
+        fields: list[Field] = [
+            (slots.Content.PROPERTIES_TYPE, "uint8", kind),
+            (slots.Content.PROPERTIES, "offset", make()),
+        ]
         if name != "count":  # one entry a detection, along the third dimension of the boxes' tensor
-            fields.append((2, "offset", self._table((0, "int32", 2), (1, "int32", 2))))
+            along = self._table((slots.ValueRange.MIN, "int32", 2), (slots.ValueRange.MAX, "int32", 2))
+            fields.append((slots.Content.RANGE, "offset", along))
         content = self._table(*fields)
-        named: list[Field] = [(0, "offset", self._text(OUTPUT_NAMES[name])), (3, "offset", content)]
+        named: list[Field] = [
+            (slots.TensorMetadata.NAME, "offset", self._text(OUTPUT_NAMES[name])),
+            (slots.TensorMetadata.CONTENT, "offset", content),
+        ]
         if name == "classes":
-            file = self._table((0, "offset", self._text(LABEL_FILE)), (2, "int8", VALUE_LABELS))
-            named.append((6, "offset", self._tables([file])))
+            file = self._table(
+                (slots.AssociatedFile.NAME, "offset", self._text(LABEL_FILE)),
+                (slots.AssociatedFile.TYPE, "int8", slots.TENSOR_VALUE_LABELS),
+            )
+            named.append((slots.TensorMetadata.ASSOCIATED_FILES, "offset", self._tables([file])))
         return self._table(*named)
 
     def _box_order(self) -> int:
         order = self._vector(BOX_ORDER, "uint32", 4)
-        return self._table((0, "offset", order), (1, "int8", BOUNDARIES))
+        return self._table(
+            (slots.BoundingBoxProperties.INDEX, "offset", order),
+            (slots.BoundingBoxProperties.TYPE, "int8", slots.BOUNDARIES),
+        )
 
     def _group(self) -> int:
         names = [self._text(OUTPUT_NAMES[name]) for name in ("boxes", "classes", "scores")]
-        return self._table((0, "offset", self._text("detection_result")), (1, "offset", self._tables(names)))
+        return self._table(
+            (slots.TensorGroup.NAME, "offset", self._text("detection_result")),
+            (slots.TensorGroup.TENSOR_NAMES, "offset", self._tables(names)),
+        )
 
     def _table(self, *fields: Field) -> int:
         builder = self._builder

@@ -1,0 +1,163 @@
+"""Slots of the tables in a TensorFlow Lite file: where a field lies, by its name in the schema.
+
+`Model` to `Metadata` are tables of TensorFlow Lite's schema, version 3; the others are tables of the
+metadata, TensorFlow Lite Support's metadata_schema.fbs, `M001`. A schema only ever appends fields, so slots
+stay. Named are those that are read or written here.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+MODEL_IDENTIFIER = b"TFL3"
+METADATA_IDENTIFIER = b"M001"
+
+
+class Model(IntEnum):
+    """The root of a file."""
+
+    OPERATOR_CODES = 1
+    SUBGRAPHS = 2
+    BUFFERS = 4
+    METADATA = 6
+
+
+class SubGraph(IntEnum):
+    """A graph."""
+
+    TENSORS = 0
+    INPUTS = 1
+    OUTPUTS = 2
+    OPERATORS = 3
+
+
+class Tensor(IntEnum):
+    """A tensor of a graph."""
+
+    SHAPE = 0
+    TYPE = 1
+    BUFFER = 2
+    NAME = 3
+    SPARSITY = 6
+
+
+class Operator(IntEnum):
+    """An operation of a graph."""
+
+    OPCODE_INDEX = 0
+    INPUTS = 1
+    OUTPUTS = 2
+
+
+class Buffer(IntEnum):
+    """The data of a tensor or of metadata."""
+
+    DATA = 0
+    OFFSET = 1
+    SIZE = 2
+
+
+class Metadata(IntEnum):
+    """What names a buffer that holds metadata."""
+
+    NAME = 0
+    BUFFER = 1
+
+
+class ModelMetadata(IntEnum):
+    """The root of the metadata."""
+
+    NAME = 0
+    SUBGRAPH_METADATA = 3
+    MIN_PARSER_VERSION = 7
+
+
+class SubGraphMetadata(IntEnum):
+    """Of a graph."""
+
+    INPUT_TENSOR_METADATA = 2
+    OUTPUT_TENSOR_METADATA = 3
+    OUTPUT_TENSOR_GROUPS = 8
+
+
+class TensorMetadata(IntEnum):
+    """Of an input or an output."""
+
+    NAME = 0
+    CONTENT = 3
+    PROCESS_UNITS = 4
+    ASSOCIATED_FILES = 6
+
+
+class Content(IntEnum):
+    """What a tensor holds; its properties are a union, `ContentProperties`."""
+
+    PROPERTIES_TYPE = 0
+    PROPERTIES = 1
+    RANGE = 2
+
+
+class ContentProperties(IntEnum):
+    """Members of the union."""
+
+    FEATURE = 1
+    IMAGE = 2
+    BOUNDING_BOX = 3
+
+
+class ImageProperties(IntEnum):
+    """How pixels are stored."""
+
+    COLOR_SPACE = 0
+
+
+class BoundingBoxProperties(IntEnum):
+    """How boxes are stored."""
+
+    INDEX = 0
+    TYPE = 1
+
+
+class ValueRange(IntEnum):
+    """First and last dimension that a content counts along."""
+
+    MIN = 0
+    MAX = 1
+
+
+class ProcessUnit(IntEnum):
+    """How a tensor is processed; its options are a union, of which member 1 is `NormalizationOptions`."""
+
+    OPTIONS_TYPE = 0
+    OPTIONS = 1
+
+
+class NormalizationOptions(IntEnum):
+    """The network takes (pixel - mean) / std."""
+
+    MEAN = 0
+    STD = 1
+
+
+class AssociatedFile(IntEnum):
+    """A file in the archive behind the model."""
+
+    NAME = 0
+    TYPE = 2
+
+
+class TensorGroup(IntEnum):
+    """Tensors that belong together."""
+
+    NAME = 0
+    TENSOR_NAMES = 1
+
+
+NORMALIZATION_OPTIONS = 1
+"""Member of the union of a `ProcessUnit`."""
+TENSOR_VALUE_LABELS = 3
+"""`AssociatedFileType` of a file with a label for each class."""
+RGB = 1
+"""`ColorSpaceType`."""
+BOUNDARIES = 1
+"""`BoundingBoxType` of boxes that are given by their edges."""
