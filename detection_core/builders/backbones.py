@@ -7,7 +7,13 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from detection_core.detectors.parts.backbones import efficientnet, mobilenet_v1, mobilenet_v2, resnet_v1
+from detection_core.detectors.parts.backbones import (
+    efficientnet,
+    mobilenet,
+    mobilenet_v1,
+    mobilenet_v2,
+    resnet_v1,
+)
 from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
@@ -67,9 +73,7 @@ def _mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape
 
 
 def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-    options = mobilenet_v2.MobileNetV2Options(
-        depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth
-    )
+    options = mobilenet.MobileNetOptions(depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth)
     return mobilenet_v2.mobilenet_v2(inputs, layers, options)
 
 
@@ -107,13 +111,13 @@ BACKBONES: dict[str, BackboneEntry] = {
     "mobilenet_v1": BackboneEntry(
         family="mobilenet_v1",
         preprocessing="unit_range",
-        hyperparams=mobilenet_v1.DEFAULT_HYPERPARAMS,
+        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
         build=_mobilenet_v1,
     ),
     "mobilenet_v2": BackboneEntry(
         family="mobilenet_v2",
         preprocessing="unit_range",
-        hyperparams=mobilenet_v2.DEFAULT_HYPERPARAMS,
+        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
         build=_mobilenet_v2,
     ),
     **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},

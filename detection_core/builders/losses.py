@@ -86,18 +86,7 @@ def build_classification_loss(
 def build_localization_loss(
     message: losses_pb2.LocalizationLoss, where: str = "localization_loss"
 ) -> LocalizationLoss:
-    """Build the localisation loss that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The loss.
-
-    Raises:
-        ConfigError: when none is set, or its values are refused.
-    """
+    """Build the localisation loss that a message describes; see `build_classification_loss`."""
     return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES, where)
 
 

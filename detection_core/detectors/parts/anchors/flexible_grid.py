@@ -54,15 +54,7 @@ class FlexibleGridAnchorGenerator:
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of every feature map.
-
-        Args:
-            feature_map_shapes: rows and columns of each map, numbers or int32 scalars.
-            image_height: rows of the (padded) network input, a number or an int32 scalar.
-            image_width: its columns.
-
-        Returns:
-            One float32 [A_l, 4] a map, normalised or in pixels, not clipped.
+        """Lay the anchors of every feature map, normalised or in pixels; see `AnchorGenerator.generate`.
 
         Raises:
             ModelError: when the number of maps is not the number of grids.

@@ -54,15 +54,7 @@ class GridAnchorGenerator:
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of the feature map.
-
-        Args:
-            feature_map_shapes: rows and columns of the one map, numbers or int32 scalars.
-            image_height: not used, as anchors are in pixels.
-            image_width: not used.
-
-        Returns:
-            One float32 [A, 4], pixels, not clipped.
+        """Lay the anchors of the one feature map, in pixels; see `AnchorGenerator.generate`.
 
         Raises:
             ModelError: when there is not exactly one map.

@@ -60,16 +60,9 @@ class MultiscaleAnchorGenerator:
     def generate(
         self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
     ) -> list[tf.Tensor]:
-        """Lay the anchors of every feature map.
+        """Lay the anchors of every feature map, normalised or in pixels; see `AnchorGenerator.generate`.
 
-        Args:
-            feature_map_shapes: rows and columns of each map, numbers or int32 scalars.
-            image_height: rows of the (padded) network input, a number or an int32 scalar; 1 for an unknown
-                size, which only anchors in pixels may have.
-            image_width: its columns, likewise.
-
-        Returns:
-            One float32 [A_l, 4] a map, normalised or in pixels as the options say, not clipped.
+        Height and width 1 stand for an unknown size, which only anchors in pixels may have.
 
         Raises:
             ModelError: when the number of maps is not the number of levels.

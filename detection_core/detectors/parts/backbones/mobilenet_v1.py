@@ -7,12 +7,7 @@ import dataclasses
 import tensorflow as tf
 
 from detection_core.detectors.parts.backbones.base import Endpoints
-from detection_core.detectors.parts.layers.layer_hyperparams import (
-    BatchNormOptions,
-    InitializerOptions,
-    LayerHyperparams,
-    Regularizer,
-)
+from detection_core.detectors.parts.backbones.mobilenet import MobileNetOptions
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 STEM_CHANNELS = 32
@@ -21,27 +16,15 @@ BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)]
 # Channels of the last blocks in a detector whose pyramid brings separable convolutions of its own.
 NARROW_TOP = (512, 256)
 
-# What the backbone is made with where the config does not override it.
-DEFAULT_HYPERPARAMS = LayerHyperparams(
-    initializer=InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": 0.09}),
-    regularizer=Regularizer(kind="l2", weight=0.00004),
-    batch_norm=BatchNormOptions(momentum=0.9997, epsilon=0.001, center=True, scale=True),
-    activation="relu6",
-)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MobileNetV1Options:
+class MobileNetV1Options(MobileNetOptions):
     """Shape of the backbone.
 
     Attributes:
-        depth_multiplier: factor of all channel counts.
-        min_depth: lower bound of channel counts.
         narrow_top: the last two blocks have 512 and 256 channels instead of 1024.
     """
 
-    depth_multiplier: float = 1.0
-    min_depth: int = 16
     narrow_top: bool = False
 
     def channels(self, nominal: int) -> int:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.parts.backbones.base import Endpoints
-from detection_core.detectors.parts.layers.layer_hyperparams import (
-    BatchNormOptions,
-    InitializerOptions,
-    LayerHyperparams,
-    Regularizer,
-)
+from detection_core.detectors.parts.backbones.mobilenet import MobileNetOptions
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 # (expansion factor, channels, number of blocks, stride of the first block), the paper's table 2
@@ -28,27 +21,6 @@ STAGES = (
 )
 FINAL_CHANNELS = 1280
 
-# What the backbone is made with where the config does not override it.
-DEFAULT_HYPERPARAMS = LayerHyperparams(
-    initializer=InitializerOptions(class_name="TruncatedNormal", arguments={"stddev": 0.09}),
-    regularizer=Regularizer(kind="l2", weight=0.00004),
-    batch_norm=BatchNormOptions(momentum=0.9997, epsilon=0.001, center=True, scale=True),
-    activation="relu6",
-)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MobileNetV2Options:
-    """Shape of the backbone.
-
-    Attributes:
-        depth_multiplier: factor of all channel counts; the last layer never grows above 1280 channels.
-        min_depth: lower bound of channel counts, expansions excepted.
-    """
-
-    depth_multiplier: float = 1.0
-    min_depth: int = 16
-
 
 def round_channels(channels: float, divisor: int = 8) -> int:
     """The multiple of the divisor nearest to `channels`, never more than ten percent below it."""
@@ -59,7 +31,7 @@ def round_channels(channels: float, divisor: int = 8) -> int:
 class _Builder:
     """Grows the chain of layers; every layer's name starts with "backbone_"."""
 
-    def __init__(self, layers: NetworkLayers, options: MobileNetV2Options) -> None:
+    def __init__(self, layers: NetworkLayers, options: MobileNetOptions) -> None:
         self._layers = layers
         self._options = options
 
@@ -94,7 +66,7 @@ class _Builder:
         return expanded, features
 
 
-def mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV2Options) -> Endpoints:
+def mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetOptions) -> Endpoints:
     """Build the backbone on an input.
 
     Args:

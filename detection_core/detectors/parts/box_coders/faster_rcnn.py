@@ -34,16 +34,7 @@ class FasterRcnnBoxCoder(BoxesAlone):
         return 4
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors.
-
-        Args:
-            boxes: float32 [..., A, 4].
-            anchors: float32 [A, 4] or [..., A, 4], in the unit of the boxes.
-            keypoints: not part of these codes.
-
-        Returns:
-            float32 [..., A, 4], (ty, tx, th, tw).
-        """
+        """Write boxes relative to anchors, float32 [..., A, 4], (ty, tx, th, tw); see `BoxCoder.encode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         y, x, height, width = tf.unstack(box_ops.to_centers(boxes), axis=-1)
         anchor_height, anchor_width = anchor_height + EPSILON, anchor_width + EPSILON
@@ -56,15 +47,7 @@ class FasterRcnnBoxCoder(BoxesAlone):
         return tf.stack(codes, axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into boxes.
-
-        Args:
-            codes: float32 [..., A, 4], (ty, tx, th, tw), as `encode` gives them.
-            anchors: float32 [A, 4] or [..., A, 4].
-
-        Returns:
-            float32 [..., A, 4], in the unit of the anchors, not clipped; never inverted.
-        """
+        """Turn codes back into boxes, never inverted; see `BoxCoder.decode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         ty, tx, th, tw = tf.unstack(codes, axis=-1)
         centers = [

@@ -27,26 +27,9 @@ class MeanStddevBoxCoder(BoxesAlone):
         return 4
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors.
-
-        Args:
-            boxes: float32 [..., A, 4].
-            anchors: float32 [A, 4] or [..., A, 4].
-            keypoints: not part of these codes.
-
-        Returns:
-            float32 [..., A, 4].
-        """
+        """Write boxes relative to anchors, float32 [..., A, 4]; see `BoxCoder.encode`."""
         return (boxes - anchors) / self.stddev
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into boxes.
-
-        Args:
-            codes: float32 [..., A, 4], as `encode` gives them.
-            anchors: float32 [A, 4] or [..., A, 4].
-
-        Returns:
-            float32 [..., A, 4], not clipped; may be inverted for untrained codes.
-        """
+        """Turn codes back into boxes, inverted ones for untrained codes; see `BoxCoder.decode`."""
         return codes * self.stddev + anchors

@@ -37,16 +37,7 @@ class SquareBoxCoder(BoxesAlone):
         return 3
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes relative to anchors.
-
-        Args:
-            boxes: float32 [..., A, 4].
-            anchors: float32 [A, 4] or [..., A, 4], in the unit of the boxes.
-            keypoints: not part of these codes.
-
-        Returns:
-            float32 [..., A, 3], (ty, tx, tl).
-        """
+        """Write boxes relative to anchors, float32 [..., A, 3], (ty, tx, tl); see `BoxCoder.encode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         y, x, height, width = tf.unstack(box_ops.to_centers(boxes), axis=-1)
         anchor_length = tf.sqrt(anchor_height * anchor_width) + EPSILON
@@ -59,15 +50,7 @@ class SquareBoxCoder(BoxesAlone):
         return tf.stack(codes, axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn codes back into square boxes.
-
-        Args:
-            codes: float32 [..., A, 3], as `encode` gives them.
-            anchors: float32 [A, 4] or [..., A, 4].
-
-        Returns:
-            float32 [..., A, 4], in the unit of the anchors, not clipped.
-        """
+        """Turn codes back into square boxes; see `BoxCoder.decode`."""
         anchor_y, anchor_x, anchor_height, anchor_width = tf.unstack(box_ops.to_centers(anchors), axis=-1)
         ty, tx, tl = tf.unstack(codes, axis=-1)
         anchor_length = tf.sqrt(anchor_height * anchor_width)

@@ -15,7 +15,7 @@ class ClassificationLoss(Protocol):
 
         Args:
             prediction: float32 [B, A, K], logits; K is C or C + 1.
-            target: float32 [B, A, K].
+            target: float32 [B, A, K], in [0, 1] where the loss does not say otherwise.
             weights: float32 [B, A, 1] or [B, A, K].
 
         Returns:

@@ -23,16 +23,7 @@ class DiceLoss:
     squared_normalization: bool
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every class, over all pixels together.
-
-        Args:
-            prediction: float32 [B, A, K], logits.
-            target: float32 [B, A, K], in [0, 1].
-            weights: float32 [B, A, 1] or [B, A, K].
-
-        Returns:
-            float32 [B, K].
-        """
+        """Compute the loss of every class over all pixels, float32 [B, K]; see `ClassificationLoss`."""
         probability = tf.sigmoid(prediction)
         if self.squared_normalization:
             probability, target = tf.square(probability), tf.square(target)

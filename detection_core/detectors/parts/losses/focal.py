@@ -25,16 +25,7 @@ class SigmoidFocalLoss:
     alpha: float | None
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor and class.
-
-        Args:
-            prediction: float32 [B, A, K], logits.
-            target: float32 [B, A, K], in [0, 1].
-            weights: float32 [B, A, 1] or [B, A, K].
-
-        Returns:
-            float32 [B, A, K].
-        """
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
         loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=prediction)
         if self.gamma:
             probability = tf.sigmoid(prediction)
@@ -61,16 +52,7 @@ class PenaltyReducedFocalLoss:
     beta: float
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every pixel and class.
-
-        Args:
-            prediction: float32 [B, A, K], logits.
-            target: float32 [B, A, K], in [0, 1].
-            weights: float32 [B, A, 1] or [B, A, K].
-
-        Returns:
-            float32 [B, A, K].
-        """
+        """Compute the loss of every pixel and class, float32 [B, A, K]; see `ClassificationLoss`."""
         probability = tf.clip_by_value(tf.sigmoid(prediction), PROBABILITY_MARGIN, 1.0 - PROBABILITY_MARGIN)
         positive = tf.pow(1.0 - probability, self.alpha) * tf.math.log(probability)
         negative = tf.pow(probability, self.alpha) * tf.math.log(1.0 - probability)

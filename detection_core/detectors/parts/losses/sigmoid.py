@@ -12,16 +12,7 @@ class SigmoidLoss:
     """Sigmoid cross entropy of each class on its own."""
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor and class.
-
-        Args:
-            prediction: float32 [B, A, K], logits.
-            target: float32 [B, A, K], in [0, 1].
-            weights: float32 [B, A, 1] or [B, A, K].
-
-        Returns:
-            float32 [B, A, K].
-        """
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=prediction) * weights
 
 
@@ -40,16 +31,7 @@ class BootstrappedSigmoidLoss:
     hard_bootstrap: bool
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor and class.
-
-        Args:
-            prediction: float32 [B, A, K], logits.
-            target: float32 [B, A, K], in [0, 1].
-            weights: float32 [B, A, 1] or [B, A, K].
-
-        Returns:
-            float32 [B, A, K].
-        """
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
         own = tf.sigmoid(prediction)
         if self.hard_bootstrap:
             own = tf.cast(own > 0.5, prediction.dtype)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import tensorflow as tf
 
 
-class _ComparesCodes:
-    @property
-    def compares_boxes(self) -> bool:
-        """Whether it needs decoded boxes rather than codes."""
-        return False
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SmoothL1Loss(_ComparesCodes):
+class SmoothL1Loss:
     """Squared error near zero and a straight line beyond, summed over the code.
 
     Fast R-CNN, https://arxiv.org/abs/1504.08083.
@@ -24,19 +18,12 @@ class SmoothL1Loss(_ComparesCodes):
         delta: distance at which the line begins, and its slope.
     """
 
+    compares_boxes: ClassVar[bool] = False
+
     delta: float
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor.
-
-        Args:
-            prediction: float32 [B, A, K].
-            target: float32 [B, A, K].
-            weights: float32 [B, A].
-
-        Returns:
-            float32 [B, A].
-        """
+        """Compute the loss of every anchor, float32 [B, A]; see `LocalizationLoss`."""
         distance = tf.abs(prediction - target)
         near = tf.minimum(distance, self.delta)
         loss = 0.5 * tf.square(near) + self.delta * (distance - near)
@@ -44,39 +31,25 @@ class SmoothL1Loss(_ComparesCodes):
 
 
 @dataclasses.dataclass(frozen=True)
-class L2Loss(_ComparesCodes):
+class L2Loss:
     """Half the squared error, summed over the code. The weight counts before the square."""
 
+    compares_boxes: ClassVar[bool] = False
+
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor.
-
-        Args:
-            prediction: float32 [B, A, K].
-            target: float32 [B, A, K].
-            weights: float32 [B, A].
-
-        Returns:
-            float32 [B, A].
-        """
+        """Compute the loss of every anchor, float32 [B, A]; see `LocalizationLoss`."""
         difference = (prediction - target) * weights[..., tf.newaxis]
         return 0.5 * tf.reduce_sum(tf.square(difference), axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)
-class L1Loss(_ComparesCodes):
+class L1Loss:
     """Absolute error, summed over the code."""
 
+    compares_boxes: ClassVar[bool] = False
+
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor.
-
-        Args:
-            prediction: float32 [B, A, K].
-            target: float32 [B, A, K].
-            weights: float32 [B, A].
-
-        Returns:
-            float32 [B, A].
-        """
+        """Compute the loss of every anchor, float32 [B, A]; see `LocalizationLoss`."""
         return tf.reduce_sum(self.elementwise(prediction, target, weights[..., tf.newaxis]), axis=-1)
 
     def elementwise(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

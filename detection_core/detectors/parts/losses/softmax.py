@@ -18,15 +18,9 @@ class SoftmaxLoss:
     logit_scale: float
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor.
+        """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
 
-        Args:
-            prediction: float32 [B, A, K], logits.
-            target: float32 [B, A, K], probabilities.
-            weights: float32 [B, A, 1] or [B, A, K], averaged over the classes.
-
-        Returns:
-            float32 [B, A].
+        Targets are probabilities, and an anchor's weight is the mean of those of its classes.
         """
         logits = prediction / self.logit_scale
         loss = tf.nn.softmax_cross_entropy_with_logits(labels=target, logits=logits)
@@ -46,15 +40,9 @@ class SoftmaxAgainstLogitsLoss:
     logit_scale: float
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Compute the loss of every anchor.
+        """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
 
-        Args:
-            prediction: float32 [B, A, K], logits.
-            target: float32 [B, A, K], logits.
-            weights: float32 [B, A, 1] or [B, A, K], averaged over the classes.
-
-        Returns:
-            float32 [B, A].
+        Targets are logits, and an anchor's weight is the mean of those of its classes.
         """
         probabilities = tf.nn.softmax(target / self.logit_scale)
         return SoftmaxLoss(logit_scale=self.logit_scale)(prediction, probabilities, weights)

@@ -1,8 +1,8 @@
 import pytest
 import tf_keras
 
+from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS
 from detection_core.detectors.parts.backbones.mobilenet_v1 import (
-    DEFAULT_HYPERPARAMS,
     MobileNetV1Options,
     mobilenet_v1,
 )

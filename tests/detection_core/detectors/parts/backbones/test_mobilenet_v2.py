@@ -1,9 +1,8 @@
 import pytest
 import tf_keras
 
+from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS, MobileNetOptions
 from detection_core.detectors.parts.backbones.mobilenet_v2 import (
-    DEFAULT_HYPERPARAMS,
-    MobileNetV2Options,
     mobilenet_v2,
     round_channels,
 )
@@ -18,7 +17,7 @@ def test_channels_are_multiples_of_eight_not_far_below(channels, wanted):
 def _ends(**options):
     inputs = tf_keras.Input((64, 96, 3))
     layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
-    ends = mobilenet_v2(inputs, layers, MobileNetV2Options(**options))
+    ends = mobilenet_v2(inputs, layers, MobileNetOptions(**options))
     return tf_keras.Model(inputs, ends.levels[5]), ends
 
 

@@ -1,14 +1,15 @@
 import tf_keras
 
 from detection_core.detectors.parts.backbones.efficientnet import EfficientNetOptions, efficientnet
+from detection_core.detectors.parts.backbones.mobilenet import MobileNetOptions
 from detection_core.detectors.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
-from detection_core.detectors.parts.backbones.mobilenet_v2 import MobileNetV2Options, mobilenet_v2
+from detection_core.detectors.parts.backbones.mobilenet_v2 import mobilenet_v2
 from tests.detection_core.detectors.ssd.checkpoint_names.networks import keys_of, maker
 
 
 def test_layers_of_a_backbone_are_numbered_in_network_order_without_gaps():
     inputs = tf_keras.Input((64, 64, 3))
-    ends = mobilenet_v2(inputs, maker(), MobileNetV2Options(depth_multiplier=0.35))
+    ends = mobilenet_v2(inputs, maker(), MobileNetOptions(depth_multiplier=0.35))
     prefix = "_feature_extractor/classification_backbone/layer_with_weights-"
     assert keys_of(inputs, ends.levels[5]) == {f"{prefix}{number}" for number in range(104)}
 
