@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from google.protobuf.message import Message
+
 from detection_core.augment import (
     boxes_and_labels,
     colour,
@@ -23,11 +25,21 @@ from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.messages.registered import build_registered
 from detection_core.protos import preprocessor_pb2 as pb
 
+_Crop = (
+    pb.RandomCropImage
+    | pb.RandomCropPadImage
+    | pb.SSDRandomCropOperation
+    | pb.SSDRandomCropPadOperation
+    | pb.SSDRandomCropFixedAspectRatioOperation
+    | pb.SSDRandomCropPadFixedAspectRatioOperation
+)
+_Padded = pb.RandomCropPadImage | pb.SSDRandomCropPadOperation | pb.SSDRandomCropPadFixedAspectRatio
+
 
 def _same_fields(step: Callable[..., Augmentation]) -> Callable[[Any], Augmentation]:
     """Return a builder for a step whose options carry the names and defaults of the message's fields."""
 
-    def build(message: Any) -> Augmentation:
+    def build(message: Message) -> Augmentation:
         fields = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
         return step(**{name: _plain(value) for name, value in fields.items()})
 
@@ -38,7 +50,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else tuple(value)
 
 
-def _crop(message: Any, **changed: Any) -> crops.RandomCropImage:
+def _crop(message: _Crop, **changed: Any) -> crops.RandomCropImage:
     """Build a crop from any message with the fields of one; `changed` goes before the message."""
     ranges = {
         "aspect_ratio_range": ("min_aspect_ratio", "max_aspect_ratio"),
@@ -92,7 +104,7 @@ def _ssd_crop_pad_fixed_aspect_ratio(message: pb.SSDRandomCropPadFixedAspectRati
     return Augmentations(augmentations=(crop, pad))
 
 
-def _padded_sizes(message: Any) -> dict[str, Any]:
+def _padded_sizes(message: _Padded) -> dict[str, Any]:
     """Read how large a padded image may be, as fractions of its rows and columns; unset: no option."""
     found = {}
     for name in ("min_padded_size_ratio", "max_padded_size_ratio"):

@@ -45,7 +45,11 @@ def _clip_range(
     return message.box_encodings_clip_range.min, message.box_encodings_clip_range.max
 
 
-def _options(options_class: type, message: Any, **by_hand: Any) -> Any:
+def _options(
+    options_class: type,
+    message: ConvolutionalBoxPredictor | WeightSharedConvolutionalBoxPredictor,
+    **by_hand: Any,
+) -> Any:
     """Fill the options whose fields carry the message's field names."""
     names = {field.name for field in dataclasses.fields(options_class)} - set(by_hand)
     return options_class(**{name: getattr(message, name) for name in sorted(names)}, **by_hand)

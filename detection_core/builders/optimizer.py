@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import tf_keras
 
@@ -14,6 +14,14 @@ from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import optimizer_pb2
 
 _logger = logging.getLogger(__name__)
+
+_Rated = TypeVar(
+    "_Rated",
+    optimizer_pb2.RMSPropOptimizer,
+    optimizer_pb2.MomentumOptimizer,
+    optimizer_pb2.AdamOptimizer,
+)
+"""An optimizer's message; each of them has a learning rate."""
 
 
 def _constant(message: optimizer_pb2.ConstantLearningRate) -> schedules.Schedule:
@@ -99,8 +107,8 @@ def _adam(message: optimizer_pb2.AdamOptimizer, rate: schedules.Schedule) -> Any
     return tf_keras.optimizers.legacy.Adam(learning_rate=rate, epsilon=message.epsilon)
 
 
-def _with_rate(make: Callable[[Any, schedules.Schedule], Any]) -> Callable[[Any], Any]:
-    def build(message: Any) -> Any:
+def _with_rate(make: Callable[[_Rated, schedules.Schedule], Any]) -> Callable[[_Rated], Any]:
+    def build(message: _Rated) -> Any:
         where = f"{message.DESCRIPTOR.name}.learning_rate"
         return make(message, build_learning_rate(message.learning_rate, where))
 
