@@ -1,12 +1,13 @@
 """Object detection from a pipeline.config: build, train, evaluate, quantize, export and predict.
 
-    from detection_core import evaluate, export, load_config, predict, quantize, train
+    from detection_core import TFLiteExportOptions, evaluate, export, load_config, predict, quantize, train
 
     config = load_config("pipeline.config", {"train_config.num_steps": 2000})
     trained = train(config, examples="build/examples", output="build/trained")
     print(evaluate(trained, examples="build/examples").metrics["DetectionBoxes_Precision/mAP"])
     quantized = quantize(trained, output="build/quantized")
-    exported = export(trained, quantized=quantized, output="build/exported")
+    options = TFLiteExportOptions(max_map_drop=0.02)
+    exported = export(trained, quantized=quantized, options=options, output="build/exported")
     for prediction in predict(exported.files["int8"], ["photo.jpg"], output="build/predicted"):
         print(prediction.picture, prediction.detections)
 

@@ -32,7 +32,18 @@ Path = str | os.PathLike[str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainedDetector(os.PathLike[str]):
+class _TrainingOutput(os.PathLike[str]):
+    """What a training wrote; stands for the path of its detector folder."""
+
+    model: str
+    run: str
+
+    def __fspath__(self) -> str:
+        return self.model
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainedDetector(_TrainingOutput):
     """What `train` wrote; stands for the path of its detector folder.
 
     Attributes:
@@ -41,30 +52,20 @@ class TrainedDetector(os.PathLike[str]):
         report: how the training went.
     """
 
-    model: str
-    run: str
     report: TrainReport
-
-    def __fspath__(self) -> str:
-        return self.model
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuantizedDetector(os.PathLike[str]):
+class QuantizedDetector(_TrainingOutput):
     """What `quantize` wrote; stands for the path of its detector folder.
 
     Attributes:
         model: detector folder with fake quantization in its graph.
-        run: folder with the as-run config, last checkpoint, logs, history and report.
+        run: as of a `TrainedDetector`.
         report: how the training went.
     """
 
-    model: str
-    run: str
     report: QuantizationReport
-
-    def __fspath__(self) -> str:
-        return self.model
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -262,10 +263,10 @@ def export(
     model: Path,
     *,
     output: Path,
+    options: TFLiteExportOptions,
     quantized: Path | None = None,
     examples: Path | None = None,
     config: Path | TrainEvalPipelineConfig | None = None,
-    options: TFLiteExportOptions | None = None,
 ) -> ExportedFiles:
     """Write a detector as TensorFlow Lite files and measure what each lost against its SavedModel.
 
@@ -274,10 +275,10 @@ def export(
     Args:
         model: float detector folder.
         output: folder to write: `tflite` and `parity`.
+        options: the bound on the loss, formats, the split, and numbers of the post-processing operation.
         quantized: what `quantize` made of the detector; None: the int8 file is quantized after training.
         examples: folder of examples as ExampleGen writes it; None: what the config's readers name.
         config: whose readers name the examples; None: that of the detector folder.
-        options: formats, the split, the bound on the loss, and numbers of the post-processing operation.
 
     Raises:
         ContractError: when a folder is no detector folder.
@@ -286,10 +287,9 @@ def export(
     """
     from detection_core.artifacts.tflite_metadata import LABEL_FILE
     from detection_core.storage import files
-    from detection_core.tasks.export import TFLiteExportOptions, export_tflite_config, file_name
+    from detection_core.tasks.export import export_tflite_config, file_name
 
     folder, path = os.fspath(output), os.fspath(model)
-    options = options or TFLiteExportOptions()
     read = _stored_config(path) if config is None else _config(config)
     written = files.join(folder, "tflite")
     report = export_tflite_config(

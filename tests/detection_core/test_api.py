@@ -210,7 +210,16 @@ def test_files_are_exported_from_plain_records(trained, root):
     assert exported.report.files[0].quantization == "post_training"
 
 
-@pytest.mark.parametrize("verb", ["quantize", "export"])
-def test_what_is_no_detector_folder_is_refused(tmp_path, verb):
+def test_what_is_no_detector_folder_is_refused(tmp_path):
+    options = detection_core.TFLiteExportOptions(max_map_drop=0.02)
     with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
-        getattr(detection_core, verb)(tmp_path, output=tmp_path / "out")
+        detection_core.quantize(tmp_path, output=tmp_path / "out")
+    with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
+        detection_core.export(tmp_path, output=tmp_path / "out", options=options)
+
+
+def test_how_much_a_file_may_lose_is_said_by_its_user(tmp_path):
+    with pytest.raises(TypeError, match="max_map_drop"):
+        detection_core.TFLiteExportOptions()
+    with pytest.raises(TypeError, match="options"):
+        detection_core.export(tmp_path, output=tmp_path / "out")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from component_specs import TFLiteExporterJob
@@ -10,6 +12,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, ContractError
 from detection_core.exporters.detector_folder import write_detector
+from detection_core.tasks.export import TFLiteExportOptions
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
 
@@ -34,6 +37,14 @@ def done(artifacts):
     return {
         drop: run(job(artifacts, f"d{drop}", formats=("float32",), max_map_drop=drop)) for drop in (2.0, -2.0)
     }
+
+
+def test_the_contract_has_the_defaults_of_the_library_and_alone_a_bound():
+    contract = {field.name: field.default for field in dataclasses.fields(TFLiteExporterJob)}
+    library = {field.name: field.default for field in dataclasses.fields(TFLiteExportOptions)}
+    shared = set(contract) & set(library)
+    assert {name for name in shared if contract[name] != library[name]} == {"max_map_drop"}
+    assert library["max_map_drop"] is dataclasses.MISSING
 
 
 def test_a_file_within_the_bound_is_blessed(artifacts, done):

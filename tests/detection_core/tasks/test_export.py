@@ -29,7 +29,7 @@ from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
 LABELS = label_map_from_names(["dark", "bright"])
 # One image only: with random weights there is nothing to learn from more.
-OPTIONS = TFLiteExportOptions(representative_examples=2, latency_runs=2)
+OPTIONS = TFLiteExportOptions(max_map_drop=0.02, representative_examples=2, latency_runs=2)
 
 
 class Workbench:
@@ -149,11 +149,11 @@ def test_other_than_eight_bits_cannot_be_a_file(workbench):
     record["settings"]["weight_bits"] = 4
     path.write_text(json.dumps(record))
     with pytest.raises(ExportError, match=r"weight_bits: expected 8, .* found 4; quantize again"):
-        workbench("four_bits", TFLiteExportOptions(formats=("int8",)), quantized="four")
+        workbench("four_bits", TFLiteExportOptions(max_map_drop=0.02, formats=("int8",)), quantized="four")
     assert not (workbench.root / "four_bits" / "tflite").exists()
 
 
 @pytest.mark.parametrize(("formats", "found"), [(("float32", "int4"), "int4"), ((), "none")])
 def test_formats_that_do_not_exist_are_refused(formats, found):
     with pytest.raises(ConfigError, match=f"formats: expected some of float32, int8, found {found}"):
-        TFLiteExportOptions(formats=formats)
+        TFLiteExportOptions(max_map_drop=0.02, formats=formats)
