@@ -21,9 +21,10 @@ import numpy as np
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.exporters.latency import measure_latency
-from detection_core.exporters.tflite import TFLiteOutputOptions, convert
+from detection_core.exporters.tflite import convert
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 
@@ -39,7 +40,9 @@ def make_files(size: int, classes: int, folder: str) -> dict[str, str]:
     model = build_detector(config.model)
     rewritten = rewrite(model, QuantizationOptions(delay=0))
     rewritten.calibrate([np.random.default_rng(0).uniform(0, 255, (2, size, size, 3)).astype(np.float32)])
-    options = post_process_options(config, TFLiteOutputOptions(max_detections=100))
+    options = post_process_options(
+        config, TFLiteOutputOptions(max_detections=100, classes_per_detection=1, use_regular_nms=False)
+    )
     paths = {}
     for name, source in (("float32", model), ("int8", rewritten.model)):
         paths[name] = os.path.join(folder, f"{name}.tflite")

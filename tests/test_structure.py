@@ -16,7 +16,6 @@ FILE_BUDGET, FUNCTION_BUDGET = 400, 60
 
 # Modules without behaviour of their own, or tested through the one that they serve: module to its test file.
 TESTED_IN = {
-    "detection_core/config/messages/families.py": "detection_core/config/messages/test_pipeline.py",
     "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
     "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_card.py",
     "detection_core/artifacts/data_findings.py": "components/data_validator/test_run.py",
@@ -26,6 +25,9 @@ TESTED_IN = {
     "detection_core/artifacts/coco_names.py": "detection_core/evaluation/test_coco_metrics.py",
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
     "detection_core/evaluation/results.py": "detection_core/evaluation/test_matching.py",
+    "detection_core/detectors/parts/backbones/mobilenet.py": (
+        "detection_core/detectors/parts/backbones/test_mobilenet_v1.py"
+    ),
     "detection_core/detectors/parts/anchor_criterion.py": "detection_core/detectors/ssd/test_model.py",
     "detection_core/tasks/validate_data.py": "components/data_validator/test_run.py",
     "detection_core/tasks/evaluate.py": "components/evaluator/test_run.py",

@@ -7,7 +7,7 @@ from typing import Any
 
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
-from detection_core.config.messages.detectors import model_of
+from detection_core.config.messages.detectors import model_resizer
 from detection_core.data.resize import (
     ConditionalShapeResizer,
     FixedShapeResizer,
@@ -20,7 +20,9 @@ from detection_core.protos import image_resizer_pb2 as pb
 from detection_core.protos import model_pb2
 
 
-def _method(message: Any) -> Any:
+def _method(
+    message: pb.FixedShapeResizer | pb.KeepAspectRatioResizer | pb.ConditionalShapeResizer,
+) -> Any:
     return pb.ResizeType.Name(message.resize_method)
 
 
@@ -84,9 +86,8 @@ def build_image_resizer(message: pb.ImageResizer, where: str = "image_resizer") 
 
 def resizer_name(model: model_pb2.DetectionModel) -> str:
     """Return the arm of a model's image resizer; "none" where it has none."""
-    arm = model.WhichOneof("model")
-    message = getattr(getattr(model, arm), "image_resizer", None) if arm else None
-    return str(message.WhichOneof("image_resizer_oneof") if message is not None else None).lower()
+    message, _ = model_resizer(model)
+    return message.WhichOneof("image_resizer_oneof") or "none"
 
 
 def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
@@ -95,7 +96,6 @@ def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
     Raises:
         ConfigError: when the model has none, or it cannot be built.
     """
-    arm, body = model_of(model)
-    if body is None or "image_resizer" not in body.DESCRIPTOR.fields_by_name:
-        check_message(model, "model")  # It refuses both.
-    return build_image_resizer(body.image_resizer, f"model.{arm}.image_resizer")
+    if model.WhichOneof("model") is None:
+        check_message(model, "model")  # It refuses that.
+    return build_image_resizer(*model_resizer(model))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from detection_core.builders.input_reader import ScoreColumns
 from detection_core.config.messages.pipeline import label_problems
 from detection_core.config.problems import raise_first
 from detection_core.data.label_targets import LabelTargets
-from detection_core.protos import model_pb2, pipeline_pb2
+from detection_core.detectors.family import model_message
+from detection_core.protos import model_pb2, pipeline_pb2, ssd_pb2
+from detection_core.protos.center_net_pb2 import CenterNet
+from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
+
+ModelMessage = ssd_pb2.Ssd | FasterRcnn | CenterNet | model_pb2.ExperimentalModel
+"""An arm of `model`."""
 
 
-def foreground_classes(message: Any) -> int:
-    """Return C of an Ssd or FasterRcnn or CenterNet message: num_classes counts an explicit background."""
-    return int(message.num_classes) - int(getattr(message, "explicit_background_class", False))
+def foreground_classes(message: ModelMessage) -> int:
+    """Return C of a model's message: num_classes counts an explicit background."""
+    return message.num_classes - int(getattr(message, "explicit_background_class", False))
 
 
 def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:
     """Return the layout of recorded class scores for a model: num_classes entries."""
-    arm = model.WhichOneof("model")
-    message: Any = getattr(model, str(arm), None)
+    message: ModelMessage | None = model_message(model)[0]
     return ScoreColumns(
         count=getattr(message, "num_classes", 0),
         background=getattr(message, "explicit_background_class", False),
@@ -38,7 +41,7 @@ def build_label_targets(config: pipeline_pb2.TrainEvalPipelineConfig) -> LabelTa
     """
     train, reader = config.train_config, config.train_input_reader
     raise_first(label_problems(config))
-    message: Any = getattr(config.model, str(config.model.WhichOneof("model")), None)
+    message: ModelMessage | None = model_message(config.model)[0]
     return LabelTargets(
         classes=foreground_classes(message) if message is not None else 0,
         use_scores=train.use_multiclass_scores,

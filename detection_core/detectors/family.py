@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from detection_core.errors import ConfigError, ExportError, ModelError
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from detection_core.artifacts.quantization import Quantization
-    from detection_core.config.messages.families import ConfigFamily
+    from detection_core.config.messages.registered import Option
+    from detection_core.config.problems import Problem
     from detection_core.detectors.base import Detector
-    from detection_core.exporters.tflite import TFLiteOutputOptions
     from detection_core.quantization.quantizers import QuantizationOptions
     from detection_core.training.checkpoint_names import CheckpointNames
 
@@ -41,10 +41,40 @@ class FamilyDescription(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointSupport:
+    """How detectors of a family start from checkpoints of the field.
+
+    Attributes:
+        names: gives how such checkpoints name its variables.
+        named_extractors: feature extractors that TensorFlow 1 had, so that the names in its checkpoints are
+            known.
+    """
+
+    names: Callable[[], CheckpointNames]
+    named_extractors: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TFLiteOutputOptions:
+    """What a TensorFlow Lite detector gives, of any family that becomes one.
+
+    Attributes:
+        max_detections: boxes that it keeps.
+        classes_per_detection: best classes that each box is reported with.
+        use_regular_nms: suppress class by class; off: boxes of all classes suppress each other.
+    """
+
+    max_detections: int
+    classes_per_detection: int
+    use_regular_nms: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class TFLiteExport:
     """How detectors of a family become TensorFlow Lite files.
 
     Attributes:
+        problems: (message of the arm, its field path) -> what such a file cannot hold.
         function: (detector, its config, what to give, whether the network's outputs are going to be integers)
             -> a concrete function from one preprocessed image, `input` float32 [1, H, W, 3], to the four
             outputs of `exporters.signatures.TFLITE_OUTPUTS`, in that order.
@@ -52,6 +82,7 @@ class TFLiteExport:
             preprocessing.
     """
 
+    problems: Callable[[Any, str], Iterable[Problem]]
     function: Callable[[Detector, Any, TFLiteOutputOptions, bool], Any]
     normalisation: Callable[[Detector], Normalisation]
 
@@ -91,28 +122,42 @@ class QuantizationSupport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
-    """A family of detectors.
+    """A family of detectors: everything that is known of it, in one record.
+
+    The fields that check a config are called without TensorFlow; `build` and `describe` may import it when
+    they are called. "Message" is the one of the arm of `model`, such as `Ssd`.
 
     Attributes:
         name: the arm of the `model` message that configures it, or the `name` of its `experimental_model`.
-        build: (message of the arm, its field path, seed) -> detector. The message is checked; the seed gives
-            the first weights, None makes them zeros.
-        check: what the checks of a config ask of it, without TensorFlow.
-        describe: (message of the arm, detector) -> what `validate` prints of it.
-        extractor_types: what `feature_extractor.type` may say.
+        build: (message, its field path, seed) -> detector. The message is checked; the seed gives the first
+            weights, None makes them zeros.
+        describe: (message, detector) -> what `validate` prints of it.
         loss_names: name of a part of the loss -> its short name in progress lines and charts.
-        checkpoint_names: gives how checkpoints of the field name its variables; None: it starts from none.
+        extractor_types: what `feature_extractor.type` may say, for an arm that has one.
+        options: name -> option that `experimental_model.options` may set.
+        input_size: message -> rows and columns of the network's input where the config has no
+            `image_resizer`; images are then resized to them. None: the config has to have one.
+        problems: (message, path) -> what is wrong with the message beyond its `Rules`.
+        size_problems: (message, path, rows and columns of the network's input) -> what needs more memory
+            than there can be.
+        keypoints: message -> keypoints of an object that the detector is trained on, and the field below the
+            message that says so; None: it is not trained on any.
+        checkpoints: how it starts from checkpoints of the field; None: it starts from none.
         tflite: how it becomes a TensorFlow Lite file; None: it does not.
         quantization: how it is quantized; None: it is not.
     """
 
     name: str
     build: Callable[[Any, str, int | None], Detector]
-    check: ConfigFamily
     describe: Callable[[Any, Detector], FamilyDescription]
-    extractor_types: tuple[str, ...]
     loss_names: Mapping[str, str]
-    checkpoint_names: Callable[[], CheckpointNames] | None = None
+    extractor_types: Collection[str] = ()
+    options: Mapping[str, Option] = dataclasses.field(default_factory=dict)
+    input_size: Callable[[Any], tuple[int, int] | None] = lambda message: None
+    problems: Callable[[Any, str], Iterable[Problem]] = lambda message, path: ()
+    size_problems: Callable[[Any, str, tuple[int, int]], Iterable[Problem]] = lambda message, path, size: ()
+    keypoints: Callable[[Any], tuple[int, str] | None] = lambda message: None
+    checkpoints: CheckpointSupport | None = None
     tflite: TFLiteExport | None = None
     quantization: QuantizationSupport | None = None
 
@@ -122,13 +167,13 @@ class Family:
         Raises:
             ModelError: when it starts from none.
         """
-        if self.checkpoint_names is None:
+        if self.checkpoints is None:
             raise ModelError(
-                f"expected a family whose checkpoints can be read, {_having('checkpoint_names')}, found"
+                f"expected a family whose checkpoints can be read, {_having('checkpoints')}, found"
                 f" {self.name}; train without fine_tune_checkpoint, or from a detector folder",
                 where="model",
             )
-        return self.checkpoint_names()
+        return self.checkpoints.names()
 
     def require_tflite(self) -> TFLiteExport:
         """Return how it becomes a TensorFlow Lite file.
@@ -162,8 +207,9 @@ FAMILIES: dict[str, str | Family] = {"ssd": "detection_core.detectors.ssd.family
 def register_family(family: Family) -> None:
     """Add a family from outside of this package.
 
-    A config names it by the arm of `model` that it is called after, whose fields are then its settings, or by
-    `experimental_model { name: "NAME" }`, which has none: no image_resizer either, which training needs.
+    A config names it by `experimental_model { name: "NAME" }`, which has the fields that every family needs,
+    `num_classes` and `image_resizer`, and `options` for what else there is to set. A family that is called
+    after an arm of `model` which no family has is configured by that arm's fields instead.
 
     Args:
         family: its record.
@@ -176,6 +222,12 @@ def register_family(family: Family) -> None:
     FAMILIES[family.name] = family
 
 
+def unregister_family(name: str) -> None:
+    """Forget a family from outside, as tests do; nothing happens where it is not known."""
+    if isinstance(FAMILIES.get(name), Family):
+        del FAMILIES[name]
+
+
 def family_name(model: Any) -> str:
     """Return what a `model` message names; "" where it names nothing."""
     arm = model.WhichOneof("model")
@@ -183,9 +235,9 @@ def family_name(model: Any) -> str:
 
 
 def model_message(model: Any) -> tuple[Any, str]:
-    """Return the message of the arm that is set, and its field path."""
-    arm = str(model.WhichOneof("model"))
-    return getattr(model, arm), f"model.{arm}"
+    """Return the message of the arm that is set, and its field path; None and `model` where none is."""
+    arm = model.WhichOneof("model")
+    return (getattr(model, arm), f"model.{arm}") if arm else (None, "model")
 
 
 def extractor_type(message: Any) -> str:

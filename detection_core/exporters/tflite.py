@@ -23,21 +23,6 @@ _logger = logging.getLogger(__name__)
 MOST_BIAS = 2**30
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TFLiteOutputOptions:
-    """What a TensorFlow Lite detector gives.
-
-    Attributes:
-        max_detections: boxes that it keeps.
-        classes_per_detection: best classes that each box is reported with.
-        use_regular_nms: suppress class by class; off: boxes of all classes suppress each other.
-    """
-
-    max_detections: int = 100
-    classes_per_detection: int = 1
-    use_regular_nms: bool = False
-
-
 def check_convertible(config: PipelineConfig) -> None:
     """Refuse what a TensorFlow Lite file with a fixed input cannot hold.
 

@@ -16,9 +16,10 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.graph_rewriter import QUANTIZED_BITS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
-from detection_core.exporters.tflite import TFLiteOutputOptions, check_convertible, convert
+from detection_core.exporters.tflite import check_convertible, convert
 from detection_core.exporters.tflite_description import add_description
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.storage import files
@@ -34,9 +35,10 @@ class TFLiteExportOptions:
     """What to write and how far it may fall behind.
 
     Attributes:
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute. Without a default:
+            how much accuracy a file may cost is for its user to say.
         formats: of `FORMATS`.
         split: split of the examples on which every file is measured.
-        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
         max_detections: boxes that the post-processing operation keeps.
         classes_per_detection: best classes that each box is reported with. One alone costs accuracy, as the
             SavedModel, which suppresses class by class, may report a box with all its classes.
@@ -46,9 +48,9 @@ class TFLiteExportOptions:
         latency_runs: timed inferences of each file; 0 does not measure.
     """
 
+    max_map_drop: float
     formats: tuple[str, ...] = ("float32", "int8")
     split: str = "eval"
-    max_map_drop: float = 0.02
     max_detections: int = 100
     classes_per_detection: int = 3
     use_regular_nms: bool = False

@@ -27,7 +27,7 @@ from detection_core.config.messages.registered import unregister_part
 from detection_core.config.metric_names import unregister_metric_set
 from detection_core.data.records import read_records
 from detection_core.datasets.readers import unregister_reader
-from detection_core.detectors import family as families
+from detection_core.detectors.family import unregister_family
 from detection_core.structures import GroundTruth, Sample
 from pipeline.settings.settings_file import load_settings
 from tests.components.evaluator.test_run import save_model
@@ -206,24 +206,29 @@ def test_a_metric_is_measured_and_gates(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_family_trains_is_measured_and_predicts(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(families, "FAMILIES", dict(families.FAMILIES))
+def test_a_family_trains_is_measured_and_predicts(tiny, tmp_path):
+    size = "model.experimental_model.options[size]"
     with recipe("a family", tmp_path) as one_box:
-        with pytest.raises(detection_core.ConfigError, match="center_net"):
+        with pytest.raises(detection_core.ConfigError, match="no family of that name"):
             loaded(tiny, one_box, "one_box.config")
         one_box.load("one_box").register()
-        with pytest.raises(detection_core.ConfigError, match="expected one_box"):
-            loaded(tiny, one_box, "one_box.config", {"model.center_net.feature_extractor.type": "other"})
-        config = loaded(tiny, one_box, "one_box.config")
-        trained = detection_core.train(config, output=tmp_path / "trained", log_every=1)
-        assert set(trained.report.losses) >= {"Loss/box", "Loss/class"}
-        assert type(detection_core.build_detector(trained)).__name__ == "OneBox"
-        assert detection_core.evaluate(trained).images == 6
-        image = np.full((30, 40, 3), 99, np.uint8)
-        (prediction,) = detection_core.predict(trained, [image], min_score=0.0)
-        assert len(prediction.detections) == 1
-        with pytest.raises(detection_core.ExportError, match="center_net"):
-            detection_core.export(trained, output=tmp_path / "exported")
+        try:
+            with pytest.raises(detection_core.ConfigError, match="from 1 to 16,384, found 0"):
+                loaded(tiny, one_box, "one_box.config", {size: "0"})
+            config = loaded(tiny, one_box, "one_box.config")
+            trained = detection_core.train(config, output=tmp_path / "trained", log_every=1)
+            assert set(trained.report.losses) >= {"Loss/box", "Loss/class"}
+            detector = detection_core.build_detector(trained)
+            assert type(detector).__name__ == "OneBox" and detector.input_shape.size == (96, 96)
+            assert detection_core.evaluate(trained).images == 6
+            image = np.full((30, 40, 3), 99, np.uint8)
+            (prediction,) = detection_core.predict(trained, [image], min_score=0.0)
+            assert len(prediction.detections) == 1
+            with pytest.raises(detection_core.ExportError, match="one_box"):
+                options = detection_core.TFLiteExportOptions(max_map_drop=0.02)
+                detection_core.export(trained, output=tmp_path / "exported", options=options)
+        finally:
+            unregister_family("one_box")
 
 
 def test_a_component_is_compiled_beside_ours_and_runs(tmp_path):

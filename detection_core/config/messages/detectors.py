@@ -3,34 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from detection_core.config.messages.extractors import name_problems
+from detection_core.config.messages.extractors import name_problems, type_problems
+from detection_core.config.messages.image_resizers import network_size
+from detection_core.config.messages.registered import option_problems
 from detection_core.config.problems import Problem, missing_arm
 from detection_core.config.rules import Rules
-from detection_core.detectors.family import find_family
+from detection_core.detectors.family import extractor_type, family_name, find_family, model_message
+from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
 
 
-def model_of(model: DetectionModel) -> tuple[str, Any]:
-    """Return the arm of the model that is set, and its message; "" and None where none is."""
-    arm = model.WhichOneof("model")
-    return (arm, getattr(model, arm)) if arm else ("", None)
+def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
+    """Return how a model's images are resized, and the field path that says so or should.
+
+    That is the config's `image_resizer`, else the one to the input size that the family has of its own;
+    where there is neither, the message is empty.
+    """
+    message, path = model_message(model)
+    resizer = getattr(message, "image_resizer", ImageResizer())
+    size = None if resizer.ListFields() else _own_size(model)
+    if size is not None:
+        resizer = ImageResizer()
+        resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = size
+    return resizer, f"{path}.image_resizer"
+
+
+def _own_size(model: DetectionModel) -> tuple[int, int] | None:
+    """Return the input size that the family says; None where it says none, or cannot as options are wrong."""
+    family, (message, path) = find_family(model), model_message(model)
+    if family is None or any(_option_problems(model, path)):
+        return None
+    return family.input_size(message)
+
+
+def _option_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
+    family = find_family(model)
+    if family and model.WhichOneof("model") == "experimental_model":
+        yield from option_problems(family.options, model.experimental_model, path)
+
+
+def _resizer_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
+    """Find a missing resizer, and one that does not give what the family takes."""
+    resizer, size = model_resizer(model)[0], _own_size(model)
+    yield from missing_arm(resizer, "image_resizer_oneof", path)
+    if size is not None and network_size(resizer) != size:
+        found = resizer.WhichOneof("image_resizer_oneof")
+        text = f"expected a resizer to {size[0]} x {size[1]}, which {family_name(model)} takes, found {found}"
+        yield Problem(path=path, message=f"{text} to another size; change or remove it")
+
+
+def _extractor_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
+    extractor, family = extractor_type(model_message(model)[0]), find_family(model)
+    if family:
+        yield from type_problems(extractor, path, family.extractor_types)
+    else:
+        yield from name_problems(extractor, path)
 
 
 def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
     """Check what every family has."""
-    arm, message = model_of(model)
-    if family := find_family(model):
-        yield from family.check.problems(message, f"{path}.{arm}")
-    if message is None or "image_resizer" not in message.DESCRIPTOR.fields_by_name:
+    message, _ = model_message(model)
+    family, arm = find_family(model), model.WhichOneof("model")
+    # Without its family an experimental_model is a name, and is refused as such.
+    if message is None or (family is None and arm == "experimental_model"):
         return
     path = f"{path}.{arm}"
     if message.num_classes < 1:
         text = f"expected the number of classes without background, found {message.num_classes}"
         yield Problem(path=f"{path}.num_classes", message=text)
-    yield from name_problems(message.feature_extractor.type, f"{path}.feature_extractor.type")
-    yield from missing_arm(message.image_resizer, "image_resizer_oneof", f"{path}.image_resizer")
+    wrong_options = list(_option_problems(model, path))
+    yield from wrong_options
+    if not wrong_options:
+        yield from _resizer_problems(model, f"{path}.image_resizer")
+        yield from family.problems(message, path) if family else ()
+    if arm != "experimental_model":
+        yield from _extractor_problems(model, f"{path}.feature_extractor.type")
 
 
 RULES: Mapping[str, Rules] = {
@@ -42,7 +90,16 @@ RULES: Mapping[str, Rules] = {
             "faster_rcnn": "two-stage detectors are not built here; use ssd, for accuracy with "
             "ssd_resnet50_v1_fpn_keras",
             "center_net": "CenterNet is not built here; use ssd",
-            "experimental_model": "it only names code that is not in the config; use ssd",
+            "experimental_model": "it names code that is not in the config, and no family of that name is"
+            " registered; use ssd, or register the family",
         },
+    ),
+    "ExperimentalModel": Rules(
+        (
+            "detectors.family",
+            "builders.training_labels",
+            "config.messages.detectors",
+            "config.messages.registered",
+        ),
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from detection_core.config.legacy.tensorflow_1 import (
@@ -111,7 +111,7 @@ def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Prob
     """
     entry = EXTRACTORS.get(message.type)
     if entry is None:
-        yield from _unknown(message.type, f"{path}.type")
+        yield from type_problems(message.type, f"{path}.type", EXTRACTORS)
         return
     for name in entry.fixed:
         found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
@@ -172,14 +172,23 @@ def name_problems(name: str, path: str) -> Iterator[Problem]:
         yield Problem(path=path, message=without_counterpart(name))
 
 
-def _unknown(name: str, path: str) -> Iterator[Problem]:
+def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Problem]:
+    """Find an extractor that a family does not have.
+
+    Args:
+        name: type of the extractor.
+        path: its field path.
+        known: types that the family has.
+    """
+    if name in known:
+        return
     if not name or name in _OLD:
         yield from name_problems(name, path)
         return
-    near = near_names(name[:_SHOWN], EXTRACTORS, limit=1)
+    near = near_names(name[:_SHOWN], known, limit=1)
     advice = f"did you mean {near[0]}?" if near else "use one of these"
     shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}... ({len(name):,} characters)"
-    yield Problem(path=path, message=f"expected one of {', '.join(EXTRACTORS)}, found {shown}; {advice}")
+    yield Problem(path=path, message=f"expected one of {', '.join(known)}, found {shown}; {advice}")
 
 
 def _extra_layers(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from detection_core.config.problems import Problem
 from detection_core.config.rules import Check, Range, Rules, no_problems
 from detection_core.config.suggestions import near_names
+from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.registered_pb2 import RegisteredPart
 
 PartKind = Literal["classification_loss", "localization_loss", "augmentation"]
@@ -105,11 +106,7 @@ def registered_problems(kind: PartKind, message: RegisteredPart, path: str) -> I
         )
         yield Problem(path=f"{path}.name", message=text + (f"did you mean {near[0]}?" if near else listed))
         return
-    problems = [
-        *_unknown_options(part, message, path),
-        *(p for name, text in message.options.items() if name in part.options
-          for p in _wrong(part.options[name], text, f"{path}.options[{name}]")),
-    ]  # fmt: skip
+    problems = list(option_problems(part.options, message, path))
     yield from problems
     if not problems:
         yield from part.check(message, path)
@@ -118,21 +115,39 @@ def registered_problems(kind: PartKind, message: RegisteredPart, path: str) -> I
 def build_registered(kind: PartKind, message: RegisteredPart) -> Any:
     """Build a registered part from a message without problems."""
     part = _PARTS[kind, message.name]
-    values = {
-        name: _parsed(option, message.options[name]) if name in message.options else option.default
-        for name, option in part.options.items()
-    }
-    return part.build(**values)
+    return part.build(**option_values(part.options, message))
 
 
-def _unknown_options(part: Registration, message: RegisteredPart, path: str) -> Iterator[Problem]:
+def option_problems(
+    options: Mapping[str, Option], message: RegisteredPart | ExperimentalModel, path: str
+) -> Iterator[Problem]:
+    """Find options that are not known, and values that do not fit.
+
+    Args:
+        options: those that there are.
+        message: whose `name` has them, and whose `options` sets some.
+        path: field path of the message.
+    """
     for name in message.options:
-        if name not in part.options:
-            has = ", ".join(part.options) or "none"
+        if name not in options:
+            has = ", ".join(options) or "none"
             text = (
                 f"expected an option of {message.name}, which has {has}, found {name[:_SHOWN]!r}; correct it"
             )
             yield Problem(path=f"{path}.options[{name[:_SHOWN]}]", message=text)
+    for name, text in message.options.items():
+        if name in options:
+            yield from _wrong(options[name], text, f"{path}.options[{name}]")
+
+
+def option_values(
+    options: Mapping[str, Option], message: RegisteredPart | ExperimentalModel
+) -> dict[str, Value]:
+    """Return every option's value, of the type of its default; the message is one without problems."""
+    return {
+        name: _parsed(option, message.options[name]) if name in message.options else option.default
+        for name, option in options.items()
+    }
 
 
 def _wrong(option: Option, text: str, path: str) -> Iterator[Problem]:

@@ -9,14 +9,10 @@ from detection_core.config.messages.anchors import anchors_per_location, layer_c
 from detection_core.config.messages.box_coders import code_size
 from detection_core.config.messages.extractors import (
     EXTRACTORS,
-    NAMED_EXTRACTORS,
     extractor_problems,
     map_levels,
 )
-from detection_core.config.messages.families import ConfigFamily
 from detection_core.config.messages.image_resizers import one_size_problems
-from detection_core.config.messages.sizes import prediction_size_problems
-from detection_core.config.messages.tflite import ssd_tflite_problems
 from detection_core.config.problems import Problem
 from detection_core.config.rules import Rules
 from detection_core.protos.ssd_pb2 import Ssd
@@ -129,9 +125,12 @@ def _keypoint_loss(ssd: Ssd, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.loss.localization_loss", message=text)
 
 
-def _keypoints(ssd: Ssd) -> int | None:
+def keypoints(ssd: Ssd) -> tuple[int, str] | None:
+    """Return the keypoints that a detector is trained on and the field that says so; None without any."""
     coder = ssd.box_coder
-    return coder.keypoint_box_coder.num_keypoints if coder.HasField("keypoint_box_coder") else None
+    if not coder.HasField("keypoint_box_coder"):
+        return None
+    return coder.keypoint_box_coder.num_keypoints, "box_coder.keypoint_box_coder"
 
 
 RULES: Mapping[str, Rules] = {
@@ -155,11 +154,3 @@ RULES: Mapping[str, Rules] = {
         },
     ),
 }
-
-FAMILY = ConfigFamily(
-    keypoints=_keypoints,
-    keypoints_field="box_coder.keypoint_box_coder",
-    named_extractors=NAMED_EXTRACTORS,
-    size_problems=prediction_size_problems,
-    tflite_problems=ssd_tflite_problems,
-)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from detection_core.config.messages import ssd
-from detection_core.config.messages.extractors import EXTRACTORS
+from detection_core.config.messages.extractors import EXTRACTORS, NAMED_EXTRACTORS
+from detection_core.config.messages.sizes import prediction_size_problems
+from detection_core.config.messages.ssd import keypoints
+from detection_core.config.messages.tflite import ssd_tflite_problems
 from detection_core.detectors.family import (
+    CheckpointSupport,
     Family,
     FamilyDescription,
     Normalisation,
     QuantizationSupport,
     QuantizedDetector,
     TFLiteExport,
+    TFLiteOutputOptions,
 )
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from detection_core.detectors.base import Detector
-    from detection_core.exporters.tflite import TFLiteOutputOptions
     from detection_core.quantization.quantizers import QuantizationOptions
     from detection_core.training.checkpoint_names import CheckpointNames
 
@@ -63,15 +66,18 @@ def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | No
 FAMILY = Family(
     name="ssd",
     build=_build,
-    check=ssd.FAMILY,
     describe=_describe,
-    extractor_types=tuple(EXTRACTORS),
     loss_names={
         "Loss/classification_loss": "class",
         "Loss/localization_loss": "box",
         "Loss/regularization_loss": "reg",
     },
-    checkpoint_names=_checkpoint_names,
-    tflite=TFLiteExport(function=_tflite_function, normalisation=_normalisation),
+    extractor_types=EXTRACTORS,
+    size_problems=prediction_size_problems,
+    keypoints=keypoints,
+    checkpoints=CheckpointSupport(names=_checkpoint_names, named_extractors=NAMED_EXTRACTORS),
+    tflite=TFLiteExport(
+        problems=ssd_tflite_problems, function=_tflite_function, normalisation=_normalisation
+    ),
     quantization=QuantizationSupport(rewrite=_rewrite),
 )

@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.builders.training_labels import foreground_classes
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.detectors.ssd.post_process import OPERATION, PostProcessOptions, post_process_function
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
-from detection_core.exporters.tflite import TFLiteOutputOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
 

@@ -2,9 +2,7 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
-from detection_core.config.messages.families import ConfigFamily
-from detection_core.detectors import family as families
-from detection_core.detectors.family import Family
+from detection_core.detectors.family import Family, register_family, unregister_family
 from detection_core.errors import ConfigError
 from detection_core.protos import model_pb2
 
@@ -22,15 +20,18 @@ def test_what_cannot_be_built_is_refused(text, match):
         build_detector(text_format.Parse(text, model_pb2.DetectionModel()))
 
 
-def test_the_family_gets_its_message_its_path_and_the_seed(monkeypatch):
+def test_the_family_gets_its_message_its_path_and_the_seed():
     family = Family(
         name="toy",
         build=lambda message, where, seed: (message.name, where, seed),
-        check=ConfigFamily(),
         describe=lambda message, detector: None,
-        extractor_types=(),
         loss_names={},
+        input_size=lambda message: (8, 8),
     )
-    monkeypatch.setitem(families.FAMILIES, "toy", family)
-    message = text_format.Parse('experimental_model { name: "toy" }', model_pb2.DetectionModel())
-    assert build_detector(message, seed=3) == ("toy", "model.experimental_model", 3)
+    register_family(family)
+    text = 'experimental_model { name: "toy" num_classes: 1 }'
+    try:
+        built = build_detector(text_format.Parse(text, model_pb2.DetectionModel()), seed=3)
+    finally:
+        unregister_family("toy")
+    assert built == ("toy", "model.experimental_model", 3)

@@ -7,11 +7,14 @@ import sys
 import pytest
 from google.protobuf import text_format
 
+from detection_core.builders.image_resizer import model_image_resizer, resizer_name
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.families import ConfigFamily
 from detection_core.config.messages.pipeline import tflite_problems
+from detection_core.config.messages.registered import Option, option_values
 from detection_core.config.problems import Problem
+from detection_core.config.rules import SIDE
+from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors import family as families
 from detection_core.detectors.family import (
     Family,
@@ -21,8 +24,10 @@ from detection_core.detectors.family import (
     find_family,
     model_message,
     register_family,
+    unregister_family,
 )
 from detection_core.errors import ConfigError, ExportError, ModelError
+from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
 from tests.detection_core.tasks.tiny_training import config_text
 
@@ -34,11 +39,29 @@ def model(text: str) -> DetectionModel:
 TOY = Family(
     name="toy",
     build=lambda message, where, seed: None,
-    check=ConfigFamily(),
     describe=lambda message, detector: None,
-    extractor_types=(),
     loss_names={},
 )
+TOY_MODEL = """
+experimental_model {
+  name: "toy"
+  num_classes: 2
+  image_resizer { fixed_shape_resizer { height: 8 width: 8 } }
+}
+"""
+SIZED = dataclasses.replace(
+    TOY,
+    options={"size": Option(8, SIDE)},
+    input_size=lambda message: (option_values(SIZED.options, message)["size"],) * 2,
+)
+
+
+def problems_of(text: str) -> str:
+    config = parse_pipeline_config(config_text())
+    config.model.CopyFrom(model(text))
+    with pytest.raises(ConfigError) as caught:
+        check_pipeline_config(config)
+    return str(caught.value)
 
 
 @pytest.fixture
@@ -92,15 +115,80 @@ def test_a_family_from_outside_is_found_by_name_and_by_arm(table):
 
 def test_a_config_of_a_family_from_outside_is_checked_by_it_and_by_nothing_else_s_rules(table):
     config = parse_pipeline_config(config_text())
-    config.model.CopyFrom(model('experimental_model { name: "toy" }'))
-    with pytest.raises(ConfigError, match="it only names code that is not in the config"):
+    config.model.CopyFrom(model(TOY_MODEL))
+    with pytest.raises(ConfigError, match="no family of that name is registered"):
         check_pipeline_config(config)
     register_family(TOY)
     check_pipeline_config(config)
-    check = ConfigFamily(problems=lambda message, path: [Problem(path=path, message="expected a toy")])
-    table["toy"] = dataclasses.replace(TOY, check=check)
+    table["toy"] = dataclasses.replace(
+        TOY, problems=lambda message, path: [Problem(path=path, message="expected a toy")]
+    )
     with pytest.raises(ConfigError, match=r"model.experimental_model: expected a toy"):
         check_pipeline_config(config)
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "words"),
+    [
+        ("", "num_classes", "number of classes without background, found 0"),
+        ("num_classes: 2", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
+        ("num_classes: 2 image_resizer {}", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
+        ('num_classes: 2 options { key: "a" value: "1" }', "options[a]", "option of toy, which has none"),
+    ],
+)
+def test_a_family_by_name_needs_what_every_family_needs(table, changed, path, words):
+    register_family(TOY)
+    found = problems_of(f'experimental_model {{ name: "toy" {changed} }}')
+    assert f"model.experimental_model.{path}: " in found and words in found
+
+
+def test_a_family_says_its_input_size_itself(table):
+    register_family(SIZED)
+    config = parse_pipeline_config(config_text())
+    config.model.CopyFrom(model('experimental_model { name: "toy" num_classes: 2 }'))
+    check_pipeline_config(config)
+    assert model_image_resizer(config.model) == FixedShapeResizer(height=8, width=8)
+    config.model.experimental_model.options["size"] = "96"
+    check_pipeline_config(config)
+    assert model_image_resizer(config.model) == FixedShapeResizer(height=96, width=96)
+    assert resizer_name(config.model) == "fixed_shape_resizer"
+    padded = "keep_aspect_ratio_resizer { min_dimension: 96 max_dimension: 96 pad_to_max_dimension: true }"
+    config.model.experimental_model.image_resizer.CopyFrom(text_format.Parse(padded, ImageResizer()))
+    check_pipeline_config(config)
+    assert resizer_name(config.model) == "keep_aspect_ratio_resizer"
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "words"),
+    [
+        ('options { key: "size" value: "x" }', "options[size]", "expected a whole number, found 'x'"),
+        ('options { key: "size" value: "0" }', "options[size]", "from 1 to 16,384, found 0"),
+        (
+            "image_resizer { fixed_shape_resizer { height: 8 width: 9 } }",
+            "image_resizer",
+            "expected a resizer to 8 x 8, which toy takes, found fixed_shape_resizer to another size",
+        ),
+    ],
+)
+def test_a_size_that_is_not_the_family_s_is_refused_once(table, changed, path, words):
+    register_family(SIZED)
+    found = problems_of(f'experimental_model {{ name: "toy" num_classes: 2 {changed} }}')
+    assert words in found and found.count("model.experimental_model") == 1
+    assert f"model.experimental_model.{path}: " in found
+
+
+def test_the_extractor_is_one_that_the_family_has(table):
+    register_family(dataclasses.replace(TOY, name="center_net", extractor_types=("one", "two")))
+    resizer = "image_resizer { fixed_shape_resizer {} }"
+    found = problems_of(f'center_net {{ num_classes: 1 {resizer} feature_extractor {{ type: "tw" }} }}')
+    assert "model.center_net.feature_extractor.type: expected one of one, two, found 'tw'" in found
+
+
+def test_a_family_from_outside_is_forgotten_and_one_of_the_package_stays(table):
+    register_family(TOY)
+    for name in ("toy", "toy", "ssd"):
+        unregister_family(name)
+    assert set(table) == {"ssd"}
 
 
 def test_what_a_family_cannot_do_is_a_sentence(table):

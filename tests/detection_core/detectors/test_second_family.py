@@ -16,10 +16,10 @@ import tf_keras
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.messages.families import ConfigFamily
-from detection_core.detectors import family as families
+from detection_core.config.messages.registered import Option, option_values
+from detection_core.config.rules import CHANNELS
 from detection_core.detectors.base import Detector, InputShape, named_detections, with_total
-from detection_core.detectors.family import Family, register_family
+from detection_core.detectors.family import Family, register_family, unregister_family
 from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.pictures import PictureOptions
 from detection_core.exporters.detector_folder import load_detector
@@ -28,16 +28,18 @@ from detection_core.tasks.describe import describe
 from detection_core.tasks.evaluate import evaluate_examples
 from detection_core.tasks.evaluate_options import EvaluateOptions
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize
 from detection_core.tasks.train import train
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
 MODEL = """
 model {
-  faster_rcnn {
+  experimental_model {
+    name: "quadrants"
     num_classes: 2
     image_resizer { keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 96 } }
-    feature_extractor { type: "quadrants" }
+    options { key: "channels" value: "8" }
   }
 }
 """
@@ -49,14 +51,14 @@ STAGES = ("Loss/first_stage", "Loss/second_stage")
 class QuadrantDetector(Detector):
     """The first network looks at the image, the second at each quadrant of what the first one made."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, channels: int = 8) -> None:
         super().__init__(name="quadrants")
         self.num_classes = classes
         image = tf_keras.Input([None, None, 3])
-        features = tf_keras.layers.Conv2D(8, 3, strides=8, padding="same", name="look")(image)
+        features = tf_keras.layers.Conv2D(channels, 3, strides=8, padding="same", name="look")(image)
         features = tf_keras.layers.BatchNormalization(name="look_bn")(features)
         self.backbone = tf_keras.Model(image, features, name="backbone")
-        quadrant = tf_keras.Input([8])
+        quadrant = tf_keras.Input([channels])
         outputs = tf_keras.layers.Dense(classes + 4, name="decide")(quadrant)
         self.box_head = tf_keras.Model(quadrant, outputs, name="box_head")
 
@@ -70,7 +72,8 @@ class QuadrantDetector(Detector):
 
     def predict(self, images: Images, training: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         features = self.backbone(images.pixels / 255.0, training=training)
-        pooled = tf.reshape(tf.image.resize(features, [2, 2], antialias=True), [-1, 8])
+        pooled = tf.image.resize(features, [2, 2], antialias=True)
+        pooled = tf.reshape(pooled, [-1, features.shape[-1]])
         outputs = self.box_head(pooled, training=training)
         logits, masks = tf.split(outputs, [self.num_classes, 4], axis=-1)
         return features, tf.reshape(logits, [-1, 4, self.num_classes]), tf.reshape(masks, [-1, 4, 2, 2])
@@ -103,23 +106,23 @@ class QuadrantDescription:
         return [("stages", "2")]
 
 
+OPTIONS = {"channels": Option(4, CHANNELS)}
 QUADRANT_FAMILY = Family(
-    name="faster_rcnn",
-    build=lambda message, where, seed: QuadrantDetector(message.num_classes),
-    check=ConfigFamily(),
+    name="quadrants",
+    build=lambda message, where, seed: QuadrantDetector(
+        message.num_classes, **option_values(OPTIONS, message)
+    ),
     describe=lambda message, detector: QuadrantDescription(parts={"head": "dense"}),
-    extractor_types=("quadrants",),
     loss_names=dict(zip(STAGES, ("first", "second"), strict=True)),
+    options=OPTIONS,
 )
 
 
 @pytest.fixture(scope="module")
 def family():
-    before = dict(families.FAMILIES)
     register_family(QUADRANT_FAMILY)
     yield QUADRANT_FAMILY
-    families.FAMILIES.clear()
-    families.FAMILIES.update(before)
+    unregister_family("quadrants")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +150,7 @@ def trained(family, tmp_path_factory) -> Trained:
 
 
 def test_without_its_registration_the_config_is_refused():
-    with pytest.raises(ConfigError, match="two-stage detectors are not built here"):
+    with pytest.raises(ConfigError, match="no family of that name is registered"):
         check_pipeline_config(parse_pipeline_config(CONFIG))
 
 
@@ -165,6 +168,12 @@ def test_its_folder_is_read_back_with_the_variables_of_both_networks(trained):
     assert len(loaded.model.variables) == 8 and len(loaded.model.trainable_variables) == 6
     moved = loaded.model.backbone.get_layer("look_bn").moving_mean.numpy()
     assert np.abs(moved).max() > 0  # training was told to the first network
+
+
+def test_it_predicts_images_of_any_shape(trained):
+    images = [np.full(shape, 99, np.uint8) for shape in ((50, 70, 3), (90, 64, 3))]
+    found = predict(trained.folder, images, min_score=0.0)
+    assert [len(prediction.detections) for prediction in found] == [4, 4]
 
 
 def test_its_saved_model_takes_any_image_and_gives_its_masks(trained):
@@ -192,22 +201,22 @@ def test_it_is_evaluated(trained, tmp_path):
 def test_it_is_described_by_itself(family):
     found = describe(parse_pipeline_config(CONFIG))
     text = found.text()
-    assert "faster_rcnn, four quadrants" in text and "64 x 64 to 96 x 96 x 3" in text and "head" in text
+    assert "quadrants, four quadrants" in text and "64 x 64 to 96 x 96 x 3" in text and "head" in text
     assert found.parameters == 3 * 3 * 3 * 8 + 8 + 4 * 8 + 8 * 6 + 6 and found.flops == 0
     assert found.data()["input_size"] == ((64, 64), (96, 96))
 
 
 def test_what_it_cannot_do_is_a_sentence(trained, tmp_path):
-    with pytest.raises(ExportError, match="converts to TensorFlow Lite, ssd, found faster_rcnn"):
+    with pytest.raises(ExportError, match="converts to TensorFlow Lite, ssd, found quadrants"):
         export_tflite(
             trained.folder,
             trained.examples,
-            TFLiteExportOptions(split="train"),
+            TFLiteExportOptions(max_map_drop=0.02, split="train"),
             tflite_dir=str(tmp_path / "tflite"),
             parity_dir=str(tmp_path / "parity"),
         )
     rewriter = "graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }"
-    with pytest.raises(ConfigError, match="can be quantized, ssd, found faster_rcnn"):
+    with pytest.raises(ConfigError, match="can be quantized, ssd, found quadrants"):
         quantize(
             point_at_examples(parse_pipeline_config(CONFIG + rewriter), trained.examples),
             model_dir=trained.folder,

@@ -17,7 +17,6 @@ from detection_core.detectors.ssd.post_process import PostProcessOptions
 from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite import (
-    TFLiteOutputOptions,
     check_biases,
     check_convertible,
     convert,
@@ -29,6 +28,7 @@ from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.detectors.golden_networks import build_golden, load_golden
 from tests.detection_core.exporters.tflite_operations import list_operations
+from tests.detection_core.exporters.tflite_outputs import outputs
 from tests.detection_core.exporters.tiny_detector import SCALES, TinyDetector
 from tests.detection_core.quantization.tiny_network import tiny_network
 
@@ -250,7 +250,7 @@ def test_the_published_configuration_gives_the_published_numbers():
     golden = load_golden("ssd_mobilenet_v2_fpnlite_320x320")
     model = build_golden("ssd_mobilenet_v2_fpnlite_320x320")
     config = TrainEvalPipelineConfig(model=golden.message)
-    options = post_process_options(config, TFLiteOutputOptions(max_detections=10))
+    options = post_process_options(config, outputs(max_detections=10))
     image = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
     found = run(tflite_of(model, options, integer=False), image)
     # The published numbers are in the order of the interpreter's outputs: scores, boxes, count, classes.

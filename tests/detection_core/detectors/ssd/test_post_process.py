@@ -14,8 +14,8 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.detectors.ssd.post_process import OPERATION, post_process_function
 from detection_core.detectors.ssd.tflite import post_process_options
-from detection_core.exporters.tflite import TFLiteOutputOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.detection_core.exporters.tflite_outputs import outputs
 
 GOLDEN = json.loads(
     (pathlib.Path(__file__).parents[2] / "exporters" / "data" / "signatures.json").read_text()
@@ -36,9 +36,7 @@ def config(text: str = CONFIG) -> TrainEvalPipelineConfig:
 
 
 def test_the_operation_has_the_published_attributes():
-    post_process = post_process_function(
-        post_process_options(config(), TFLiteOutputOptions(max_detections=10))
-    )
+    post_process = post_process_function(post_process_options(config(), outputs(max_detections=10)))
 
     def serve(codes):
         return post_process(codes, tf.ones([1, 5, 91]) * codes[..., :1], tf.ones([5, 4]))
@@ -55,9 +53,7 @@ def test_the_operation_has_the_published_attributes():
 
 
 def test_tensorflow_itself_gives_rows_of_zeros():
-    post_process = post_process_function(
-        post_process_options(config(), TFLiteOutputOptions(max_detections=7))
-    )
+    post_process = post_process_function(post_process_options(config(), outputs(max_detections=7)))
     found = post_process(tf.ones([1, 5, 4]), tf.ones([1, 5, 91]), tf.ones([5, 4]))
     assert [tensor.shape for tensor in found] == [(1, 7, 4), (1, 7), (1, 7), (1,)]
     assert not any(np.asarray(tensor).any() for tensor in found)
@@ -65,15 +61,12 @@ def test_tensorflow_itself_gives_rows_of_zeros():
 
 def test_regular_suppression_can_be_asked_for():
     options = post_process_options(
-        config(), TFLiteOutputOptions(max_detections=4, use_regular_nms=True, classes_per_detection=3)
+        config(), outputs(max_detections=4, use_regular_nms=True, classes_per_detection=3)
     )
     assert 'key: "use_regular_nms" value { b: true }' in options.attribute_text() and options.rows == 4
 
 
 def test_a_box_has_a_row_for_each_of_its_classes_and_no_more_classes_than_there_are():
-    assert (
-        post_process_options(config(), TFLiteOutputOptions(max_detections=4, classes_per_detection=3)).rows
-        == 12
-    )
+    assert post_process_options(config(), outputs(max_detections=4, classes_per_detection=3)).rows == 12
     few = config(CONFIG.replace("num_classes: 90", "num_classes: 2"))
-    assert post_process_options(few, TFLiteOutputOptions(max_detections=4, classes_per_detection=3)).rows == 8
+    assert post_process_options(few, outputs(max_detections=4, classes_per_detection=3)).rows == 8
