@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from detection_core.artifacts.evaluation import EvalReport
     from detection_core.artifacts.model_run import QuantizationReport, TrainReport
     from detection_core.artifacts.parity import ParityReport
+    from detection_core.artifacts.prediction import DetectedObject, Prediction
     from detection_core.detectors.base import Detector
     from detection_core.errors import (
         ConfigError,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.evaluate_options import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
-    from detection_core.tasks.predict import DetectedObject, Prediction
 
 _MODULES = {
     "load_config": "api",
@@ -70,8 +70,8 @@ _MODULES = {
     "EvalReport": "artifacts.evaluation",
     "QuantizationReport": "artifacts.model_run",
     "ParityReport": "artifacts.parity",
-    "Prediction": "tasks.predict",
-    "DetectedObject": "tasks.predict",
+    "Prediction": "artifacts.prediction",
+    "DetectedObject": "artifacts.prediction",
     "DetectionError": "errors",
     "ConfigError": "errors",
     "DataError": "errors",

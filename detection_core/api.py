@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from detection_core.artifacts.evaluation import EvalReport
     from detection_core.artifacts.model_run import QuantizationReport, TrainReport
     from detection_core.artifacts.parity import ParityReport
+    from detection_core.artifacts.prediction import Prediction
     from detection_core.config.paths.overrides import Overrides
     from detection_core.detectors.base import Detector
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.evaluate_options import EvaluateOptions
     from detection_core.tasks.export import TFLiteExportOptions
-    from detection_core.tasks.predict import Prediction
 
 Path = str | os.PathLike[str]
 """A local path, or a URI of an object store."""

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import enum
 
+from detection_core.artifacts import run_info
+
 
 class StepStatus(enum.StrEnum):
     """How a step of a run stands; written in run.json and in the results of verbs."""
 
-    NOT_RUN = "not run"
+    NOT_RUN = run_info.NOT_RUN
     """The run ended, or has not come to it yet, without it."""
     PENDING = "pending"
-    RUNNING = "running"
-    EXECUTED = "executed"
+    RUNNING = run_info.RUNNING
+    EXECUTED = run_info.EXECUTED
     """On one machine: it has ended well and did not come from the cache."""
     SUCCEEDED = "succeeded"
     """The same on a cluster."""
-    CACHED = "cached"
+    CACHED = run_info.CACHED
     SKIPPED = "skipped"
     """A condition of the pipeline left it out."""
-    FAILED = "failed"
+    FAILED = run_info.FAILED
     CANCELLING = "cancelling"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
     """The run has ended and the server did not tell how the step did."""
-
-
-LOCAL_STATES = (
-    StepStatus.NOT_RUN,
-    StepStatus.RUNNING,
-    StepStatus.EXECUTED,
-    StepStatus.CACHED,
-    StepStatus.FAILED,
-)
-"""What a step on one machine can be: nobody cancels it alone, and there are no conditions."""

@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 import google_crc32c
 
 from components.example_gen.task_records import format_record, read_record
+from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_writer import write_record
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
 from detection_core.datasets.counts import Counts
@@ -21,7 +22,7 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.keypoints import make_layout
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from detection_core.storage.shard_manifest import MANIFEST_NAME, Shard, format_manifest
+from detection_core.storage.record_files import Shard
 
 WORK = ".work"
 """Folder beside the splits for the shards' lists and reports; gone when all is done."""
@@ -190,4 +191,4 @@ def write_manifests(folder: str, reports: Iterable[Mapping[str, Any]]) -> None:
     for report in reports:
         shards.setdefault(report["split"], []).append(Shard(**report["shard"]))
     for split, listed in shards.items():
-        files.write_text(files.join(folder, f"Split-{split}", MANIFEST_NAME), format_manifest(listed))
+        write_manifest(files.join(folder, f"Split-{split}"), listed)

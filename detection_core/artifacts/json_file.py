@@ -199,3 +199,56 @@ class JsonLines(Generic[T]):
         text = files.read_text(path) if folder and files.exists(path) else ""
         for number, line in enumerate(text.splitlines(), start=1):
             yield line, f"{path}:{number}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonList(Generic[T]):
+    """A file of one JSON list of objects, which has no place for a version: it is of the first one.
+
+    A later version would be an object with its own.
+
+    Attributes:
+        name: of the file in its artifact's folder.
+        content: dataclass that an entry holds.
+    """
+
+    name: str
+    content: type[T]
+
+    def path(self, folder: str) -> str:
+        """Return the file's path."""
+        return files.join(folder, self.name)
+
+    def format(self, values: Iterable[T]) -> str:
+        """Return the file's text."""
+        return json.dumps(encode(list(values)), indent=1) + "\n"
+
+    def write(self, folder: str, values: Iterable[T]) -> None:
+        """Write the file into an artifact's folder, atomically."""
+        files.write_text(self.path(folder), self.format(values))
+
+    def read_valid(self, folder: str) -> list[T]:
+        """Read what can be read of the file, for a report; skip each other entry with a warning.
+
+        A file that is missing, damaged or of a newer version has no entry.
+        """
+        path, found = self.path(folder), []
+        for number, entry in enumerate(self._entries(path)):
+            try:
+                found.append(cast(T, decode(self.content, entry, f"[{number}]")))
+            except JsonFault as error:
+                _logger.warning("%s: an entry is left out: %s", path, error)
+        return found
+
+    def _entries(self, path: str) -> list[Any]:
+        if not files.exists(path):
+            return []
+        try:
+            entries = json.loads(files.read_text(path))
+            if isinstance(entries, list):
+                return entries
+            version = entries.get(VERSION_KEY) if isinstance(entries, dict) else None
+            raise JsonFault(f"expected a list, of version {FIRST_VERSION}, found version {version}")
+        except (ValueError, RecursionError) as error:
+            _logger.warning("%s is left out: %s", path, error)
+            return []

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
-from collections.abc import Sequence
-from typing import Any
 
-from detection_core.artifacts.json_file import VERSION_KEY
-from detection_core.artifacts.json_values import JsonFault, decode, encode
+from detection_core.artifacts.json_file import JsonList
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
 
-FOLDER, INDEX = "pictures", "index.json"
+FOLDER = "pictures"
 SIDE_BY_SIDE, FALSE_POSITIVE, MISS = "side_by_side", "false_positive", "miss"
 KINDS = (SIDE_BY_SIDE, FALSE_POSITIVE, MISS)
-VERSION = 1
-"""Of the index, a JSON list of entries; a later version would be an object that tells its own."""
 _MAX_BYTES = 1 << 26
 _JPEG = b"\xff\xd8\xff"
 
@@ -66,9 +60,7 @@ class PictureFile:
         return data if data.startswith(_JPEG) else b""
 
 
-def write_index(folder: str, entries: Sequence[PictureEntry]) -> None:
-    """Write the index of a folder of pictures."""
-    files.write_text(files.join(folder, INDEX), json.dumps(encode(entries), indent=1) + "\n")
+PICTURES = JsonList(name="index.json", content=PictureEntry)
 
 
 def list_pictures(evaluation_dir: str) -> list[PictureFile]:
@@ -78,27 +70,13 @@ def list_pictures(evaluation_dir: str) -> list[PictureFile]:
         evaluation_dir: has `pictures/index.json`, or no pictures.
     """
     folder = files.join(evaluation_dir, FOLDER)
-    path = files.join(folder, INDEX)
-    if not files.exists(path):
-        return []
-    try:
-        entries: Any = json.loads(files.read_text(path))
-        if not isinstance(entries, list):
-            version = entries.get(VERSION_KEY) if isinstance(entries, dict) else None
-            raise JsonFault(f"expected a list of pictures of version {VERSION}, found version {version}")
-    except (ValueError, RecursionError) as error:
-        _logger.warning("%s is left out: %s", path, error)
-        return []
     found = []
-    for number, entry in enumerate(entries):
-        try:
-            picture = decode(PictureEntry, entry, f"[{number}]")
-        except JsonFault as error:
-            _logger.warning("%s: a picture is left out: %s", path, error)
-            continue
+    for picture in PICTURES.read_valid(folder):
         name = picture.file
         if not name or name.startswith(".") or os.path.basename(name) != name or "\0" in name:
-            _logger.warning("%s: the picture %r is left out: it is no file of this folder", path, name)
+            _logger.warning(
+                "%s: the picture %r is left out: it is no file of this folder", PICTURES.path(folder), name
+            )
             continue
         found.append(
             PictureFile(

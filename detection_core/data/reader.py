@@ -20,7 +20,7 @@ from detection_core.data.records import check_records, count_records, naming_bad
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.errors import DataError
 from detection_core.storage import files
-from detection_core.storage.shard_manifest import RecordFile, uri_of
+from detection_core.storage.record_files import RecordFile, uri_of
 from detection_core.structures import ImageTruth, Sample
 
 _logger = logging.getLogger(__name__)

@@ -9,22 +9,24 @@ from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
+from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.data.example_columns import column_fault, image_name
 from detection_core.data.record_scan import bad_record, count_local_records
 from detection_core.errors import DataError
 from detection_core.storage import files
+from detection_core.storage.record_files import RecordFile, Shard, uri_of
 from detection_core.storage.shard_cache import FETCHED_AHEAD, fetch, fetch_in_dataset, find_failure
-from detection_core.storage.shard_manifest import MANIFEST_NAME, RecordFile, Shard, read_manifest, uri_of
 
 
 def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[RecordFile]:
     """Return the files that the patterns name, in the patterns' order and sorted within each.
 
     A pattern means what it means to the Object Detection API, see `files.glob`. A manifest stands for the
-    shards that it lists, see `detection_core.storage.shard_manifest`.
+    shards that it lists, see `detection_core.artifacts.shard_manifest`.
 
     Raises:
         DataError: when a pattern names no file, or there is no pattern.
+        ContractError: when a manifest cannot be read.
     """
     if not patterns:
         raise DataError("expected TFRecord files, found no pattern; set input_path", where=where)
@@ -44,8 +46,9 @@ def expand_patterns(patterns: Sequence[str], *, where: str = "") -> list[RecordF
 
 def _listed(path: str) -> list[RecordFile]:
     """Return the shards in a manifest, local ones and any other file as their path."""
-    if os.path.basename(path) == MANIFEST_NAME:
-        return [shard if files.is_remote(shard.uri) else shard.uri for shard in read_manifest(path)]
+    if os.path.basename(path) == MANIFEST.name:
+        shards = read_manifest(os.path.dirname(path))
+        return [shard if files.is_remote(shard.uri) else shard.uri for shard in shards]
     return [path]
 
 

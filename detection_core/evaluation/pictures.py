@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from PIL import Image
 
-from detection_core.artifacts.pictures import FALSE_POSITIVE, SIDE_BY_SIDE, PictureEntry, write_index
+from detection_core.artifacts.pictures import FALSE_POSITIVE, PICTURES, SIDE_BY_SIDE, PictureEntry
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit, side_by_side
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
@@ -127,7 +127,7 @@ def write_pictures(
     order = [(SIDE_BY_SIDE, i, 0) for i in plan.side_by_side]
     order += [(m.kind, m.image, m.row) for m in plan.mistakes]
     index = [drawn[key] for key in order if key in drawn]
-    write_index(folder, index)
+    PICTURES.write(folder, index)
     return index
 
 

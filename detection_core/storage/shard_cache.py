@@ -23,7 +23,7 @@ import google_crc32c
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from detection_core.storage.shard_manifest import RecordFile, Shard, uri_of
+from detection_core.storage.record_files import RecordFile, Shard, uri_of
 
 FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
 FETCHED_AHEAD = 4

@@ -8,11 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from detection_core.artifacts.dataset_card import CARD
+from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import count_records, expand_patterns
 from detection_core.errors import DataError
 from detection_core.storage import files
-from detection_core.storage.shard_manifest import MANIFEST_NAME, read_manifest, uri_of
+from detection_core.storage.record_files import uri_of
 
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)
 
@@ -32,14 +33,13 @@ def check_split(examples_dir: str, split: str) -> int:
 
     Raises:
         DataError: naming what is missing, too much or damaged.
-        ContractError: when the dataset card cannot be read.
+        ContractError: when the dataset card or the manifest cannot be read.
     """
     folder = files.join(examples_dir, f"Split-{split}")
     paths = expand_patterns([split_pattern(examples_dir, split)], where=folder)
     _check_names(map(uri_of, paths))
-    manifest = files.join(folder, MANIFEST_NAME)
-    if files.exists(manifest):
-        _check_sizes(manifest)
+    if files.exists(MANIFEST.path(folder)):
+        _check_sizes(folder)
     records = sum(count_records(path) for path in paths)
     expected = _card_split(examples_dir, split)
     for what, found in (("shards", len(paths)), ("images", records)):
@@ -72,14 +72,14 @@ def _check_names(paths: Iterable[str]) -> None:
             )
 
 
-def _check_sizes(manifest: str) -> None:
-    for shard in read_manifest(manifest):
+def _check_sizes(folder: str) -> None:
+    for shard in read_manifest(folder):
         if files.is_remote(shard.uri):
             continue  # checked with its checksum when it is fetched
         size = os.path.getsize(shard.uri) if os.path.isfile(shard.uri) else -1
         if size != shard.size:
             raise DataError(
-                f"expected {shard.size} bytes, as {manifest} says, found"
+                f"expected {shard.size} bytes, as {MANIFEST.path(folder)} says, found"
                 f" {'no such file' if size < 0 else size}; run ExampleGen again, or restore the file",
                 where=shard.uri,
             )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
-import json
 import logging
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.prediction import DetectedObject, Prediction, write_prediction
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
@@ -30,64 +28,6 @@ from detection_core.structures import ImageDetections
 _logger = logging.getLogger(__name__)
 
 LONGEST_PX, SMALLEST_PX = 1600, 320
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DetectedObject:
-    """One detection in an image.
-
-    Attributes:
-        label: class id as in the label map, from 1.
-        name: the class's name; its id where the model does not say it.
-        score: 0 to 1.
-        box: ymin, xmin, ymax, xmax, normalised to the image.
-    """
-
-    label: int
-    name: str
-    score: float
-    box: tuple[float, float, float, float]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """What a detector finds in one image.
-
-    Attributes:
-        image: path of the image; `image 0`, `image 1`, ... where pixels were given.
-        height: rows of the image, pixels; 0 where it could not be used.
-        width: columns of the image, pixels; 0 where it could not be used.
-        detections: best first.
-        picture: JPEG file with the boxes drawn; "" where none was asked for.
-        error: why the image could not be used; "" where it could.
-    """
-
-    image: str
-    height: int = 0
-    width: int = 0
-    detections: tuple[DetectedObject, ...] = ()
-    picture: str = ""
-    error: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the content of the JSON file beside the picture."""
-        if self.error:
-            return {"image": self.image, "error": self.error}
-        return {
-            "image": self.image,
-            "height": self.height,
-            "width": self.width,
-            "detections": [
-                {
-                    "class": found.label,
-                    "name": found.name,
-                    "score": round(found.score, 5),
-                    "box": [round(edge, 5) for edge in found.box],
-                }
-                for found in self.detections
-            ],
-            "picture": self.picture,
-        }
 
 
 def predict(
@@ -220,5 +160,5 @@ def _prediction(
         picture = fit(image, longest=LONGEST_PX, smallest=SMALLEST_PX)
         drawn = draw_boxes(picture, detection_boxes(found, names, min_score))
         files.write_bytes(prediction.picture, jpeg(drawn))
-        files.write_text(f"{stem}.json", json.dumps(prediction.as_json(), indent=1) + "\n")
+        write_prediction(stem, prediction)
     return prediction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from pipeline.local.run_info import RunInfo
+    from detection_core.artifacts.run_info import RunInfo
 
 _SETTINGS_SUFFIXES = (".yaml", ".yml")
 _WORKSPACE = argument(
@@ -130,7 +129,9 @@ def runs(arguments: argparse.Namespace) -> Result:
         states = [s.state for s in run.steps]
         counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
         rows.append((run.run_id, run.pipeline_name, run.started, run.status, counts))
-    data = [json.loads(run.to_json()) for run in found]
+    from detection_core.artifacts.run_info import RUN
+
+    data = [RUN.encode(run) for run in found]
     return Result(text=Table(rows) if found else "no runs yet", data=data)
 
 
@@ -138,7 +139,7 @@ def report(arguments: argparse.Namespace) -> Result:
     """Regenerate the report of a run and print its path."""
     workspace = _workspace(arguments.workspace)
     run = workspace.run(arguments.run)
-    from pipeline.local.run_info import REPORT_FILE
+    from detection_core.artifacts.run_info import REPORT_FILE
     from pipeline.report import write_report
 
     path = arguments.output or os.path.join(workspace.run_dir(run.run_id), REPORT_FILE)

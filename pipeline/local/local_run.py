@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from component_specs.kfp_outputs import encode_results
+from detection_core.artifacts.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from detection_core.storage import files
 from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, build_dag
 from pipeline.extras import require
-from pipeline.local.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import check_step, refuse_placeholders, run_checks
 from pipeline.run_parameters import CHECKER, set_parameters

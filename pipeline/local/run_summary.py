@@ -15,8 +15,8 @@ from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pushed import PUSHED
+from detection_core.artifacts.run_info import REPORT_FILE, RunInfo
 from detection_core.errors import ContractError
-from pipeline.local.run_info import REPORT_FILE, RunInfo
 from pipeline.tables import Page, Table
 
 _logger = logging.getLogger(__name__)

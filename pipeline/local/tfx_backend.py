@@ -16,8 +16,8 @@ from tfx.orchestration.local import local_dag_runner, runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
 from components.runtime.tfx import COMPONENTS, RESULTS
+from detection_core.artifacts.run_info import StepInfo
 from pipeline.dag import Dag, FromCheck, FromResult, Step
-from pipeline.local.run_info import StepInfo
 from pipeline.step_states import StepStatus
 
 _logger = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ import os
 import secrets
 from collections.abc import Iterator
 
-from detection_core.errors import ConfigError
+from detection_core.artifacts.run_info import RUN, RunInfo
+from detection_core.errors import ConfigError, ContractError
 from detection_core.redaction import redact
 from detection_core.storage import files, local_files
-from pipeline.local.run_info import RUN_FILE, RunInfo
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Workspace:
 
     def write_info(self, info: RunInfo) -> None:
         """Write run.json, replacing the one before."""
-        files.write_text(os.path.join(self.run_dir(info.run_id), RUN_FILE), redact(info.to_json()))
+        files.write_text(RUN.path(self.run_dir(info.run_id)), redact(RUN.format(info)))
 
     def runs(self) -> list[RunInfo]:
         """Return all runs, oldest first. A `running` run without a lock is reported as stopped.
@@ -69,24 +69,21 @@ class Workspace:
         """
         found, locked = [], self.is_locked()
         for folder in files.list_matching(os.path.join(self.root, "runs"), "*"):
-            path = os.path.join(folder, RUN_FILE)
             try:
-                info = self._read(path)
-            except (FileNotFoundError, NotADirectoryError):
+                info = RUN.find(folder)
+            except ContractError as e:
+                _logger.warning("runs | %s is left out: %s", RUN.path(folder), e.message)
                 continue
-            except (OSError, ValueError) as e:
-                _logger.warning("runs | %s is left out: %s; restore the file, or remove its folder", path, e)
+            if info is None:
+                continue
+            if info.run_id != os.path.basename(folder):
+                path, fault = RUN.path(folder), f"expected a run of its folder's name, found {info.run_id!r}"
+                _logger.warning("runs | %s is left out: %s; %s", path, fault, RUN.remedy)
                 continue
             if info.status == "running" and not locked:
                 info = dataclasses.replace(info, status="stopped")
             found.append(info)
         return sorted(found, key=lambda r: r.run_id)
-
-    def _read(self, path: str) -> RunInfo:
-        info, folder = RunInfo.from_json(files.read_text(path)), os.path.basename(os.path.dirname(path))
-        if info.run_id != folder:
-            raise ValueError(f"expected the run {folder!r}, found {info.run_id!r}")
-        return info
 
     def run(self, run_id: str = "") -> RunInfo:
         """Return a run, the newest without an id.

@@ -7,9 +7,9 @@ from functools import partial
 
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport
 from detection_core.artifacts.pictures import FALSE_POSITIVE, MISS, SIDE_BY_SIDE
+from detection_core.artifacts.run_info import StepInfo
 from detection_core.report.evaluation import EvaluationSummary, Metrics, curve_chart
 from detection_core.report.pictures import PictureBudget
-from pipeline.local.run_info import StepInfo
 from pipeline.report.run_artifacts import RunArtifacts, find, unless_damaged
 
 TITLES = {"evaluator": "Float detector", "quantized_evaluator": "Quantized detector"}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.errors import ContractError
 from detection_core.storage import files
-from pipeline.local.run_info import RunInfo, StepInfo
 
 _logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from detection_core.artifacts.run_info import RunInfo
 from detection_core.report.formats import seconds_between
-from pipeline.local.run_info import RunInfo
 
 
 def step_summary(run: RunInfo) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.pushed import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.artifacts.run_info import RunInfo
 from detection_core.redaction import redact
 from detection_core.report import formats
 from detection_core.report.data_findings import FindingsSummary
@@ -23,7 +24,6 @@ from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
-from pipeline.local.run_info import RunInfo
 from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts, find, unless_damaged
 from pipeline.report.step_table import step_summary

@@ -18,39 +18,51 @@ from pathlib import Path
 from typing import Any
 
 import detection_core.artifacts
-from detection_core.artifacts.json_file import JsonFile, JsonLines
+from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.artifacts.json_values import field_types, is_optional, json_key
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT
+from detection_core.artifacts.pictures import PICTURES
+from detection_core.artifacts.prediction import PREDICTION
+from detection_core.artifacts.shard_manifest import MANIFEST
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "artifacts"
+AnyFile = JsonFile[Any] | JsonLines[Any] | JsonList[Any]
+_STEMS: dict[AnyFile, str] = {
+    MANIFEST: "shard_manifest",
+    PICTURES: "pictures",
+    PREDICTION: "prediction",
+    QUANTIZATION_REPORT: "train_report.quantized",
+}
+"""Names of schemas that do not follow from the files' own."""
 _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number", types.NoneType: "null"}
 _ATTRIBUTE = re.compile(r"^        (\w+): (.*?)(?=^        \w+: |\Z)", re.MULTILINE | re.DOTALL)
 
 
-def files() -> list[JsonFile[Any] | JsonLines[Any]]:
+def files() -> list[AnyFile]:
     """Every file that a module of `detection_core.artifacts` declares."""
-    found: dict[int, JsonFile[Any] | JsonLines[Any]] = {}
+    found: dict[int, AnyFile] = {}
     for info in pkgutil.iter_modules(detection_core.artifacts.__path__):
         module = importlib.import_module(f"{detection_core.artifacts.__name__}.{info.name}")
         for value in vars(module).values():
-            if isinstance(value, JsonFile | JsonLines):
+            if isinstance(value, JsonFile | JsonLines | JsonList):
                 found[id(value)] = value
     return sorted(found.values(), key=schema_name)
 
 
-def schema_name(file: JsonFile[Any] | JsonLines[Any]) -> str:
+def schema_name(file: AnyFile) -> str:
     """Name of the schema of a file."""
-    stem = file.name.partition(".")[0].lower()
-    return f"{stem}{'.quantized' if file is QUANTIZATION_REPORT else ''}.schema.json"
+    return f"{_STEMS.get(file, file.name.partition('.')[0].lower())}.schema.json"
 
 
-def schema_of(file: JsonFile[Any] | JsonLines[Any]) -> dict[str, Any]:
+def schema_of(file: AnyFile) -> dict[str, Any]:
     """JSON Schema of a file, of JSON Lines that of a line; fields that it does not know are allowed."""
-    schema = {
+    head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": file.name if isinstance(file, JsonFile) else f"a line of {file.name}",
-        **_object(file.content),
+        "title": f"a line of {file.name}" if isinstance(file, JsonLines) else file.name,
     }
+    if isinstance(file, JsonList):
+        return {**head, "type": "array", "items": _object(file.content)}
+    schema = {**head, **_object(file.content)}
     if isinstance(file, JsonFile):
         version = {"type": "integer", "maximum": file.version, "description": "of the layout; 1 if missing"}
         schema["properties"] = {**schema["properties"], file.version_key: version}

@@ -7,6 +7,7 @@ of names. `--check` writes nothing and fails where the page is not what the sour
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,7 @@ MESSAGES = {
 }
 """Generated classes, which have no docstrings."""
 _DATA = griffe.DocstringSectionKind
+_FIELD_DEFAULT = re.compile(r"field\(.*?\bdefault=([^,)]+)")
 
 
 def render() -> str:
@@ -167,7 +169,9 @@ def _declared(member: Any, name: str) -> str:
     if attribute is None or attribute.annotation is None:
         return ""
     value = "" if attribute.value is None else str(attribute.value)
-    return f"{attribute.annotation}{f' = {value}' if value and 'field(' not in value else ''}"
+    if "field(" in value:
+        value = "".join(_FIELD_DEFAULT.findall(value))
+    return f"{attribute.annotation}{f' = {value}' if value else ''}"
 
 
 def _code(text: str) -> str:

@@ -173,17 +173,17 @@ def _run_info(root):
 
 
 def _readers(root):
+    from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
     from detection_core.config.label_map_file import load_label_map
     from detection_core.config.load import load_pipeline_config
     from detection_core.data.image_header import read_header
     from detection_core.data.records import count_records
     from detection_core.datasets.readers import find_reader
-    from detection_core.storage.shard_manifest import Shard, format_manifest, read_manifest
     from pipeline.kubeflow.package import read_package
     from pipeline.settings.settings_file import load_settings
+    from tests.detection_core.artifacts.test_samples import read_sample
 
     package = (Path(__file__).parents[1] / "pipeline" / "data" / "digits_pipeline.yaml").read_text()
-    shard = Shard(uri="/a", size=1, crc32c="00000000", examples=1)
     info = layout.DetectorInfo(
         kind="float", name="s", parameters=1, num_classes=2, input_size=(8, 8), extra={}
     )
@@ -230,9 +230,7 @@ def _readers(root):
             {"Annotations/a.xml": _XML},
             lambda r: find_reader("voc").read(r, None),
         ),
-        Reader(
-            "shard manifest", {"m.json": format_manifest([shard])}, lambda r: read_manifest(f"{r}/m.json")
-        ),
+        Reader("shard manifest", {MANIFEST.name: read_sample(MANIFEST.name)}, read_manifest),
         Reader("image", {"a.png": _picture("PNG")}, lambda r: read_header(Path(r, "a.png").read_bytes())),
         Reader("photo", {"a.jpg": _picture("JPEG")}, lambda r: read_header(Path(r, "a.jpg").read_bytes())),
         Reader("records", {"a.tfrecord": _records()}, lambda r: count_records(f"{r}/a.tfrecord")),

@@ -9,12 +9,12 @@ import logging
 import pytest
 
 from detection_core import redaction
+from detection_core.artifacts.run_info import StepInfo
 from detection_core.errors import ConfigError, DataError
 from detection_core.redaction import hide
 from pipeline.cli import parser
 from pipeline.console import file_log, start_logging
 from pipeline.kubeflow.kfp_backend import compile_pipeline
-from pipeline.local.run_info import StepInfo
 from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 
+from detection_core.artifacts.run_info import STEP_STATES, StepInfo
 from pipeline.kubeflow.step_state import word_of
-from pipeline.local.run_info import StepInfo
-from pipeline.step_states import LOCAL_STATES, StepStatus
+from pipeline.step_states import StepStatus
 
 
 def test_a_record_holds_every_state_of_one_machine_as_its_word():
-    for state in LOCAL_STATES:
+    for state in map(StepStatus, STEP_STATES):
         assert StepInfo(id="a", component="a", state=state).state == str(state)
     assert json.dumps([*StepStatus][:2]) == '["not run", "pending"]'
 

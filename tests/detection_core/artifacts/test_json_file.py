@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from detection_core.artifacts.json_file import JsonFile, JsonLines
+from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.errors import ContractError
 
 
@@ -17,6 +17,7 @@ class Thing:
 
 THING = JsonFile(name="thing.json", content=Thing, writer="Maker", remedy="make it again", version=2)
 LINES = JsonLines(name="things.jsonl", content=Thing, writer="Maker", remedy="make them again")
+LIST = JsonList(name="list.json", content=Thing)
 
 
 def test_a_file_is_written_with_its_version_and_read_back(tmp_path):
@@ -76,3 +77,21 @@ def test_a_torn_line_is_refused_or_left_out(tmp_path, caplog):
         LINES.read(str(tmp_path))
     assert e.value.where.endswith("things.jsonl:2")
     assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=1)] and "things.jsonl:2" in caplog.text
+
+
+def test_a_list_is_written_and_read(tmp_path):
+    things = [Thing(count=1), Thing(count=2, name="b")]
+    LIST.write(str(tmp_path), things)
+    assert json.loads((tmp_path / "list.json").read_text()) == [
+        {"count": 1, "name": ""},
+        {"count": 2, "name": "b"},
+    ]
+    assert LIST.read_valid(str(tmp_path)) == things and LIST.read_valid(str(tmp_path / "nowhere")) == []
+
+
+def test_an_entry_of_something_else_and_a_file_of_something_else_are_left_out(tmp_path, caplog):
+    (tmp_path / "list.json").write_text('[{"count": "x"}, {"count": 1}, 3]')
+    assert LIST.read_valid(str(tmp_path)) == [Thing(count=1)]
+    assert caplog.text.count("an entry is left out") == 2
+    (tmp_path / "list.json").write_text('{"schema_version": 2}')
+    assert LIST.read_valid(str(tmp_path)) == [] and "of version 1, found version 2" in caplog.text

@@ -14,9 +14,13 @@ from detection_core.artifacts.evaluation import CURVES, METRICS
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT
 from detection_core.artifacts.parity import PARITY
+from detection_core.artifacts.pictures import PICTURES
+from detection_core.artifacts.prediction import PREDICTION
 from detection_core.artifacts.published import CURRENT, VERSION
 from detection_core.artifacts.pushed import PUSHED
 from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.artifacts.run_info import RUN
+from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.errors import ContractError
 
 FOLDER = Path(__file__).parent / "samples"
@@ -25,14 +29,18 @@ SAMPLES = {
     "current.json": CURRENT,
     "curves.json": CURVES,
     "dataset_card.json": CARD,
+    "examples.tfrecord_manifest.json": MANIFEST,
     "history.jsonl": HISTORY,
     "metrics.json": METRICS,
     "model.json": MODEL,
     "parity.json": PARITY,
+    "pictures_index.json": PICTURES,
+    "prediction.json": PREDICTION,
     "pushed.json": PUSHED,
     "quantization.json": QUANTIZATION,
     "quantized_train_report.json": QUANTIZATION_REPORT,
     "reasons.json": REASONS,
+    "run.json": RUN,
     "train_report.json": TRAIN_REPORT,
 }
 OBJECTS = {name: file for name, file in SAMPLES.items() if isinstance(file, JsonFile)}
@@ -70,3 +78,14 @@ def test_a_field_of_a_later_version_is_ignored_and_a_newer_layout_refused(name):
 def test_lines_of_a_history_are_read():
     lines = [HISTORY.parse_line(line, "history.jsonl") for line in read_sample("history.jsonl").splitlines()]
     assert [line.step for line in lines] == [20, 40, 60] and lines[0].losses["Loss/total_loss"] > 0
+
+
+def test_an_index_of_pictures_is_read_with_all_that_it_says(tmp_path):
+    text = read_sample("pictures_index.json")
+    (tmp_path / PICTURES.name).write_text(text)
+    assert PICTURES.format(PICTURES.read_valid(str(tmp_path))) == text
+
+
+def test_a_manifest_is_read_with_its_digest(tmp_path):
+    (tmp_path / MANIFEST.name).write_text(read_sample(MANIFEST.name))
+    assert [shard.examples for shard in read_manifest(str(tmp_path))] == [3, 2]

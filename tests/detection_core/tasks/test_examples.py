@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from detection_core.artifacts.shard_manifest import MANIFEST, write_manifest
 from detection_core.errors import ContractError, DataError
-from detection_core.storage.shard_manifest import MANIFEST_NAME, Shard, format_manifest
+from detection_core.storage.record_files import Shard
 from detection_core.tasks.examples import check_split
 from tests.detection_core.data.record_files import write_records
 
@@ -79,16 +80,17 @@ def test_what_a_manifest_lists_has_to_be_there_as_it_says(tmp_path: Path) -> Non
 
     def listed(uri: str, size: int) -> None:
         shard = Shard(uri=uri, size=size, crc32c="00000000", examples=2)
-        (split / MANIFEST_NAME).write_text(format_manifest([shard]))
+        write_manifest(str(split), [shard])
 
     listed(str(path), path.stat().st_size)
     assert check_split(str(tmp_path / "examples"), "test") == 2
     for uri, size in ((str(path), 7), ("/etc/passwd", 1), ("/dev/zero", 1), ("/nope", 1)):
         listed(uri, size)
-        with pytest.raises(DataError, match=f"{uri}: expected {size} bytes, as .*{MANIFEST_NAME} says"):
+        with pytest.raises(DataError, match=f"{uri}: expected {size} bytes, as .*{MANIFEST.name} says"):
             check_split(str(tmp_path / "examples"), "test")
-    text = format_manifest([Shard(uri=str(path), size=1, crc32c="00000000", examples=2)])
-    for changed in (text.replace('"examples": 2', '"examples": 1'), format_manifest([]), "{}", "["):
-        (split / MANIFEST_NAME).write_text(changed)
-        with pytest.raises(DataError, match="expected a list of shards as ExampleGen writes it"):
+    listed(str(path), 1)
+    text = (split / MANIFEST.name).read_text()
+    for changed in (text.replace('"examples": 2', '"examples": 1'), "{}", "["):
+        (split / MANIFEST.name).write_text(changed)
+        with pytest.raises(ContractError, match=f"{MANIFEST.name}: expected .*make the examples again"):
             check_split(str(tmp_path / "examples"), "test")

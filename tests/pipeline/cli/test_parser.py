@@ -12,9 +12,9 @@ import pytest
 
 from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
+from detection_core.artifacts.run_info import RUN
 from pipeline.cli import parser, verbs
 from pipeline.cli.group import Group
-from pipeline.local.run_info import RunInfo
 from pipeline.local.workspace import Workspace
 from tests.object_store import s3_server
 
@@ -241,7 +241,7 @@ def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
 def test_a_full_disk_is_one_message(tmp_path, capsys):
     (tmp_path / "runs").mkdir()
     (tmp_path / "file").write_text("x")
-    record = RunInfo.from_json(_RUN)
+    record = RUN.parse(_RUN, "run.json")
     Workspace(str(tmp_path)).write_info(record)
     for place, told in (("file/below.html", "a file stands where"), ("runs", "a folder stands where")):
         assert parser.main(["report", str(tmp_path), "--output", str(tmp_path / place)]) == 2

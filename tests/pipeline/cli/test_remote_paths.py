@@ -13,6 +13,7 @@ from PIL import Image
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.published import PublishedVersion
+from detection_core.artifacts.run_info import RunInfo
 from detection_core.builders.detector import build_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -25,7 +26,6 @@ from pipeline.cli.base import Argument
 from pipeline.cli.group import Group
 from pipeline.dag import build_dag
 from pipeline.kubeflow.source import open_source
-from pipeline.local.run_info import RunInfo
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings

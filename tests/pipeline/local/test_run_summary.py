@@ -6,8 +6,8 @@ import json
 import pytest
 
 from component_specs.example_gen import SPANS, Spans
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.storage import files
-from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.local.run_summary import summarise
 
 

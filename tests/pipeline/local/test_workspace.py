@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from detection_core.artifacts.run_info import RUN, RunInfo
 from detection_core.errors import ConfigError, StorageError
 from detection_core.storage import files
-from pipeline.local.run_info import RunInfo
 from pipeline.local.workspace import Workspace, new_run_id
 
 _RECORD = RunInfo(
@@ -69,7 +69,7 @@ def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog)
     }
     for name, text in texts.items():
         files.write_bytes(str(tmp_path / "runs" / name / "run.json"), text)
-    other = dataclasses.replace(_RECORD, run_id="../../escaped").to_json()
+    other = RUN.format(dataclasses.replace(_RECORD, run_id="../../escaped"))
     files.write_text(str(tmp_path / "runs" / "g" / "run.json"), other)
     (tmp_path / "runs" / "a file").write_text("x")
     assert [r.run_id for r in workspace.runs()] == [_RECORD.run_id]

@@ -16,13 +16,13 @@ from PIL import Image, ImageDraw, ImageFilter
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.drawing import text_font
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
-from pipeline.local.run_info import RunInfo, StepInfo
 from tests.detection_core.evaluation.images import make_detections, make_truth
 
 NAMES = dict(enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.report.pictures import PictureBudget
-from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from detection_core.artifacts.pushed import PUSHED
-from pipeline.local.run_info import RunInfo, StepInfo
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 
 

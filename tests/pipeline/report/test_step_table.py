@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from pipeline.local.run_info import RunInfo, StepInfo
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from pipeline.report.step_table import step_summary
 
 

@@ -9,10 +9,10 @@ import shutil
 import markupsafe
 import pytest
 
+from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
-from pipeline.local.run_info import RunInfo, StepInfo
 from pipeline.report import write_report
 from pipeline.report.writer import render_report
 from tests.pipeline.report.fixture_run import write_run

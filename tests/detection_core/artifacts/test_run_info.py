@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.local.run_info import RUN_STATUSES, RunInfo, StepInfo
-from pipeline.step_states import LOCAL_STATES
+from detection_core.artifacts.run_info import RUN, RUN_STATUSES, STEP_STATES, RunInfo, StepInfo
+from detection_core.errors import ContractError
 
 _TEXT = st.text(max_size=20)
 _STEPS = st.builds(
     StepInfo,
     id=_TEXT,
     component=_TEXT,
-    state=st.sampled_from(LOCAL_STATES),
+    state=st.sampled_from(STEP_STATES),
     started=_TEXT,
     seconds=st.floats(0, 1e6),
     outputs=st.dictionaries(_TEXT, _TEXT, max_size=3),
@@ -23,7 +23,7 @@ _STEPS = st.builds(
 
 
 @given(
-    record=st.builds(
+    run=st.builds(
         RunInfo,
         run_id=_TEXT,
         pipeline_name=_TEXT,
@@ -35,17 +35,17 @@ _STEPS = st.builds(
         steps=st.lists(_STEPS, max_size=3).map(tuple),
     )
 )
-def test_a_record_survives_a_round_trip(record):
-    assert RunInfo.from_json(record.to_json()) == record
+def test_a_run_survives_a_round_trip(run):
+    assert RUN.parse(RUN.format(run), "run.json") == run
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "nonsense"])
-def test_what_is_no_record_is_refused(text):
-    with pytest.raises(ValueError):
-        RunInfo.from_json(text)
+def test_what_is_no_run_is_refused(text):
+    with pytest.raises(ContractError):
+        RUN.parse(text, "run.json")
 
 
-_RECORD = RunInfo(
+_RUN = RunInfo(
     run_id="r",
     pipeline_name="p",
     started="",
@@ -71,12 +71,12 @@ _RECORD = RunInfo(
     ],
 )
 def test_a_value_of_another_type_is_refused(change):
-    with pytest.raises(ValueError):
-        RunInfo.from_json(json.dumps({**json.loads(_RECORD.to_json()), **change}))
+    with pytest.raises(ContractError):
+        RUN.parse(json.dumps({**json.loads(RUN.format(_RUN)), **change}), "run.json")
 
 
 def test_unknown_fields_are_passed_over_and_a_newer_format_is_refused_as_newer():
-    data = json.loads(_RECORD.to_json())
-    assert RunInfo.from_json(json.dumps({**data, "colour": "blue"})) == _RECORD
-    with pytest.raises(ValueError, match="found 9 of a newer detflow"):
-        RunInfo.from_json(json.dumps({**data, "format_version": 9}))
+    data = json.loads(RUN.format(_RUN))
+    assert RUN.parse(json.dumps({**data, "colour": "blue"}), "run.json") == _RUN
+    with pytest.raises(ContractError, match="found 9: a newer detflow"):
+        RUN.parse(json.dumps({**data, "format_version": 9}), "run.json")

@@ -1,0 +1,90 @@
+"""What `detflow predict` writes beside each picture that it draws: a JSON file of the detections."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT
+from detection_core.storage import files
+
+_DECIMALS = 5
+_ENDING = ".json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DetectedObject:
+    """One detection in an image.
+
+    Attributes:
+        label: class id as in the label map, from 1.
+        name: the class's name; its id where the model does not say it.
+        score: 0 to 1.
+        box: ymin, xmin, ymax, xmax, normalised to the image.
+    """
+
+    label: int = dataclasses.field(metadata={JSON_KEY: "class"})
+    name: str
+    score: float
+    box: tuple[float, float, float, float]
+
+    def _rounded(self) -> DetectedObject:
+        """Return the detection with the decimals that files show."""
+        ymin, xmin, ymax, xmax = (round(edge, _DECIMALS) for edge in self.box)
+        return dataclasses.replace(self, score=round(self.score, _DECIMALS), box=(ymin, xmin, ymax, xmax))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a detector finds in one image.
+
+    Attributes:
+        image: path of the image; `image 0`, `image 1`, ... where pixels were given.
+        height: rows of the image, pixels; 0 where it could not be used.
+        width: columns of the image, pixels; 0 where it could not be used.
+        detections: best first.
+        picture: JPEG file with the boxes drawn; "" where none was asked for.
+        error: why the image could not be used; "" where it could.
+    """
+
+    image: str
+    height: int = 0
+    width: int = 0
+    detections: tuple[DetectedObject, ...] = ()
+    picture: str = ""
+    error: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the content of the JSON file beside the picture."""
+        if self.error:
+            return {"image": self.image, "error": self.error}
+        return PREDICTION.encode(self._rounded())
+
+    def _rounded(self) -> Prediction:
+        """Return the prediction with the decimals that files show."""
+        return dataclasses.replace(self, detections=tuple(found._rounded() for found in self.detections))
+
+
+PREDICTION = JsonFile(
+    name=f"IMAGE{_ENDING}", content=Prediction, writer="`detflow predict`", remedy="predict again"
+)
+
+
+def write_prediction(stem: str, prediction: Prediction) -> None:
+    """Write a prediction's file.
+
+    Args:
+        stem: path of the file without its ending, which is also that of the picture.
+        prediction: of an image that could be used.
+    """
+    files.write_text(f"{stem}{_ENDING}", PREDICTION.format(prediction._rounded()))
+
+
+def read_prediction(path: str) -> Prediction:
+    """Read a prediction's file.
+
+    Raises:
+        ContractError: when it is something else, damaged or of a newer version.
+    """
+    return PREDICTION.parse(files.read_text(path), path)

@@ -1,0 +1,63 @@
+"""Examples whose shards lie elsewhere: examples.tfrecord_manifest.json in a split's folder lists them.
+
+The pattern of a split's TFRecord files finds the manifest in their place. It tells size, checksum and number
+of examples of each shard, so that a reader can check a copy and count its examples without a request to the
+store.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_values import encode
+from detection_core.errors import ContractError
+from detection_core.storage.record_files import Shard
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardManifest:
+    """What the manifest of a split holds.
+
+    Attributes:
+        digest: SHA-256 of the JSON of the shards, which makes any change show at the beginning of the file.
+        shards: TFRecord files of the split, in order.
+    """
+
+    digest: str
+    shards: list[Shard]
+
+
+MANIFEST = JsonFile(
+    name="examples.tfrecord_manifest.json",
+    content=ShardManifest,
+    writer="ExampleGen",
+    remedy="make the examples again",
+)
+
+
+def write_manifest(folder: str, shards: Sequence[Shard]) -> None:
+    """Write the manifest of a split's folder."""
+    MANIFEST.write(folder, ShardManifest(digest=_digest(shards), shards=list(shards)))
+
+
+def _digest(shards: Sequence[Shard]) -> str:
+    return hashlib.sha256(json.dumps(encode(shards), sort_keys=True).encode()).hexdigest()
+
+
+def read_manifest(folder: str) -> list[Shard]:
+    """Read the manifest of a split's folder.
+
+    Raises:
+        ContractError: when there is none, or it is something else, was changed or lists nothing.
+    """
+    manifest = MANIFEST.read(folder)
+    if not manifest.shards or manifest.digest != _digest(manifest.shards):
+        found = "another: the file was changed" if manifest.shards else "no shard"
+        raise ContractError(
+            f"expected shards and their digest, found {found}; {MANIFEST.remedy}", where=MANIFEST.path(folder)
+        )
+    return manifest.shards
