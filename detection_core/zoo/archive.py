@@ -10,6 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.errors import ModelError, shorten
 from detection_core.storage import files
 from detection_core.zoo.published_models import ARCHIVE_SUFFIX
@@ -17,7 +18,7 @@ from detection_core.zoo.published_models import ARCHIVE_SUFFIX
 CHECKPOINT = "checkpoint"
 """Folder of the checkpoint in an archive."""
 CHECKPOINT_NAME = "ckpt-0"
-CONFIG = "pipeline.config"
+CONFIG = PIPELINE_CONFIG
 
 MOST_MEMBERS = 1_000
 MOST_BYTES = 4 << 30
