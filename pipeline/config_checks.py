@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from detection_core.config.load import PipelineConfig, with_line
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.metric_names import check_metric_names
+from detection_core.config.num_classes import classes_field, configured_classes
 from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from pipeline.settings.workflow_settings import PipelineSettings
 
 
 def check_classes(settings: PipelineSettings, config: PipelineConfig) -> None:
-    """Refuse a label map that has another number of classes than the model, where the file is at hand.
+    """Refuse a label map that has another number of classes than the config gives, where the file is at hand.
 
-    Without `data.label_map` the annotations decide, and Trainer compares.
+    Without `data.label_map` the annotations decide, and Trainer compares. A number that the config leaves out
+    follows the label map.
 
     Raises:
         ConfigError: naming both numbers, or what is wrong with the label map.
     """
     path = settings.data.label_map
-    if not path or not os.path.exists(path):  # On a cluster it may be the pods' path.
+    classes = configured_classes(config)
+    if classes is None or not path or not os.path.exists(path):  # On a cluster it may be the pods' path.
         return
     from detection_core.config.label_map_file import load_label_map
 
     found = load_label_map(path).num_classes
-    arm = str(config.model.WhichOneof("model"))
-    model: Any = getattr(config.model, arm)
-    classes = model.num_classes - int(getattr(model, "explicit_background_class", False))
     if classes != found:
         error = ConfigError(
-            f"expected the {found:,} classes of data.label_map, {path}, found {classes:,}; correct one",
-            where=f"model.{arm}.num_classes",
+            f"expected the {found:,} classes of data.label_map, {path}, found {classes:,}; correct one,"
+            " or leave it out here, and it follows the label map",
+            where=classes_field(config),
         )
         raise with_line(error, settings.model.config)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from detection_core.config.check import find_problems
+from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.messages.table import RULES
 from detection_core.config.problems import Problem, raise_first
 from detection_core.config.refusals import find_refused
@@ -45,5 +46,5 @@ def build_detector(message: DetectionModel, *, seed: int | None = 0) -> Detector
 def _problems(message: DetectionModel) -> Iterator[Problem]:
     """Find all problems of the model config, so that the builders only translate."""
     config = TrainEvalPipelineConfig(model=message)
-    found = itertools.chain(find_refused(config), find_problems(config))
+    found = itertools.chain(find_refused(config), missing_classes_problems(message), find_problems(config))
     return (problem for problem in found if problem.path.startswith("model"))

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from detection_core.builders.input_reader import ScoreColumns
 from detection_core.config.messages.pipeline import label_problems
+from detection_core.config.num_classes import ModelMessage, foreground_classes
 from detection_core.config.problems import raise_first
 from detection_core.data.label_targets import LabelTargets
 from detection_core.detectors.family import model_message
-from detection_core.protos import model_pb2, pipeline_pb2, ssd_pb2
-from detection_core.protos.center_net_pb2 import CenterNet
-from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
-
-ModelMessage = ssd_pb2.Ssd | FasterRcnn | CenterNet | model_pb2.ExperimentalModel
-"""An arm of `model`."""
-
-
-def foreground_classes(message: ModelMessage) -> int:
-    """Return C of a model's message: num_classes counts an explicit background."""
-    return message.num_classes - int(getattr(message, "explicit_background_class", False))
+from detection_core.protos import model_pb2, pipeline_pb2
 
 
 def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:

@@ -11,12 +11,15 @@ import tf_keras
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.fine_tuning import build_fine_tune_options, fine_tune_checkpoint
 from detection_core.builders.training_outline import build_training_outline, build_without_data
+from detection_core.config.num_classes import configured_classes, with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import InputShape, count_parameters
 from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
+
+_LEFT_OUT = "those of the label map; what follows is for one"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +31,8 @@ class Description:
         model: what the family says of it, a dataclass.
         resizer: arm of the image resizer.
         input_shape: rows and columns of the network input.
-        classes: without the background.
+        classes: without the background; None where the config leaves them to the label map, and the sizes are
+            those of a detector of one class.
         parameters: numbers in all variables of the networks.
         trainable_parameters: those that training changes.
         flops: floating-point operations of the networks for one image; 0 where that depends on the image.
@@ -39,7 +43,7 @@ class Description:
     model: FamilyDescription
     resizer: str
     input_shape: InputShape
-    classes: int
+    classes: int | None
     parameters: int
     trainable_parameters: int
     flops: int
@@ -62,7 +66,7 @@ class Description:
         rows = [
             ("model", f"{self.architecture}, {self.model.summary()}"),
             ("input", f"{size} x 3 from {self.resizer}"),
-            ("classes", f"{self.classes:,}"),
+            ("classes", _LEFT_OUT if self.classes is None else f"{self.classes:,}"),
             ("parameters", f"{self.parameters:,}, of which {self.trainable_parameters:,} are trained"),
         ]
         if self.flops:
@@ -82,6 +86,7 @@ def describe(config: PipelineConfig) -> Description:
     Raises:
         ConfigError: when the config cannot be followed.
     """
+    given, config = configured_classes(config), with_classes(config, 1)
     build_without_data(config)
     configured = configured_model(config)
     detector = configured.build(seed=None)
@@ -92,7 +97,7 @@ def describe(config: PipelineConfig) -> Description:
         model=model,
         resizer=configured.resizer_name,
         input_shape=detector.input_shape,
-        classes=detector.num_classes,
+        classes=given,
         parameters=count_parameters(detector.variables),
         trainable_parameters=count_parameters(detector.trainable_variables),
         flops=sum(count_flops(network) for network in detector.networks.values()) if fixed else 0,

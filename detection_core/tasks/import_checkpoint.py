@@ -7,6 +7,7 @@ import logging
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
+from detection_core.config.num_classes import classes_field, with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ModelError
 from detection_core.exporters.detector_folder import write_detector
@@ -44,9 +45,10 @@ def import_checkpoint(
     """
     check_pipeline_config(config)
     labels = load_label_map(label_map)
+    config = with_classes(config, labels.num_classes)
     configured = configured_model(config)
     model = configured.build()
-    check_classes(model, labels)
+    check_classes(model, labels, classes_field(config))
     file = CheckpointFile(checkpoint)
     named = not file.is_object_based
     options = FineTuneOptions(

@@ -13,6 +13,7 @@ from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.builders.graph_rewriter import build_quantization_options
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_pipeline_config
+from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.family import QuantizedDetector
 from detection_core.errors import ConfigError
@@ -53,10 +54,9 @@ def quantize(
     """Train as the config's `train_config` says, quantized as its `graph_rewriter` says.
 
     A killed training continues from its last checkpoint when it is called again with the same arguments.
-    Kernel penalties do not count: batch normalisation, which made up for them, is folded away.
 
     Args:
-        config: with a graph_rewriter block and its input readers filled in.
+        config: with a graph_rewriter block and input readers; classes that it leaves out are the detector's.
         model_dir: trained float detector.
         quantized_model_dir: detector folder to write; what its SavedModel computes is quantized.
         quantized_run_dir: folder to write with the as-run config, last checkpoint, logs, history and report.
@@ -71,6 +71,7 @@ def quantize(
         ModelError: when the loss is not finite, or a checkpoint does not fit.
     """
     check_pipeline_config(config)
+    config = with_classes(config, layout.read_info(model_dir).num_classes)
     options = build_quantization_options(config)
     support = configured_model(config).family.require_quantization()
     plan = _train_plan(config, options, resume)

@@ -14,6 +14,7 @@ from detection_core.builders.fine_tuning import fine_tune_checkpoint
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
+from detection_core.config.num_classes import classes_field, with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
@@ -55,7 +56,7 @@ def train(
     arguments and a `work_dir` that they share; each takes its part of every batch, and the chief writes.
 
     Args:
-        config: with its input readers filled in.
+        config: with its input readers filled in. A number of classes that it leaves out is the label map's.
         model_dir: detector folder to write.
         model_run_dir: folder to write with the as-run config, last checkpoint, logs, history and report.
         work_dir: durable folder for unfinished training.
@@ -75,13 +76,14 @@ def train(
     check_pipeline_config(config)
     plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
     label_map = load_label_map(plan.label_map_path)
+    config = with_classes(config, label_map.num_classes)
     weights_from = starting_files(warm_start_dir, fine_tune_checkpoint(config))
     fingerprint = training_fingerprint(config, weights=weights_from)
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
         with strategy.scope():
             _check(plan, strategy.num_replicas_in_sync)
             model = configured_model(config).build()
-            check_classes(model, label_map)
+            check_classes(model, label_map, classes_field(config))
             start = fill_starting_weights(model, config, warm_start_dir)
             request = FitRequest(
                 model=model, config=config, label_map=label_map, plan=plan, work_folder=folder
@@ -110,17 +112,22 @@ def _check(plan: TrainPlan, replicas: int) -> None:
         )
 
 
-def check_classes(model: Detector, label_map: LabelMap) -> None:
+def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
     """Refuse a label map that has another number of classes than the model.
+
+    Args:
+        model: the detector that was built.
+        label_map: of the examples, or of the checkpoint.
+        where: path of the config's field.
 
     Raises:
         ConfigError: naming both numbers.
     """
     if model.num_classes != label_map.num_classes:
         raise ConfigError(
-            f"expected the label map's {label_map.num_classes} classes, found {model.num_classes}. Set"
-            " num_classes of the model to the number of classes in the data.",
-            where="model.num_classes",
+            f"expected the label map's {label_map.num_classes:,} classes, found {model.num_classes:,};"
+            " correct it, or leave it out, and it follows the label map",
+            where=where,
         )
 
 

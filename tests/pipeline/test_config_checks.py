@@ -33,6 +33,12 @@ def test_a_label_map_has_as_many_classes_as_the_model(digits_settings, label_map
         build_dag(settings)
 
 
+def test_a_number_of_classes_that_is_left_out_follows_the_label_map(digits_settings, label_map):
+    for classes in (9, 10):
+        changes = [f"data.label_map={label_map(classes)}", "model.ssd.num_classes=unset"]
+        assert build_dag(load_settings(digits_settings, changes))
+
+
 def test_a_label_map_of_the_pods_is_not_looked_for(digits_settings):
     assert build_dag(load_settings(digits_settings, ["data.label_map=/data/label_map.pbtxt"]))
 

@@ -69,7 +69,7 @@ def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
     if message is None or (family is None and arm == "experimental_model"):
         return
     path = f"{path}.{arm}"
-    if message.num_classes < 1:
+    if message.HasField("num_classes") and message.num_classes < 1:
         text = f"expected the number of classes without background, found {message.num_classes}"
         yield Problem(path=f"{path}.num_classes", message=text)
     wrong_options = list(_option_problems(model, path))
@@ -79,6 +79,17 @@ def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
         yield from family.problems(message, path) if family else ()
     if arm != "experimental_model":
         yield from _extractor_problems(model, f"{path}.feature_extractor.type")
+
+
+def missing_classes_problems(model: DetectionModel) -> Iterator[Problem]:
+    """Find a number of classes that is left out, which only a detector that is to be built must have."""
+    message, place = model_message(model)
+    if message is not None and not message.HasField("num_classes"):
+        text = (
+            "expected the number of classes without background, found none; set it, or train with a label"
+            " map, which it then follows"
+        )
+        yield Problem(path=f"{place}.num_classes", message=text)
 
 
 RULES: Mapping[str, Rules] = {

@@ -11,8 +11,8 @@ from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
-from detection_core.builders.training_labels import foreground_classes
 from detection_core.config.messages.image_resizers import required_network_size
+from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
 from detection_core.detectors.parts.anchors.base import AnchorGenerator
 from detection_core.detectors.parts.heads.predictions import HeadOutputs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from detection_core.builders.box_coders import build_box_coder
 from detection_core.builders.matchers import build_matcher
 from detection_core.builders.similarity import build_similarity
-from detection_core.builders.training_labels import foreground_classes
 from detection_core.config.messages.ssd import target_problems
+from detection_core.config.num_classes import foreground_classes
 from detection_core.config.problems import raise_first
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.builders.training_labels import foreground_classes
+from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel

@@ -4,7 +4,7 @@ import pytest
 from google.protobuf import text_format
 
 from detection_core.builders.input_reader import ScoreColumns
-from detection_core.builders.training_labels import build_label_targets, foreground_classes, score_columns
+from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.data.label_targets import LabelTargets
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
@@ -60,7 +60,6 @@ def test_refusals_name_the_field(text: str, reader: str, place: str, remedy: str
 
 def test_an_explicit_background_is_one_of_the_columns_and_no_class() -> None:
     config = _config("model { ssd { explicit_background_class: true } }")
-    assert foreground_classes(config.model.ssd) == 3
     assert score_columns(config.model) == ScoreColumns(count=4, background=True)
     assert score_columns(_config("").model) == ScoreColumns(count=4, background=False)
 

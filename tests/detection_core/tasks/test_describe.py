@@ -58,6 +58,15 @@ def test_a_config_is_described_without_data():
     assert json.loads(json.dumps(found.data()))["levels"][0] == {"rows": 32, "columns": 32, "anchors": 6144}
 
 
+def test_classes_that_are_left_to_the_label_map_are_said_to_be():
+    one, left = (
+        describe(apply_overrides(load_pipeline_config(PYRAMID), {"model.ssd.num_classes": given}))
+        for given in (1, "unset")
+    )
+    assert (one.classes, left.classes, left.parameters) == (1, None, one.parameters)
+    assert "classes      those of the label map; what follows is for one\n" in left.text()
+
+
 # Twice the multiply-adds that the papers' tables of layers and the configurations' heads give by hand.
 @pytest.mark.parametrize(
     ("name", "gflops"),

@@ -95,6 +95,12 @@ def test_the_label_map_has_the_classes_of_the_config(checkpoints, label_map, tmp
         )
 
 
+def test_a_number_of_classes_that_is_left_out_is_the_label_map_s(checkpoints, label_map, tmp_path) -> None:
+    config = apply_overrides(CONFIG, {"model.ssd.num_classes": "unset"})
+    import_checkpoint(config, checkpoints["name-based"], label_map=label_map, model_dir=str(tmp_path / "m"))
+    assert load_detector(str(tmp_path / "m")).config.model.ssd.num_classes == 2
+
+
 def test_a_checkpoint_on_an_object_store_is_fetched_once(
     checkpoints, label_map, tmp_path, monkeypatch
 ) -> None:

@@ -71,6 +71,12 @@ def test_the_report_says_how_it_went(workbench, report):
     assert (run / "history.jsonl").read_text() and tf.train.latest_checkpoint(str(run / "checkpoint"))
 
 
+def test_a_number_of_classes_that_is_left_out_is_the_detector_s(workbench, report):
+    text = (config_text(4) + REWRITER.format(delay=1, bits=8)).replace("num_classes: 2", "")
+    followed = workbench("followed", text)
+    assert (followed.start_step, followed.fingerprint) == (4, report.fingerprint)
+
+
 def test_the_list_of_what_is_quantized_is_an_artifact_and_beside_the_model(workbench, report):
     record = read(workbench.root / "a" / "quantization" / "quantization.json")
     assert record == json.loads(layout.read_extra(str(workbench.root / "a" / "model"), layout.QUANTIZATION))

@@ -112,6 +112,15 @@ def test_the_same_training_again_is_already_done(run: Run, report: TrainReport) 
     assert again.steps_per_second == report.steps_per_second
 
 
+def test_a_number_of_classes_that_is_left_out_is_the_label_map_s(run: Run, report: TrainReport) -> None:
+    followed = run("followed", **{"model.ssd.num_classes": "unset"})
+    # Nothing tells it from the training that was given the number.
+    assert (followed.start_step, followed.fingerprint) == (4, report.fingerprint)
+    as_run = load_pipeline_config(str(run.root / "followed" / "run" / "pipeline.config"))
+    written = load_detector(str(run.root / "followed" / "model")).config
+    assert as_run.model.ssd.num_classes == written.model.ssd.num_classes == 2
+
+
 def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) -> None:
     schedule = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
     warm = run("c", str(run.root / "a" / "model"), **{f"{schedule}.learning_rate_base": 0.0})
@@ -201,7 +210,7 @@ def test_unfinished_training_is_gone_on_with_by_other_code(
 @pytest.mark.parametrize(
     ("overrides", "error", "text"),
     [
-        ({"model.ssd.num_classes": 3}, ConfigError, "2 classes, found 3"),
+        ({"model.ssd.num_classes": 3}, ConfigError, "model.ssd.num_classes: .* 2 classes, found 3"),
         ({"train_config.num_steps": 0}, ConfigError, "train_config.num_steps"),
         ({"eval_config.use_moving_averages": True}, ConfigError, "Set both or neither"),
         ({"train_config.use_multiclass_scores": True}, ConfigError, "load_multiclass_scores: true"),

@@ -1,5 +1,8 @@
 import pytest
 
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.messages.detectors import missing_classes_problems
+from detection_core.config.paths.overrides import apply_overrides
 from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 SSD = "model.ssd"
@@ -8,7 +11,7 @@ SSD = "model.ssd"
 WRONG = [
     (PYRAMID, {"model": "unset"}, {"model"}),
     (PYRAMID, {f"{SSD}.num_classes": 0}, {f"{SSD}.num_classes"}),
-    (TWO_STAGE, {"model.faster_rcnn.num_classes": "unset"}, {"model.faster_rcnn.num_classes"}),
+    (TWO_STAGE, {"model.faster_rcnn.num_classes": 0}, {"model.faster_rcnn.num_classes"}),
     (CENTER, {"model.center_net.num_classes": -1}, {"model.center_net.num_classes"}),
     (PYRAMID, {f"{SSD}.feature_extractor.type": ""}, {f"{SSD}.feature_extractor.type"}),
     (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_fpn"}, {f"{SSD}.feature_extractor.type"}),
@@ -20,6 +23,16 @@ WRONG = [
 @pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
 def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
     assert_problems(path, changes, expected)
+
+
+@pytest.mark.parametrize(("path", "arm"), [(PYRAMID, "ssd"), (TWO_STAGE, "faster_rcnn")])
+def test_a_number_of_classes_may_be_left_out_until_a_detector_is_built(path, arm):
+    changes = {f"model.{arm}.num_classes": "unset"}
+    assert_fine(path, changes)
+    config = load_pipeline_config(path)
+    assert not list(missing_classes_problems(config.model))
+    (problem,) = missing_classes_problems(apply_overrides(config, changes).model)
+    assert problem.path == f"model.{arm}.num_classes"
 
 
 def test_a_model_known_by_name_only_is_no_contradiction():

@@ -223,6 +223,16 @@ def test_contradictions_are_refused(extra, match):
         build_detector(_small(MOBILE[1], extra))
 
 
+def test_a_detector_is_built_for_a_number_of_classes():
+    message = _small(MOBILE[1])
+    message.ssd.ClearField("num_classes")
+    with pytest.raises(
+        ConfigError, match=r"classes without background, found none; set it, or train"
+    ) as caught:
+        build_detector(message)
+    assert caught.value.where == "model.ssd.num_classes"
+
+
 def test_a_generator_without_anchors_is_refused():
     message = _small(MOBILE[1])
     message.ssd.anchor_generator.multiscale_anchor_generator.ClearField("aspect_ratios")

@@ -1,0 +1,52 @@
+"""The number of classes of a config: what it gives, or that of the label map where it leaves it out."""
+
+from __future__ import annotations
+
+from detection_core.detectors.family import model_message
+from detection_core.protos.center_net_pb2 import CenterNet
+from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
+from detection_core.protos.model_pb2 import ExperimentalModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.ssd_pb2 import Ssd
+
+ModelMessage = Ssd | FasterRcnn | CenterNet | ExperimentalModel
+"""An arm of `model`."""
+
+
+def foreground_classes(message: ModelMessage) -> int:
+    """Return C of a model's message: num_classes counts an explicit background."""
+    return message.num_classes - int(getattr(message, "explicit_background_class", False))
+
+
+def configured_classes(config: TrainEvalPipelineConfig) -> int | None:
+    """Return how many classes a config gives, without the background; None where it leaves them out."""
+    message = model_message(config.model)[0]
+    return foreground_classes(message) if message is not None and message.HasField(_FIELD) else None
+
+
+def with_classes(config: TrainEvalPipelineConfig, classes: int) -> TrainEvalPipelineConfig:
+    """Return the config with its number of classes filled in where it leaves it out.
+
+    A number that the config gives stays as it is; who builds the detector holds it against the label map.
+
+    Args:
+        config: left as it is.
+        classes: without the background.
+    """
+    message = model_message(config.model)[0]
+    if message is None or message.HasField(_FIELD):
+        return config
+    result = TrainEvalPipelineConfig()
+    result.CopyFrom(config)
+    filled = model_message(result.model)[0]
+    filled.num_classes = classes
+    filled.num_classes += classes - foreground_classes(filled)
+    return result
+
+
+def classes_field(config: TrainEvalPipelineConfig) -> str:
+    """Return the path of the field, for errors."""
+    return f"{model_message(config.model)[1]}.{_FIELD}"
+
+
+_FIELD = "num_classes"
