@@ -60,6 +60,8 @@ class ExampleGenJob:
         decode_images: `sample`: one image in a thousand of each split, and no fewer than 16, is decoded by
             Pillow; `all`: every one, by Pillow and by TensorFlow, whose pixels are compared (ten times
             slower); `none`.
+        exif_annotations: `upright` or `stored`: how the boxes of an image that its EXIF orientation turns
+            were drawn, where the size in the annotation does not tell.
         shard_examples: about how many examples go in a shard.
         compression: `` or `GZIP`.
         shards_uri: folder, usually on an object store, to write the shards to; below it each data set gets a
@@ -80,6 +82,7 @@ class ExampleGenJob:
     label_map: str = ""
     quarantine_limit: float = 0.01
     decode_images: str = "sample"
+    exif_annotations: str = "upright"
     shard_examples: int = 1000
     compression: str = ""
     shards_uri: str = ""

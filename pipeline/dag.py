@@ -151,6 +151,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
             "label_map": data.label_map,
             "quarantine_limit": data.quarantine_limit,
             "decode_images": data.decode_images,
+            "exif_annotations": data.exif_annotations,
             "shard_examples": data.shard_examples,
             "compression": data.compression,
             "shards_uri": data.shards_uri,

@@ -20,6 +20,7 @@ from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
+from detection_core.datasets.annotation_frame import check_exif_annotations
 from detection_core.datasets.card import make_card
 from detection_core.datasets.decoding import find_decoding
 from detection_core.datasets.quarantine import check_limit, write_quarantine
@@ -84,6 +85,7 @@ def _check_parameters(job: ExampleGenJob) -> None:
     if not 0 <= job.quarantine_limit <= 1:
         raise ConfigError(f"expected 0 to 1, found {job.quarantine_limit}", where="quarantine_limit")
     find_decoding(job.decode_images)
+    check_exif_annotations(job.exif_annotations)
     if job.shard_examples < 1:
         raise ConfigError(f"expected 1 or more, found {job.shard_examples}", where="shard_examples")
 
@@ -113,6 +115,7 @@ def _write_tasks(
         shard_folder,
         job.decode_images,
         dataset.keypoint_names,
+        job.exif_annotations,
     )
     return {
         name: write_tasks(folder, name, records, job.shard_examples, settings)

@@ -16,6 +16,7 @@ from components.example_gen.task_records import format_record, read_record
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_writer import write_record
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.annotation_frame import SHOWN, check_exif_annotations
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.decoding import find_decoding
 from detection_core.datasets.encoding import make_example
@@ -71,6 +72,7 @@ def shard_settings(
     shards: str = "",
     decode: str = "sample",
     keypoint_names: Mapping[str, Sequence[str]] | None = None,
+    exif_annotations: str = SHOWN,
 ) -> dict[str, Any]:
     """Return what all shards have in common.
 
@@ -80,9 +82,10 @@ def shard_settings(
         shards: folder to write them to, other than that of the examples.
         decode: how many images are decoded, a key of `decoding.DECODINGS`.
         keypoint_names: class name to the names of its keypoints.
+        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
 
     Raises:
-        ConfigError: for an unknown compression or way to decode.
+        ConfigError: for an unknown compression, way to decode or frame.
     """
     if compression not in SUFFIXES:
         raise ConfigError(f"expected one of {list(SUFFIXES)}, found {compression!r}", where="compression")
@@ -93,6 +96,7 @@ def shard_settings(
         "shards": shards,
         "decode": decode,
         "keypoint_names": {name: list(names) for name, names in (keypoint_names or {}).items()},
+        "exif_annotations": check_exif_annotations(exif_annotations),
     }
 
 
@@ -117,7 +121,9 @@ def write_shard(task_path: str) -> int:
             # Images are ordered by hash, so the first ones are a random sample.
             check_pixels = decoding.check if number < task["decoded"] else None
             try:
-                example = make_example(record, task["label_ids"], check_pixels, keypoints)
+                example = make_example(
+                    record, task["label_ids"], check_pixels, keypoints, task["exif_annotations"]
+                )
             except Rejected as e:
                 rejected.append(Rejection(record.filename, record.source_id, e.reason, e.detail))
                 continue

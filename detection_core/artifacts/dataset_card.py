@@ -28,6 +28,9 @@ class Totals:
         converted_images: images that were stored in another format than they came in.
         decoded_images: images that were decoded to see whether they can be.
         image_bytes: bytes of all images.
+        turned_images: images that were stored upright, turned as their EXIF orientation says.
+        annotated_as_stored: of them, those whose annotations were made for the picture as it was stored, and
+            were turned with it.
     """
 
     images: int = 0
@@ -40,6 +43,8 @@ class Totals:
     converted_images: int = 0
     decoded_images: int = 0
     image_bytes: int = 0
+    turned_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
+    annotated_as_stored: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,6 +106,8 @@ class SplitCard:
         converted_images: as in `Totals`.
         decoded_images: as in `Totals`.
         image_bytes: as in `Totals`.
+        turned_images: as in `Totals`.
+        annotated_as_stored: as in `Totals`.
         formats: image format to images.
         classes: class name to objects.
         box_areas_px: objects by size in pixels.
@@ -122,6 +129,8 @@ class SplitCard:
     converted_images: int = 0
     decoded_images: int = 0
     image_bytes: int = 0
+    turned_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
+    annotated_as_stored: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     formats: Mapping[str, int] = dataclasses.field(default_factory=dict)
     classes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     box_areas_px: BoxAreas | None = None

@@ -13,7 +13,7 @@ _EIGHT_BIT = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 
 
 def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
-    """Decode an image and store its pixels as an RGB PNG; of an animation the first frame.
+    """Decode an image and store its pixels as an RGB PNG, upright; of an animation the first frame.
 
     Args:
         data: the whole file.
@@ -25,14 +25,14 @@ def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     Raises:
         ImageFault: for a file that cannot be decoded or is too large to be.
     """
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     try:
         image = Image.open(io.BytesIO(data), formats=[CONVERTIBLE[image_format]])
         check_size(image.height, image.width)
         if image.mode not in _EIGHT_BIT:
             raise ImageFault("unsupported_image", f"expected 8 bits a channel, found mode {image.mode}")
-        pixels = image.convert("RGB")
+        pixels = ImageOps.exif_transpose(image).convert("RGB")
     except (ImageFault, MemoryError):
         raise
     except Image.DecompressionBombError as e:

@@ -60,11 +60,7 @@ def read_header(data: bytes) -> ImageHeader:
     Raises:
         ImageFault: for a file that is no image, truncated, damaged, or larger than `MAX_PIXELS`.
     """
-    if not data:
-        raise ImageFault("empty_image", "expected an image, found an empty file")
-    name = next((name for magic, name in _MAGIC if magic.match(data)), "")
-    if not name:
-        raise ImageFault("not_an_image", f"expected an image file, found one that begins with {data[:8]!r}")
+    name = find_format(data)
     walk = _WALKERS.get(name)
     if walk is None:
         return ImageHeader(name, 0, 0)
@@ -74,6 +70,26 @@ def read_header(data: bytes) -> ImageHeader:
         raise ImageFault("truncated_image", f"the {name.upper()} file ends before its end marker") from e
     check_size(height, width)
     return ImageHeader(name, height, width)
+
+
+def find_format(data: bytes) -> str:
+    """Return the format of an image file by its first bytes: `jpeg`, `png`, `gif`, `bmp`, `webp` or `tiff`.
+
+    Raises:
+        ImageFault: for an empty file, no image, or one in a format that is not read, which is named.
+    """
+    if not data:
+        raise ImageFault("empty_image", "expected an image, found an empty file")
+    name = next((name for magic, name in _MAGIC if magic.match(data)), "")
+    if name:
+        return name
+    other = next((kind for magic, kind in _NOT_READ if magic.match(data)), "")
+    if other:
+        raise ImageFault(
+            "unsupported_image",
+            f"expected JPEG, PNG, BMP, GIF, TIFF or WebP, found {other}; export it as JPEG or PNG",
+        )
+    raise ImageFault("not_an_image", f"expected an image file, found one that begins with {data[:8]!r}")
 
 
 def check_size(height: int, width: int) -> None:
@@ -100,6 +116,20 @@ _MAGIC = tuple(
         (rb"BM.{4}\0\0\0\0", "bmp"),
         (rb"RIFF....WEBP", "webp"),
         (rb"II\*\0|MM\0\*", "tiff"),
+    )
+)
+
+# Files that people take for images they can use, told apart so that the message can say what they are.
+_NOT_READ = tuple(
+    (re.compile(magic, re.DOTALL), kind)
+    for magic, kind in (
+        (rb"....ftyp(hei[cxsm]|hev[cxms]|mif1|msf1)", "HEIC, as iPhones store it"),
+        (rb"....ftypavi[fs]", "AVIF"),
+        (rb"\0\0\0\x0cJXL |\xff\x0a", "JPEG XL"),
+        (rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51", "JPEG 2000"),
+        (rb"%PDF-", "PDF"),
+        (rb"\s*(<\?xml[^>]*>\s*)?<svg", "SVG"),
+        (rb"8BPS", "a Photoshop document"),
     )
 )
 

@@ -43,6 +43,8 @@ class Counts:
         total["empty_images"] += not example.objects
         total["converted_images"] += example.converted
         total["decoded_images"] += example.decoded
+        total["turned_images"] += example.turned
+        total["annotated_as_stored"] += example.annotated_as_stored
         total["image_bytes"] += len(image.data)
         total["objects"] += len(example.objects)
         total["clipped_boxes"] += example.clipped

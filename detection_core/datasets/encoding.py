@@ -11,11 +11,25 @@ from typing import Any
 from detection_core.data.encode import EncodedImage, ImageLabels, ObjectColumns, encode_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
+from detection_core.data.orientation import (
+    UPRIGHT,
+    read_orientation,
+    store_upright,
+    turn_png,
+    upright_size,
+)
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     ImageLabel,
     Rejected,
+)
+from detection_core.datasets.annotation_frame import (
+    SHOWN,
+    STORED,
+    Frame,
+    find_annotation_frame,
+    turn_objects,
 )
 from detection_core.datasets.keypoints import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
@@ -41,6 +55,8 @@ class CheckedExample:
         clipped: how many of them were.
         converted: whether the image file was in a format that had to be decoded and stored anew.
         decoded: whether its pixels were looked at.
+        turned: whether its pixels were turned, as their EXIF orientation says.
+        annotated_as_stored: whether its objects had to be turned with them.
     """
 
     data: bytes
@@ -50,6 +66,8 @@ class CheckedExample:
     clipped: int
     converted: bool
     decoded: bool = False
+    turned: bool = False
+    annotated_as_stored: bool = False
 
 
 def make_example(
@@ -57,8 +75,9 @@ def make_example(
     label_ids: Mapping[str, int],
     check_pixels: Callable[[bytes], None] | None = None,
     keypoints: KeypointLayout | None = None,
+    exif_annotations: str = SHOWN,
 ) -> CheckedExample:
-    """Read, check and encode one image. JPEG and PNG files are stored as they are.
+    """Read, check and encode one image. JPEG and PNG files are stored as they are, if they are upright.
 
     Args:
         record: as a reader made it.
@@ -66,39 +85,39 @@ def make_example(
         check_pixels: decodes the file as it is stored and raises ImageFault; None: only its structure is
             looked at.
         keypoints: of the data set; None where it has none.
+        exif_annotations: `upright` or `stored`; see `annotation_frame.find_annotation_frame`.
 
     Raises:
         Rejected: when the file, a box, a mask, a keypoint or a class cannot be used.
     """
-    image, converted = _load_image(record, check_pixels)
-    for declared, found in ((record.width, image.width), (record.height, image.height)):
-        if declared not in (0, found):
-            raise Rejected(
-                "size_mismatch",
-                f"expected {record.width}x{record.height} pixels as annotated, "
-                f"found {image.width}x{image.height}",
-            )
+    image, frame, converted = _load_image(record, check_pixels)
+    turned = frame.orientation != UPRIGHT
+    as_stored = find_annotation_frame(record, frame, exif_annotations) == STORED and turned
+    drawn_on = frame if as_stored else Frame(image.width, image.height)
+    objects = turn_objects(record.objects, drawn_on) if as_stored else record.objects
     boxes, clipped = [], 0
-    for item in record.objects:
+    for item in objects:
         if item.name not in label_ids:
             raise Rejected("unknown_category", f"{item.label}: {item.name!r} is not in the label map")
         box = check_box(item, image.width, image.height)
         clipped += box != item.box
         boxes.append(box)
-    columns = _columns(record.objects, boxes, label_ids, image)
+    columns = _columns(objects, boxes, label_ids, image, drawn_on)
     return CheckedExample(
         data=encode_example(
             image,
             columns,
-            keypoint_columns(record.objects, keypoints or KeypointLayout(), image.height, image.width),
+            keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
             _image_labels(record.labels, label_ids),
         ),
         image=image,
-        objects=record.objects,
+        objects=objects,
         boxes=boxes,
         clipped=clipped,
         converted=converted,
         decoded=check_pixels is not None,
+        turned=turned,
+        annotated_as_stored=as_stored,
     )
 
 
@@ -133,13 +152,18 @@ def _describe(item: AnnotatedObject) -> str:
 
 def _load_image(
     record: AnnotatedImage, check_pixels: Callable[[bytes], None] | None
-) -> tuple[EncodedImage, bool]:
+) -> tuple[EncodedImage, Frame, bool]:
+    """Return the image upright, the frame of its file, and whether it was stored in another format."""
     data = _read_file(record.path)
     try:
         header = read_header(data)
-        converted = header.format in CONVERTIBLE
+        orientation = read_orientation(data, header.format)
+        frame, converted = Frame(header.width, header.height, orientation), header.format in CONVERTIBLE
         if converted:
             data, header = convert_to_png(data, header.format)
+            frame = Frame(*upright_size(header.width, header.height, orientation), orientation)
+        elif orientation != UPRIGHT:
+            data, header = store_upright(data, header.format)
         if check_pixels:
             check_pixels(data)
     except ImageFault as e:
@@ -153,7 +177,7 @@ def _load_image(
         filename=record.filename,
         source_id=record.source_id,
     )
-    return image, converted
+    return image, frame, converted
 
 
 def _read_file(path: str) -> bytes:
@@ -167,7 +191,11 @@ def _read_file(path: str) -> bytes:
 
 
 def _columns(
-    objects: list[AnnotatedObject], boxes: list[Box], label_ids: Mapping[str, int], image: EncodedImage
+    objects: list[AnnotatedObject],
+    boxes: list[Box],
+    label_ids: Mapping[str, int],
+    image: EncodedImage,
+    drawn_on: Frame,
 ) -> ObjectColumns:
     says = objects[0] if objects else None
     return ObjectColumns(
@@ -182,7 +210,7 @@ def _columns(
         difficult=[o.difficult or 0 for o in objects] if says and says.difficult is not None else None,
         truncated=[o.truncated or 0 for o in objects] if says and says.truncated is not None else None,
         views=[o.pose or "" for o in objects] if says and says.pose is not None else None,
-        **_mask_columns(objects, image),
+        **_mask_columns(objects, drawn_on),
         **{name: _filled([getattr(o, field) for o in objects], default) for name, field, default in _MORE},
     )
 
@@ -203,12 +231,17 @@ def _filled(values: list[Any], default: float) -> list[Any] | None:
     return [default if value is None else value for value in values]
 
 
-def _mask_columns(objects: list[AnnotatedObject], image: EncodedImage) -> dict[str, Any]:
-    """Return no column where no object has a mask; where some have none, their empty masks weigh nothing."""
+def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, Any]:
+    """Return no column where no object has a mask; where some have none, their empty masks weigh nothing.
+
+    Masks are filled as they were drawn and turned as pixels.
+    """
     masked = [has_area(item.mask) for item in objects]
     if not any(masked):
         return {}
-    masks = encode_masks(objects, image.height, image.width)
+    masks = encode_masks(objects, drawn_on.height, drawn_on.width)
+    if drawn_on.orientation != UPRIGHT:
+        masks = [turn_png(mask, drawn_on.orientation) for mask in masks]
     return {"masks": masks, "mask_weights": None if all(masked) else [float(has) for has in masked]}
 
 

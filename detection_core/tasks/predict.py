@@ -14,7 +14,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.prediction import DetectedObject, Prediction, write_prediction
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
-from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault
+from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
@@ -100,6 +100,7 @@ def read_image(path: str) -> np.ndarray:
             f"expected an image, found a file that cannot be read ({error})", where=path
         ) from error
     try:
+        find_format(data)
         return read_pixels(io.BytesIO(data), upright=True)
     except ImageFault as error:
         raise DataError(error.message, where=path) from error

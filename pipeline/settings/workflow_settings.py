@@ -102,6 +102,12 @@ class DataSettings(Settings):
         " no fewer than 16, by Pillow), `all` (every one, by Pillow and TensorFlow, whose pixels are"
         " compared) or `none`; see [own data](own-data.md).",
     )
+    exif_annotations: Literal["upright", "stored"] = setting(
+        "upright",
+        "How the boxes of an image that its EXIF orientation turns were drawn: on the picture as viewers show"
+        " it, `upright`, or as the file stores it, `stored`. It counts only where the size in the"
+        " annotation does not tell; see [own data](own-data.md#images-of-every-kind).",
+    )
     shard_examples: Annotated[int, between(1, 10_000_000)] = setting(
         1000, "About how many examples go in a shard.", unit="examples"
     )

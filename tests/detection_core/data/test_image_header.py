@@ -67,7 +67,7 @@ def test_other_formats_are_named(image_format):
 
 def test_no_image_at_all():
     assert _reason(b"") == "empty_image"
-    for data in (b"\0" * 100, b"<html>", b"BM says a text", b"\xff\xd8", b"%PDF-1.4"):
+    for data in (b"\0" * 100, b"<html>", b"BM says a text", b"\xff\xd8", b"%!PS-Adobe-3.0"):
         assert _reason(data) == "not_an_image"
 
 

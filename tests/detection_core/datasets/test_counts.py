@@ -36,6 +36,8 @@ def test_every_example_is_counted():
         "empty_images": 1,
         "converted_images": 3,
         "decoded_images": 0,
+        "turned_images": 0,
+        "annotated_as_stored": 0,
         "image_bytes": 15,
         "objects": 3,
         "clipped_boxes": 3,

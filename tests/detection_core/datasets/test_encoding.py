@@ -1,10 +1,21 @@
 import hashlib
+import io
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
-from detection_core.datasets.annotated_images import BOX_FAULTS, AnnotatedImage, AnnotatedObject, Rejected
+from detection_core.datasets.annotated_images import (
+    BOX_FAULTS,
+    AnnotatedImage,
+    AnnotatedObject,
+    Polygons,
+    Rejected,
+)
+from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
 from tests.detection_core.datasets.dataset_files import picture
 
@@ -20,6 +31,12 @@ def _record(tmp_path, objects, data=None):
     data = data or picture()
     (tmp_path / "a.jpg").write_bytes(data)
     return AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), WIDTH, HEIGHT, objects)
+
+
+def _noted(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +92,51 @@ def test_jpeg_bytes_pass_through_and_clipping_is_counted(tmp_path):
     assert example.image.data == picture() and picture() in example.data
     assert example.image.sha256 == hashlib.sha256(picture()).hexdigest()
     assert (example.clipped, example.converted, example.image.format) == (1, False, "jpeg")
+
+
+@pytest.mark.parametrize(
+    ("size", "unsaid", "box", "as_stored"),
+    [
+        ((40, 30), "upright", (2, 3, 10, 20), True),
+        ((30, 40), "stored", (10, 2, 27, 10), False),
+        ((0, 0), "upright", (10, 2, 27, 10), False),
+        ((0, 0), "stored", (2, 3, 10, 20), True),
+    ],
+)
+def test_a_turned_image_is_stored_upright_with_its_boxes_whichever_way_they_were_drawn(
+    tmp_path, size, unsaid, box, as_stored
+):
+    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(6)))
+    record = AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), *size, [_object(box)])
+    example = make_example(record, {"cat": 4}, exif_annotations=unsaid)
+    assert (example.image.width, example.image.height) == (30, 40)
+    assert example.boxes == [(10, 2, 27, 10)]
+    assert (example.turned, example.annotated_as_stored, example.converted) == (True, as_stored, False)
+    totals = Counts()
+    totals.add(example)
+    assert totals.counts["total"]["turned_images"] == 1
+    assert totals.counts["total"]["annotated_as_stored"] == as_stored
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+def test_masks_turn_with_the_pixels(tmp_path, orientation):
+    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(orientation)))
+    item = _object((4, 6, 20, 16), mask=Polygons([[4, 6, 20, 6, 20, 16, 4, 16]]))
+    record = AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), 0, 0, [item])
+    example = make_example(record, {"cat": 4}, exif_annotations="stored")
+    features = tf.train.Example.FromString(example.data).features.feature
+    mask = np.asarray(Image.open(io.BytesIO(features["image/object/mask"].bytes_list.value[0])))
+    rows, columns = np.nonzero(mask)
+    (box,) = example.boxes
+    assert mask.shape == (example.image.height, example.image.width)
+    assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == box
+
+
+def test_a_turned_file_in_another_format_is_turned_as_it_is_converted(tmp_path):
+    data = picture("WEBP", exif=_noted(8))
+    example = make_example(_record(tmp_path, [_object((0, 0, 4, 6))], data), {"cat": 4})
+    assert (example.image.format, example.image.width, example.image.height) == ("png", 30, 40)
+    assert example.boxes == [(0, 36, 6, 40)] and example.turned and example.converted
 
 
 def test_a_class_that_the_label_map_lacks_is_refused(tmp_path):

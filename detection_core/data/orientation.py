@@ -1,0 +1,160 @@
+"""The EXIF orientation of image files: read, and applied to the stored pixels.
+
+A camera stores the picture as its sensor saw it and notes how to turn it. Viewers follow the note,
+TensorFlow's decoders do not. So images are stored upright once, at ingest, without the note.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from detection_core.data.image_header import ImageFault, ImageHeader
+
+UPRIGHT = 1
+"""The orientation of an image that is stored as it is to be seen."""
+
+SWAPS_SIDES = frozenset({5, 6, 7, 8})
+"""Orientations that make a column of a row (EXIF 2.32, tag 274)."""
+
+_PILLOW_FORMATS = {"jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "tiff": "TIFF"}
+# Where none of these stands in a file, it has no orientation, and it need not be opened to see that. JPEG
+# keeps them in the segments before the picture; PNG may keep them behind it.
+_SIGNS = {
+    "jpeg": (b"Exif\0\0", b"tiff:Orientation"),
+    "png": (b"eXIf", b"Raw profile type exif", b"tiff:Orientation", b"XML:com.adobe.xmp"),
+    "webp": (b"EXIF", b"XMP "),
+    "tiff": (b"",),
+}
+_JPEG_SEGMENTS = 1 << 18
+
+# Pillow's code for chroma at half the columns. Turned, that is half the rows, which Pillow does not write.
+_HALF_COLUMNS, _FULL = 1, 0
+_ORIENTATION_TAG = 0x0112
+
+
+def read_orientation(data: bytes, image_format: str) -> int:
+    """Return the orientation that an image file notes, 1 to 8; 1 where it notes none that can be read.
+
+    Args:
+        data: the whole file.
+        image_format: as `image_header.read_header` names it.
+    """
+    end = _JPEG_SEGMENTS if image_format == "jpeg" else len(data)
+    if not any(data.find(sign, 0, end) >= 0 for sign in _SIGNS.get(image_format, ())):
+        return UPRIGHT
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
+            found = picture.getexif().get(_ORIENTATION_TAG, UPRIGHT)
+    except Exception:  # Pillow's parsers raise almost anything; the file's pixels are judged elsewhere
+        return UPRIGHT
+    return found if isinstance(found, int) and UPRIGHT < found <= 8 else UPRIGHT
+
+
+def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
+    """Return the columns and rows of a picture when it has been turned.
+
+    Args:
+        width: columns as stored.
+        height: rows as stored.
+        orientation: 1 to 8.
+    """
+    return (height, width) if orientation in SWAPS_SIDES else (width, height)
+
+
+def turn_point(x: float, y: float, width: float, height: float, orientation: int) -> tuple[float, float]:
+    """Return where a point of the stored picture lies in the upright one.
+
+    Args:
+        x: from the left edge of the stored picture, pixels.
+        y: from its upper edge.
+        width: columns as stored.
+        height: rows as stored.
+        orientation: 1 to 8, by EXIF 2.32, tag 274.
+    """
+    return {
+        1: (x, y),
+        2: (width - x, y),
+        3: (width - x, height - y),
+        4: (x, height - y),
+        5: (y, x),
+        6: (height - y, x),
+        7: (height - y, width - x),
+        8: (y, width - x),
+    }[orientation]
+
+
+def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
+    """Turn an image file's pixels as its orientation says and store them, without the note.
+
+    A JPEG keeps its quantization tables, turned with the picture, and its chroma sampling where that can be
+    written, so the second compression costs next to nothing: less than one of 255 levels on average.
+
+    Args:
+        data: the whole file, JPEG or PNG.
+        image_format: `jpeg` or `png`.
+
+    Returns:
+        The new file, the same for the same bytes, and what it holds.
+
+    Raises:
+        ImageFault: when it cannot be decoded.
+    """
+    from PIL import Image, ImageOps
+
+    stored = io.BytesIO()
+    try:
+        with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
+            options = _jpeg_options(picture) if image_format == "jpeg" else {}
+            turned = ImageOps.exif_transpose(picture)
+            turned.info = {}  # colour profile and comments: no decoder of ours follows them
+            turned.save(stored, _PILLOW_FORMATS[image_format], **options)
+    except MemoryError:
+        raise
+    except Image.DecompressionBombError as e:
+        raise ImageFault("decompression_bomb", str(e)) from e
+    except Exception as e:  # Pillow's decoders raise almost anything when the bytes are damaged
+        raise ImageFault(
+            "undecodable_image", f"expected an image that can be turned upright, found a damaged one ({e})"
+        ) from e
+    return stored.getvalue(), ImageHeader(image_format, turned.height, turned.width)
+
+
+def turn_png(data: bytes, orientation: int) -> bytes:
+    """Return a PNG file of the same pixels, turned.
+
+    Args:
+        data: the whole file, such as a mask's.
+        orientation: 2 to 8, as EXIF counts.
+    """
+    from PIL import Image
+
+    # EXIF 2.32, tag 274: what is to be done to the stored picture, from 2 on.
+    turns = (
+        Image.Transpose.FLIP_LEFT_RIGHT,
+        Image.Transpose.ROTATE_180,
+        Image.Transpose.FLIP_TOP_BOTTOM,
+        Image.Transpose.TRANSPOSE,
+        Image.Transpose.ROTATE_270,
+        Image.Transpose.TRANSVERSE,
+        Image.Transpose.ROTATE_90,
+    )
+    turned = io.BytesIO()
+    with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
+        picture.transpose(turns[orientation - 2]).save(turned, "PNG")
+    return turned.getvalue()
+
+
+def _jpeg_options(picture: Any) -> dict[str, Any]:
+    from PIL import JpegImagePlugin
+
+    swapped = picture.getexif().get(_ORIENTATION_TAG) in SWAPS_SIDES
+    tables = {number: list(table) for number, table in picture.quantization.items()}
+    if swapped:
+        tables = {n: [t[8 * (i % 8) + i // 8] for i in range(64)] for n, t in tables.items()}
+    sampling = JpegImagePlugin.get_sampling(picture)
+    if sampling < 0 or (swapped and sampling == _HALF_COLUMNS):
+        sampling = _FULL
+    return {"qtables": tables, "subsampling": sampling}

@@ -1,0 +1,89 @@
+"""Whether the boxes of an image with an EXIF orientation were drawn on it upright or as stored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
+from detection_core.errors import ConfigError
+
+SHOWN, STORED = "upright", "stored"
+FRAMES = (SHOWN, STORED)
+"""What `data.exif_annotations` may be."""
+
+
+class Frame(NamedTuple):
+    """The frame of an image file.
+
+    Attributes:
+        width: columns as stored; 0 where they are not known.
+        height: rows as stored.
+        orientation: 1 to 8, of EXIF.
+    """
+
+    width: int
+    height: int
+    orientation: int = UPRIGHT
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """Columns and rows when the picture has been turned."""
+        return upright_size(self.width, self.height, self.orientation)
+
+
+def check_exif_annotations(value: str) -> str:
+    """Return a value of `data.exif_annotations`, checked.
+
+    Raises:
+        ConfigError: for another word.
+    """
+    if value not in FRAMES:
+        raise ConfigError(f"expected one of {list(FRAMES)}, found {value!r}", where="exif_annotations")
+    return value
+
+
+def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> str:
+    """Return which frame an image's annotations are in: `upright` or `stored`.
+
+    Annotation tools differ: some show the picture turned, some do not. The size that they note tells, where
+    turning changes it.
+
+    Args:
+        record: with the size as annotated, 0 for none.
+        frame: of the file.
+        unsaid: what holds where the size does not tell: a quarter turn of a square picture, half a turn, a
+            mirrored picture, or no size at all.
+
+    Raises:
+        Rejected: when the size is neither of the two.
+    """
+    stored = (frame.width, frame.height)
+    sizes = {SHOWN: frame.upright, STORED: stored}
+    fitting = [
+        name for name, size in sizes.items() if record.width in (0, size[0]) and record.height in (0, size[1])
+    ]
+    if not fitting:
+        also = f" ({stored[0]}x{stored[1]} as stored)" if frame.upright != stored else ""
+        raise Rejected(
+            "size_mismatch",
+            f"expected {record.width}x{record.height} pixels as annotated, "
+            f"found {frame.upright[0]}x{frame.upright[1]}{also}",
+        )
+    return fitting[0] if len(fitting) == 1 else unsaid
+
+
+def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[AnnotatedObject]:
+    """Return the objects of a stored picture with boxes and keypoints where they lie in the upright one."""
+    return [_turn_object(item, frame) for item in objects]
+
+
+def _turn_object(item: AnnotatedObject, frame: Frame) -> AnnotatedObject:
+    xmin, ymin, xmax, ymax = item.box
+    (x0, y0), (x1, y1) = (turn_point(x, y, *frame) for x, y in ((xmin, ymin), (xmax, ymax)))
+    # An inverted box stays one, so that it is refused as such: only what turning swapped is swapped back.
+    first, last = turn_point(0, 0, *frame), turn_point(frame.width, frame.height, *frame)
+    flip_x, flip_y = first[0] > last[0], first[1] > last[1]
+    box = (x1 if flip_x else x0, y1 if flip_y else y0, x0 if flip_x else x1, y0 if flip_y else y1)
+    keypoints = item.keypoints and [(*turn_point(x, y, *frame), seen) for x, y, seen in item.keypoints]
+    return item._replace(box=box, keypoints=keypoints)

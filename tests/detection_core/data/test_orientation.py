@@ -1,0 +1,122 @@
+"""Images with an EXIF orientation, turned once."""
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from detection_core.data.image_header import ImageFault, read_header
+from detection_core.data.orientation import read_orientation, store_upright, turn_point, upright_size
+
+WIDTH, HEIGHT = 64, 48
+ORIENTATIONS = range(1, 9)
+
+
+def smooth_picture():
+    small = np.random.default_rng(3).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    return Image.fromarray(small).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+
+
+def turned_file(orientation, kind="JPEG", picture=None, **options):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    buffer = io.BytesIO()
+    (picture or smooth_picture()).save(buffer, kind, exif=exif, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_the_orientation_is_read(kind, orientation):
+    assert read_orientation(turned_file(orientation, kind), kind.lower()) == orientation
+
+
+def test_an_orientation_of_xmp_counts_where_there_is_no_other():
+    packet = (
+        b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+        b'<rdf:Description tiff:Orientation="6" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/></rdf:RDF></x:xmpmeta>'
+    )
+    buffer = io.BytesIO()
+    smooth_picture().save(buffer, "JPEG", xmp=packet)
+    assert read_orientation(buffer.getvalue(), "jpeg") == 6
+
+
+@pytest.mark.parametrize("value", [0, 9, 77])
+def test_a_value_that_means_nothing_is_upright(value):
+    assert read_orientation(turned_file(value), "jpeg") == 1
+
+
+def test_a_file_without_a_note_is_upright_and_not_opened(monkeypatch):
+    buffer = io.BytesIO()
+    smooth_picture().save(buffer, "JPEG")
+    monkeypatch.setattr("PIL.Image.open", lambda *_, **__: pytest.fail("the file was opened"))
+    assert read_orientation(buffer.getvalue(), "jpeg") == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_damaged_notes_never_stop_the_ingest(data):
+    whole = bytearray(turned_file(6))
+    for _ in range(data.draw(st.integers(1, 12))):
+        whole[data.draw(st.integers(2, 120))] = data.draw(st.integers(0, 255))
+    assert 1 <= read_orientation(bytes(whole), "jpeg") <= 8
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_points_go_where_pillow_turns_their_pixels(orientation):
+    for x, y in ((5, 7), (50, 40), (0, 0), (WIDTH - 1, HEIGHT - 1)):
+        pixels = np.zeros((HEIGHT, WIDTH), np.uint8)
+        pixels[y, x] = 255
+        marked = Image.open(io.BytesIO(turned_file(orientation, "PNG", Image.fromarray(pixels))))
+        row, column = np.argwhere(np.asarray(ImageOps.exif_transpose(marked)))[0]
+        centre = turn_point(x + 0.5, y + 0.5, WIDTH, HEIGHT, orientation)
+        assert centre == (column + 0.5, row + 0.5)
+    assert upright_size(WIDTH, HEIGHT, orientation) == ImageOps.exif_transpose(marked).size
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+def test_a_turned_jpeg_keeps_its_pixels_but_for_rounding_and_its_size_in_bytes(orientation, subsampling):
+    data = turned_file(orientation, quality=88, subsampling=subsampling)
+    stored, header = store_upright(data, "jpeg")
+    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    kept = Image.open(io.BytesIO(stored))
+    difference = np.abs(np.asarray(kept).astype(int) - np.asarray(upright))
+    # This picture's chroma changes from pixel to pixel; photographs differ by a third of that.
+    assert difference.mean() < 2 and (header.width, header.height) == upright.size == kept.size
+    assert header == read_header(stored) and read_orientation(stored, "jpeg") == 1
+    assert store_upright(data, "jpeg")[0] == stored
+    assert len(stored) < 1.6 * len(data)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "1"])
+def test_a_turned_png_keeps_its_pixels(mode):
+    data = turned_file(6, "PNG", smooth_picture().convert(mode))
+    stored, header = store_upright(data, "png")
+    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.asarray(upright))
+    assert (header.format, header.width, header.height) == ("png", HEIGHT, WIDTH)
+
+
+def test_deep_grey_keeps_its_bits():
+    deep = Image.fromarray(np.arange(WIDTH * HEIGHT, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 20)
+    stored, _ = store_upright(turned_file(8, "PNG", deep), "png")
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.rot90(np.asarray(deep)))
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK"])
+def test_grey_and_cmyk_jpegs_show_the_same_turned(mode):
+    data = turned_file(3, "JPEG", smooth_picture().convert(mode), quality=95)
+    stored, _ = store_upright(data, "jpeg")
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    found = Image.open(io.BytesIO(stored)).convert("RGB")
+    assert np.abs(np.asarray(found).astype(int) - np.asarray(expected)).mean() < 2
+
+
+def test_a_damaged_file_is_a_fault_of_the_image():
+    with pytest.raises(ImageFault) as caught:
+        store_upright(turned_file(6)[:-400], "jpeg")
+    assert caught.value.reason == "undecodable_image"

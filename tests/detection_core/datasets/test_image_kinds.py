@@ -1,0 +1,111 @@
+"""The table of image files in docs/own-data.md, row by row."""
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from detection_core.data.decode import decode_pixels
+from detection_core.datasets.annotated_images import AnnotatedImage, Rejected
+from detection_core.datasets.encoding import make_example
+from detection_core.errors import DataError
+from detection_core.tasks.predict import read_image
+from tests.detection_core.datasets.dataset_files import png_that_claims
+
+PAGE = Path(__file__).parents[3] / "docs" / "own-data.md"
+SMOOTH = Image.fromarray(np.random.default_rng(1).integers(0, 256, (4, 5, 3), dtype=np.uint8)).resize(
+    (40, 30), Image.Resampling.BICUBIC
+)
+FRAMES = {"save_all": True, "append_images": [Image.new("RGB", (40, 30), "blue")]}
+
+
+def stored(image=SMOOTH, kind="JPEG", **options):
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def noted(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif
+
+
+DEEP = Image.fromarray(np.arange(1200, dtype=np.uint16).reshape(30, 40) * 50)
+READ = {
+    "turned by EXIF": [stored(exif=noted(6), quality=95, subsampling=0), stored(kind="PNG", exif=noted(3))],
+    "progressive JPEG": [stored(progressive=True)],
+    "grey JPEG or PNG": [stored(SMOOTH.convert("L")), stored(SMOOTH.convert("L"), "PNG")],
+    "CMYK JPEG": [stored(SMOOTH.convert("CMYK"))],
+    "several pictures in one JPEG (MPO)": [stored(kind="MPO", **FRAMES)],
+    "16-bit PNG": [stored(DEEP, "PNG")],
+    "PNG with transparency": [stored(SMOOTH.convert("RGBA"), "PNG"), stored(SMOOTH.convert("LA"), "PNG")],
+    "PNG with a palette": [stored(SMOOTH.convert("P"), "PNG", transparency=0)],
+    "animated GIF or WebP": [stored(kind="GIF", **FRAMES), stored(kind="WEBP", lossless=True, **FRAMES)],
+    "WebP, TIFF, BMP": [stored(kind=kind) for kind in ("WEBP", "TIFF", "BMP")],
+    "another ending than its content": [stored(kind="PNG"), stored(kind="BMP")],
+}
+AS_IT_IS = re.compile("stored as it is")
+REFUSED = {
+    "16-bit TIFF": [stored(DEEP, "TIFF")],
+    "HEIC, AVIF, JPEG XL, PDF": [
+        b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40),
+        stored(kind="AVIF"),
+        b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40),
+        b"%PDF-1.7\n",
+    ],
+    "truncated": [stored()[:-40], stored(kind="PNG")[:-40]],
+    "empty": [b""],
+    "no image": [b"<html>not found</html>", bytes(100)],
+    "more than 134 million pixels": [png_that_claims(20_000, 20_000)],
+}
+
+
+def rows():
+    section = PAGE.read_text().split("## Images of every kind")[1].split("\n## ")[0]
+    return dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", section, re.M)[1:])
+
+
+def test_every_row_of_the_table_is_tried():
+    assert set(rows()) == {*READ, *REFUSED}
+
+
+def record(tmp_path, data):
+    (tmp_path / "picture.jpg").write_bytes(data)
+    return AnnotatedImage("1", "picture.jpg", str(tmp_path / "picture.jpg"), 0, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("row", "number"), [(row, i) for row, files in READ.items() for i in range(len(files))]
+)
+def test_what_is_stored_shows_what_prediction_sees(tmp_path, row, number):
+    data = READ[row][number]
+    example = make_example(record(tmp_path, data), {})
+    kept = AS_IT_IS.match(rows()[row]) or (data.startswith(b"\x89PNG") and not example.turned)
+    assert (example.image.data == data) == bool(kept)
+    seen = read_image(str(tmp_path / "picture.jpg"))
+    decoded = decode_pixels(example.image.data, channels=3).numpy()
+    assert decoded.shape == seen.shape == (example.image.height, example.image.width, 3)
+    assert np.abs(decoded.astype(int) - seen).mean() < 2
+
+
+@pytest.mark.parametrize(
+    ("row", "number"), [(row, i) for row, files in REFUSED.items() for i in range(len(files))]
+)
+def test_what_cannot_be_used_is_put_aside_with_its_reason(tmp_path, row, number):
+    with pytest.raises(Rejected) as caught:
+        make_example(record(tmp_path, REFUSED[row][number]), {})
+    assert f"`{caught.value.reason}`" in rows()[row]
+    if "way out" in rows()[row]:
+        assert "export it as JPEG or PNG" in caught.value.detail
+
+
+@pytest.mark.parametrize("row", [row for row in REFUSED if row != "16-bit TIFF"])
+def test_prediction_refuses_them_too(tmp_path, row):
+    for data in REFUSED[row]:
+        (tmp_path / "picture.jpg").write_bytes(data)
+        with pytest.raises(DataError, match=r"picture\.jpg"):
+            read_image(str(tmp_path / "picture.jpg"))
