@@ -15,6 +15,7 @@ from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.example_gen.transforms import write_shards
+from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.artifacts.quarantine import QUARANTINE
@@ -62,6 +63,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         write_quarantine(QUARANTINE.path(folder), quarantine)
         files.write_text(files.join(folder, LABEL_MAP), format_label_map(dataset.label_map))
         CARD.write(folder, card)
+        profiles = {name: split.boxes.profile() for name, split in counts.items()}
+        BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
         if shard_folder:
             write_manifests(folder, reports)
         files.remove_tree(files.join(folder, WORK))

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from detection_core.datasets.box_counter import BoxCounter
 from detection_core.datasets.encoding import CheckedExample
 
 BOX_SIDES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
@@ -23,6 +24,7 @@ class Counts:
         counts: table name to counter; `total` holds the plain counts.
         ranges: measure to [count, sum, least, most].
         digests: beginnings of the images' SHA-256, to find images that two splits share.
+        boxes: their sizes, aspects and places.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -31,10 +33,16 @@ class Counts:
         self.counts.update({table: Counter(counts) for table, counts in state["counts"].items()})
         self.ranges: dict[str, list[float]] = {name: list(r) for name, r in state["ranges"].items()}
         self.digests: list[str] = list(state["digests"])
+        self.boxes = BoxCounter(state.get("boxes"))
 
     def state(self) -> dict[str, Any]:
         """Return the constructor's arguments as JSON values."""
-        return {"counts": self.counts, "ranges": self.ranges, "digests": self.digests}
+        return {
+            "counts": self.counts,
+            "ranges": self.ranges,
+            "digests": self.digests,
+            "boxes": self.boxes.state(),
+        }
 
     def add(self, example: CheckedExample) -> None:
         """Count an example."""
@@ -53,6 +61,8 @@ class Counts:
         self._range("height", image.height)
         self._range("objects_per_image", len(example.objects))
         self.digests.append(image.sha256[:16])
+        pairs = zip(example.boxes, example.objects, strict=True)
+        self.boxes.add([box for box, item in pairs if not item.crowd], image.width, image.height)
         for item, box in zip(example.objects, example.boxes, strict=True):
             total["crowd"] += item.crowd
             total["difficult"] += item.difficult or 0
@@ -84,3 +94,4 @@ class Counts:
                 max(known[3], most),
             ]
         self.digests += other.digests
+        self.boxes.merge(other.boxes)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.dataset_card import DatasetCard
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
+from detection_core.report.figures import BarChart, HeatMap, profile_charts, profile_maps
+from detection_core.report.pictures import Picture
 
 _ROWS = 50
 
@@ -19,11 +22,25 @@ class DatasetSummary:
         card: its numbers.
         quarantined: rejected images and annotations.
         folder: of the examples.
+        profiles: their boxes; None of examples that an older version made.
+        samples: class to images with objects of it.
     """
 
     card: DatasetCard
     quarantined: Sequence[QuarantinedEntry] = ()
     folder: str = ""
+    profiles: BoxProfiles | None = None
+    samples: Mapping[str, Sequence[Picture]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def charts(self) -> list[BarChart]:
+        """Charts of the boxes; none where they are not known."""
+        return profile_charts(self.profiles.splits) if self.profiles else []
+
+    @property
+    def maps(self) -> list[HeatMap]:
+        """Maps of the boxes; none where they are not known."""
+        return profile_maps(self.profiles.splits) if self.profiles else []
 
     @property
     def most_objects(self) -> int:

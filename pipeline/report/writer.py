@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD
@@ -87,7 +88,12 @@ def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
     card = find(CARD, folder)
     if card is None:
         return None
-    return DatasetSummary(card=card, quarantined=QUARANTINE.read_whole_lines(folder), folder=folder)
+    return DatasetSummary(
+        card=card,
+        quarantined=QUARANTINE.read_whole_lines(folder),
+        folder=folder,
+        profiles=find(BOX_PROFILES, folder),
+    )
 
 
 def _validation(artifacts: RunArtifacts) -> FindingsSummary | None:

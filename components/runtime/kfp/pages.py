@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.data_findings import DataFindings
 from detection_core.artifacts.dataset_card import DatasetCard
 from detection_core.artifacts.evaluation import Curves, EvalReport
@@ -43,9 +44,14 @@ def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Pictu
     )
 
 
-def dataset_page(card: DatasetCard) -> str:
-    """Return the page of a dataset card."""
-    return render("dataset_page.html", {"dataset": DatasetSummary(card=card)})
+def dataset_page(card: DatasetCard, profiles: BoxProfiles | None = None) -> str:
+    """Return the page of a dataset card.
+
+    Args:
+        card: the data in numbers.
+        profiles: their boxes; None of examples that an older version made.
+    """
+    return render("dataset_page.html", {"dataset": DatasetSummary(card=card, profiles=profiles)})
 
 
 def findings_page(found: DataFindings, folder: str) -> str:

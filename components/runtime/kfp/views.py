@@ -9,6 +9,7 @@ from typing import Any
 
 from components.runtime.kfp.artifacts import finite_numbers
 from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page, findings_page
+from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.coco_names import is_measured
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD
@@ -113,7 +114,8 @@ def _parity_metrics(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 
 def _dataset_card(job: Any, report: Mapping[str, Any]) -> Drawn:
-    return Drawn(metadata={}, content=dataset_page(CARD.read(job.examples)))
+    page = dataset_page(CARD.read(job.examples), BOX_PROFILES.find(job.examples))
+    return Drawn(metadata={}, content=page)
 
 
 def _findings(job: Any, report: Mapping[str, Any]) -> Drawn:

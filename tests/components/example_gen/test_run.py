@@ -131,6 +131,7 @@ def test_the_bytes_do_not_depend_on_workers_or_on_the_order_of_the_input(tmp_pat
         [
             "label_map.pbtxt",
             "dataset_card.json",
+            "box_profile.json",
             "quarantine.jsonl",
             *(f"Split-{s}/examples-{n:05d}-of-00003.tfrecord" for s in ("train", "eval") for n in range(3)),
         ]

@@ -4,8 +4,10 @@ import dataclasses
 import re
 
 from components.runtime.kfp.pages import dataset_page, decision_text
+from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, QuarantineCard, SplitCard, Totals
 from detection_core.artifacts.pushed import PushReport
+from detection_core.datasets.box_counter import BoxCounter
 
 
 def _card(name="<cat>", **changes):
@@ -35,8 +37,21 @@ def test_a_card_warns_and_names_spans():
     assert "3 images are in more than one split" in page and "train from 1, 2" in page
 
 
+def _profiles(name="train"):
+    counter = BoxCounter()
+    counter.add([(0.0, 0.0, 40.0, 20.0)] * 3, 400, 200)
+    return BoxProfiles(splits={name: counter.profile()})
+
+
+def test_a_card_shows_its_boxes_where_they_are_known():
+    page = dataset_page(_card(), _profiles())
+    assert "<h3>Boxes</h3>" in page and "Size of the boxes" in page and "3 boxes, 100.0 %" in page
+    assert page == dataset_page(_card(), _profiles())
+    assert "<h3>Boxes</h3>" not in dataset_page(_card())
+
+
 def test_a_page_loads_nothing():
-    page = dataset_page(_card())
+    page = dataset_page(_card(), _profiles())
     assert "://" not in page and "src=" not in page
 
 
@@ -57,7 +72,7 @@ def test_nothing_of_a_card_is_markup():
         spans={evil: [evil]},
         quarantine=QuarantineCard(records=2, fraction=0.5, reasons={evil: 2}),
     )
-    page = dataset_page(card)
+    page = dataset_page(card, _profiles(evil))
     assert "<script" not in page and page.count("&lt;script&gt;") >= 7
     assert "Content-Security-Policy" in page
 

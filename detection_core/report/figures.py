@@ -1,0 +1,241 @@
+"""Bars and heat maps that a page draws itself, as SVG elements in its own colours, without Matplotlib."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from detection_core.artifacts.box_profile import BoxProfile, Histogram, SizeGrid
+
+WIDTH, HEIGHT = 460, 200
+"""Of a bar chart, units of its view box."""
+
+_LEFT, _TOP, _BOTTOM = 40, 10, 34
+_LABELS = 9
+SERIES = 6
+"""How many colours there are; more splits than that share them."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A bar of a chart, in units of its view box.
+
+    Attributes:
+        x: left edge.
+        y: upper edge.
+        width: of the bar.
+        height: of the bar.
+        series: which colour.
+        text: what it stands for, which shows under the pointer.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    series: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BarChart:
+    """Groups of bars, one for each split: which part of the split's boxes or images is in a bin.
+
+    Attributes:
+        title: name of the chart.
+        x_label: what the bins are of.
+        bars: all of them.
+        ticks: (x, text) below the bins.
+        levels: (y, text) of the lines behind the bars.
+        series: name of the split of each colour.
+    """
+
+    title: str
+    x_label: str
+    bars: Sequence[Bar]
+    ticks: Sequence[tuple[float, str]]
+    levels: Sequence[tuple[float, str]]
+    series: Sequence[str]
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """Cells whose shade tells how many boxes are in each.
+
+    Attributes:
+        title: name of the map.
+        cells: (column, row, shade from 0 to 1, text under the pointer); empty cells are left out.
+        columns: how many.
+        rows: how many.
+        x_ticks: (column, text) below.
+        y_ticks: (row, text) beside.
+    """
+
+    title: str
+    cells: Sequence[tuple[int, int, float, str]]
+    columns: int
+    rows: int
+    x_ticks: Sequence[tuple[float, str]] = ()
+    y_ticks: Sequence[tuple[float, str]] = ()
+
+
+def bar_chart(
+    title: str, x_label: str, histograms: Mapping[str, Histogram], labels: Sequence[str], unit: str
+) -> BarChart:
+    """Draw the histograms of several splits beside each other, each as parts of its own sum.
+
+    Args:
+        title: name of the chart.
+        x_label: what the bins are of.
+        histograms: split to counts; all of the same bins.
+        labels: of the bins.
+        unit: what is counted.
+    """
+    counts, labels = _without_empty_ends(histograms, labels)
+    shares = {name: [count / max(1, sum(values)) for count in values] for name, values in counts.items()}
+    top = _round_up(max((max(values) for values in shares.values()), default=0.0))
+    step = (WIDTH - _LEFT) / max(1, len(labels))
+    each = step * 0.84 / max(1, len(shares))
+    room = HEIGHT - _TOP - _BOTTOM
+    bars = []
+    for number, (name, values) in enumerate(shares.items()):
+        for place, value in enumerate(values):
+            if value:
+                count = counts[name][place]
+                bars.append(
+                    Bar(
+                        x=round(_LEFT + place * step + step * 0.08 + number * each, 2),
+                        y=round(_TOP + room * (1 - value / top), 2),
+                        width=round(each, 2),
+                        height=round(room * value / top, 2),
+                        series=number % SERIES,
+                        text=f"{name}, {labels[place]}: {count:,} {unit}, {100 * value:.1f} %",
+                    )
+                )
+    every = math.ceil(len(labels) / _LABELS)
+    return BarChart(
+        title=title,
+        x_label=x_label,
+        bars=bars,
+        ticks=[
+            (round(_LEFT + (place + 0.5) * step, 2), text)
+            for place, text in enumerate(labels)
+            if place % every == 0
+        ],
+        levels=[
+            (round(_TOP + room * (1 - part), 2), f"{100 * part * top:.3g} %") for part in (0.0, 0.5, 1.0)
+        ],
+        series=list(shares),
+    )
+
+
+def _without_empty_ends(
+    histograms: Mapping[str, Histogram], labels: Sequence[str]
+) -> tuple[dict[str, list[int]], Sequence[str]]:
+    """Return counts and labels of the bins from the first to the last that any split has something in."""
+    used = [place for h in histograms.values() for place, count in enumerate(h.counts) if count]
+    kept = slice(max(0, min(used, default=0) - 1), max(used, default=0) + 2)
+    return {name: h.counts[kept] for name, h in histograms.items()}, labels[kept]
+
+
+def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -> HeatMap:
+    """Draw a table of counts.
+
+    Args:
+        title: name of the map.
+        counts: a row a row, from the top.
+        unit: what is counted.
+    """
+    most = max((max(row) for row in counts), default=0) or 1
+    cells = [
+        (column, row, round(math.sqrt(count / most), 3), f"{count:,} {unit}")
+        for row, values in enumerate(counts)
+        for column, count in enumerate(values)
+        if count
+    ]
+    return HeatMap(title=title, cells=cells, columns=len(counts[0]) if counts else 0, rows=len(counts))
+
+
+def size_map(title: str, grid: SizeGrid) -> HeatMap:
+    """Draw boxes by width, to the right, and height, upwards."""
+    drawn = heat_map(title, grid.counts[::-1])
+    bins = len(grid.up_to)
+    marks = [
+        (place + 1, _percent(edge)) for place, edge in enumerate(grid.up_to) if (bins - 1 - place) % 4 == 0
+    ]
+    return dataclasses.replace(
+        drawn, x_ticks=marks, y_ticks=[(float(bins - place), text) for place, text in marks]
+    )
+
+
+def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[BarChart]:
+    """Return the charts of a data set's boxes: sizes, aspects, boxes of an image."""
+    if not any(profile.boxes for profile in profiles.values()):
+        return []
+    first = next(iter(profiles.values()))
+    per_image = [
+        f"{low + 1:g} to {up:g}" if up > low + 1 else f"{up:g}" for low, up in _bins(first.per_image)
+    ]
+    return [
+        bar_chart(
+            "Size of the boxes",
+            "root of the area, pixels of the image",
+            {name: profile.sides_px for name, profile in profiles.items()},
+            _up_to(first.sides_px.up_to),
+            "boxes",
+        ),
+        bar_chart(
+            "Shape of the boxes",
+            "width over height",
+            {name: profile.aspects for name, profile in profiles.items()},
+            [_ratio(edge) for edge in first.aspects.up_to],
+            "boxes",
+        ),
+        bar_chart(
+            "Boxes of an image",
+            "boxes",
+            {name: profile.per_image for name, profile in profiles.items()},
+            [*per_image[:-1], f"over {first.per_image.up_to[-2]:g}"],
+            "images",
+        ),
+    ]
+
+
+def profile_maps(profiles: Mapping[str, BoxProfile]) -> list[HeatMap]:
+    """Return three maps of each split's boxes: centres, what they cover, width against height."""
+    maps = []
+    for name, profile in profiles.items():
+        if profile.boxes:
+            maps += [
+                heat_map(f"{name}: where centres are", profile.centres),
+                heat_map(f"{name}: what boxes cover", profile.coverage),
+                size_map(f"{name}: width and height, % of the image", profile.sizes),
+            ]
+    return maps
+
+
+def _bins(histogram: Histogram) -> list[tuple[float, float]]:
+    return list(zip([-1.0, *histogram.up_to], histogram.up_to, strict=False))
+
+
+def _up_to(edges: Sequence[float]) -> list[str]:
+    return [*(f"\N{LESS-THAN OR EQUAL TO}{edge:.0f}" for edge in edges[:-1]), f">{edges[-2]:.0f}"]
+
+
+def _ratio(edge: float) -> str:
+    return f"\N{LESS-THAN OR EQUAL TO}{edge:.2g}"
+
+
+def _percent(edge: float) -> str:
+    return f"{100 * edge:.3g}" if edge >= 0.1 else f"{100 * edge:.2g}"
+
+
+def _round_up(share: float) -> float:
+    """Return the next 1, 2 or 5 times a power of ten, 1 at most."""
+    if share <= 0:
+        return 1.0
+    power: float = 10.0 ** math.floor(math.log10(share))
+    return min(1.0, next(power * step for step in (1, 2, 5, 10) if share <= power * step * (1 + 1e-9)))
