@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import Annotations
-from detection_core.datasets.formats import coco, coco_layout, voc, voc_layout
+from detection_core.datasets.formats import coco, coco_layout, voc, voc_layout, yolo, yolo_layout
 from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
@@ -43,6 +43,9 @@ READERS: dict[str, AnnotationReader] = {
     ),
     "voc": AnnotationReader(
         locate=voc.locate, read=voc.read, find=voc_layout.find, looks_for=voc_layout.LOOKS_FOR
+    ),
+    "yolo": AnnotationReader(
+        locate=yolo.locate, read=yolo.read, find=yolo_layout.find, looks_for=yolo_layout.LOOKS_FOR
     ),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""

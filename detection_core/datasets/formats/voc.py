@@ -19,6 +19,7 @@ from detection_core.datasets.annotated_images import (
     path_inside,
 )
 from detection_core.datasets.formats.voc_layout import find_folders
+from detection_core.datasets.formats.xml_files import parse_xml
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import folder_in, stem
 from detection_core.errors import ConfigError, DataError, shorten
@@ -118,28 +119,8 @@ def _all_names(folder: str) -> list[str]:
     return sorted(stem(path) for path in list_folder(folder).paths(".xml"))
 
 
-class _PlainTree(ElementTree.TreeBuilder):
-    """Refuses document types, with which a small file can expand to a huge one."""
-
-    def doctype(self, name: str, public: str | None, system: str | None) -> None:
-        raise Rejected("unreadable_annotation", f"expected plain XML, found the document type {name!r:.80}")
-
-
-def _parse(path: str) -> ElementTree.Element:
-    try:
-        data = files.read_regular(path, MAX_ANNOTATION_BYTES)
-    except FileNotFoundError as e:
-        raise Rejected("missing_annotation", "there is no such file") from e
-    except OSError as e:
-        raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
-    try:
-        return ElementTree.fromstring(data, ElementTree.XMLParser(target=_PlainTree()))
-    except (ElementTree.ParseError, ValueError, LookupError) as e:
-        raise Rejected("unreadable_annotation", f"the XML cannot be parsed: {e}") from e
-
-
 def _image(name: str, path: str, available: ImageFiles) -> AnnotatedImage:
-    tree = _parse(path)
+    tree = parse_xml(path)
     filename = checked_text((tree.findtext("filename") or "").strip() or name, "filename")
     filename = available.find(filename, beside=name)
     if not os.path.splitext(filename)[1]:

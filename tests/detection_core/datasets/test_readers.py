@@ -1,19 +1,61 @@
+import os
+
 import pytest
 
+from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.encoding import make_example
+from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.readers import READERS, find_reader, register_reader, unregister_reader
+from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError
 from pipeline.settings.workflow_settings import DataSettings
-from tests.detection_core.datasets.dataset_files import Coco, write_voc
+from tests.detection_core.datasets.same_set import CLASSES, IMAGES, RING, WITH_OUTLINES, WRITERS
 
 
 @pytest.mark.parametrize("data_format", READERS)
-def test_a_reader_reads_what_it_locates(tmp_path, data_format):
-    path = {"coco": lambda: Coco(tmp_path).write(), "voc": lambda: write_voc(tmp_path)}[data_format]()
-    reader = find_reader(data_format)
-    found = reader.read(path, None)
-    assert found.images and found.categories and not found.rejected
-    located = [p for p in reader.locate(path, None) if p]
-    assert any(found.images[0].path.startswith(p) for p in located)
+def test_a_reader_finds_and_reads_what_it_locates(tmp_path, data_format):
+    WRITERS[data_format](tmp_path)
+    layout, reader = find_layout(str(tmp_path)), find_reader(data_format)
+    assert layout.format == data_format and layout.images == len(IMAGES) and reader.looks_for
+    found = reader.read(layout.path, None)
+    images = list(found.images)
+    assert len(images) == len(IMAGES) and not found.rejected and set(found.categories) == set(CLASSES)
+    located = [p for p in reader.locate(layout.path, None) if p]
+    assert any(images[0].path.startswith(p) for p in located)
+
+
+@pytest.mark.parametrize("data_format", READERS)
+def test_the_same_pictures_make_the_same_records(tmp_path, data_format):
+    written = {}
+    for each in ("coco", data_format):
+        WRITERS[each](tmp_path / each)
+        found = find_reader(each).read(str(tmp_path / each), None)
+        label_map = make_label_map([found.categories])
+        written[each] = [
+            make_example(_common(image), label_map.ids_by_text).data for image in _by_name(found)
+        ]
+    assert written[data_format] == written["coco"] and len(written["coco"]) == len(IMAGES)
+
+
+@pytest.mark.parametrize("data_format", WITH_OUTLINES)
+def test_outlines_are_masks(tmp_path, data_format):
+    WRITERS[data_format](tmp_path)
+    found = find_reader(data_format).read(str(tmp_path), None)
+    masks = [item.mask for image in _by_name(found) for item in image.objects if item.name == "dog"][1:]
+    assert [list(ring) for ring in masks[0].rings] == [pytest.approx(RING)] and len(masks) == 1
+
+
+def _by_name(found):
+    return sorted(found.images, key=lambda image: os.path.basename(image.filename))
+
+
+def _common(image):
+    """Return an image with what every format says of it; places to a millionth of a pixel."""
+    objects = [
+        make_object(item.name, tuple(round(at, 6) for at in item.box), item.label) for item in image.objects
+    ]
+    name = os.path.basename(image.filename)
+    return image._replace(source_id=name, filename=name, objects=objects)
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones():

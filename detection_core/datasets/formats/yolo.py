@@ -1,0 +1,185 @@
+"""YOLO: a text file an image, with a line an object in fractions of the image.
+
+The format is that of https://docs.ultralytics.com/datasets/: `class x y width height` of a box about its
+center, `class x y x y ...` of an outline, and boxes followed by keypoints where data.yaml gives `kpt_shape`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from detection_core.datasets.annotated_images import (
+    MAX_ANNOTATION_BYTES,
+    AnnotatedImage,
+    AnnotatedObject,
+    Annotations,
+    Keypoint,
+    Rejected,
+    Rejection,
+    checked_id,
+    checked_text,
+    path_inside,
+)
+from detection_core.datasets.formats.yolo_layout import find_file, images_of, labels_of, place_of
+from detection_core.datasets.formats.yolo_names import YoloSet, read_set
+from detection_core.datasets.image_sizes import shown_sizes
+from detection_core.datasets.shapes import make_object, polygon_object
+from detection_core.errors import ConfigError, DataError, shorten
+from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing, list_folder
+
+_FORMS = ({"data", "split"}, {"names", "images"})
+
+
+def locate(root: str, location: Any) -> list[str]:
+    """Find the files and folders that a split is read from.
+
+    Args:
+        root: folder of the data set.
+        location: `{"data": "data.yaml", "split": "train"}`, a key of that file; or
+            `{"names": "classes.txt", "images": FOLDER}`; None for every image below `root`.
+
+    Returns:
+        The file of classes, and the folders and lists of the images; label files lie below `root`.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when a file or folder is not there.
+    """
+    listing, found, where = _open(root, location)
+    if "split" not in where:
+        return [listing.path(found.file), root]
+    images_of(listing, found, where)
+    places = [place_of(listing, found, text) for text in found.splits[where["split"]]]
+    return [listing.path(found.file), root, *(listing.path(place) for place in places if place)]
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read the label files of a split. An image without one shows none of the classes.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when no file of classes, no image or no label file at all is there.
+    """
+    listing, found, where = _open(root, location)
+    paths = images_of(listing, found, where)
+    labels = labels_of(listing, paths)
+    if paths and not labels:
+        raise DataError(
+            f"expected label files, found none for {len(paths)} images; they lie in a folder labels beside "
+            "images, or with the images",
+            where=root,
+        )
+    images, rejected = [], []
+    for image, entry in _read_images(listing, found, paths, labels):
+        if isinstance(entry, Rejected):
+            rejected.append(Rejection(labels.get(image, image), image, entry.reason, entry.detail))
+        else:
+            images.append(entry)
+    return Annotations(
+        categories={name: number + 1 for number, name in found.names.items()},
+        images=images,
+        rejected=rejected,
+        keypoint_names=_keypoint_names(found),
+    )
+
+
+def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str, str]]:
+    try:
+        listing = list_folder(root)
+    except OSError as e:
+        raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+    if location is None:
+        file = find_file(listing)
+        if not file:
+            raise DataError("expected a data.yaml, obj.data or classes.txt, found none", where=root)
+        location = {"names": file, "images": "."}
+    if not isinstance(location, Mapping) or set(location) not in _FORMS:
+        raise ConfigError(
+            f'expected {{"data": "data.yaml", "split": "train"}}, found {shorten(location)}', where="splits"
+        )
+    file = os.path.normpath(str(location.get("data") or location["names"]))
+    if file not in set(listing.paths()):
+        raise DataError("expected the file of the classes, found nothing", where=files.join(root, file))
+    where = {key: os.path.normpath(str(value)) for key, value in location.items()}
+    if where.get("images", ".") not in (".", *listing.folders):
+        raise DataError("expected the image folder, found nothing", where=files.join(root, where["images"]))
+    return listing, read_set(listing, file), where
+
+
+def _read_images(
+    listing: FolderListing, found: YoloSet, paths: Sequence[str], labels: Mapping[str, str]
+) -> Iterator[tuple[str, AnnotatedImage | Rejected]]:
+    sizes = shown_sizes([listing.path(path) for path in paths])
+    for image, size in zip(paths, sizes, strict=True):
+        try:
+            path = path_inside(listing.root, checked_text(image, "the image's name"))
+            if isinstance(size, Rejected):
+                raise size
+            lines = _lines(listing.path(labels[image])) if image in labels else []
+            objects = [_object(line, number, found, size) for number, line in lines]
+            yield image, AnnotatedImage(checked_id(image), image, path, *size, objects)
+        except Rejected as e:
+            yield image, e
+
+
+def _lines(path: str) -> list[tuple[int, list[str]]]:
+    try:
+        text = files.read_regular(path, MAX_ANNOTATION_BYTES).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as e:
+        raise Rejected("unreadable_annotation", f"the label file cannot be read: {e}") from e
+    return [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+
+
+def _object(words: Sequence[str], number: int, found: YoloSet, size: tuple[int, int]) -> AnnotatedObject:
+    label, (width, height) = f"line {number}", size
+    try:
+        index, values = float(words[0]), [float(word) for word in words[1:]]
+    except ValueError as e:
+        raise Rejected("malformed_annotation", f"{label}: expected numbers, found {words!r:.120}") from e
+    if not all(math.isfinite(value) for value in (index, *values)):
+        raise Rejected("box_not_finite", f"{label}: expected finite numbers, found {words!r:.120}")
+    if int(index) != index or int(index) not in found.names:
+        raise Rejected("unknown_category", f"{label}: the class {words[0]!r:.40} has no name")
+    name, (count, dims) = found.names[int(index)], found.keypoints
+    if len(values) in (4, 4 + count * dims):
+        if any(value > 1.01 for value in values[:4]):
+            raise Rejected("box_outside", f"{label}: expected fractions of the image, found {words!r:.120}")
+        x, y, w, h = values[:4]
+        box = ((x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height)
+        return make_object(name, box, label, keypoints=_keypoints(values[4:], dims, size))
+    if len(values) >= 6 and not len(values) % 2 and not count:
+        ring = [(x * width, y * height) for x, y in zip(values[::2], values[1::2], strict=True)]
+        return polygon_object(name, [ring], label)
+    expected = f"4 numbers or {4 + count * dims}" if count else "4 numbers, or those of an outline"
+    raise Rejected("malformed_annotation", f"{label}: expected a class and {expected}, found {len(words)}")
+
+
+def _keypoints(values: Sequence[float], dims: int, size: tuple[int, int]) -> list[Keypoint] | None:
+    """Return the keypoints; without visibility one in the upper left corner is not labelled."""
+    if not values:
+        return None
+    points = zip(
+        values[::dims], values[1::dims], values[2::dims] if dims == 3 else values[::dims], strict=True
+    )
+    return [
+        (x * size[0], y * size[1], min(max(int(seen), 0), 2) if dims == 3 else 2 * bool(x or y))
+        for x, y, seen in points
+    ]
+
+
+def _keypoint_names(found: YoloSet) -> dict[str, list[str]]:
+    count = found.keypoints[0]
+    numbered = [f"keypoint_{number}" for number in range(count)]
+    given = found.keypoint_names
+    return {
+        name: list(given[index]) if len(given.get(index, ())) == count else numbered
+        for index, name in found.names.items()
+        if count
+    }

@@ -1,0 +1,228 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detection_core.datasets.annotated_images import Polygons, Rejected
+from detection_core.datasets.formats import yolo
+from detection_core.datasets.formats.yolo_names import YoloSet
+from detection_core.datasets.layout_search import find_layout
+from detection_core.datasets.layouts import RATIOS
+from detection_core.errors import ConfigError, DataError
+from tests.detection_core.datasets.dataset_files import picture
+
+
+def write(root, **contents):
+    for name, content in contents.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def write_split(root, images="images/train", labels="labels/train", count=3, text="0 0.5 0.5 0.5 0.2\n"):
+    for number in range(count):
+        name = f"{images.replace('/', '_')}{number}"
+        write(root, **{f"{images}/{name}.jpg": picture(seed=number)})
+        if labels:
+            write(root, **{f"{labels}/{name}.txt": text})
+
+
+YAML = "path: ../datasets/mine\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
+DIVIDED = {"train": {"data": "data.yaml", "split": "train"}, "eval": {"data": "data.yaml", "split": "val"}}
+
+
+def _present(root):
+    write(root, **{"data.yaml": YAML})
+    write_split(root)
+    write_split(root, "images/val", "labels/val")
+
+
+def _exported(root):
+    text = (
+        "train: ../train/images\nval: ../valid/images\ntest: ../test/images\n\nnc: 2\nnames: ['cat', 'dog']\n"
+    )
+    write(root, **{"data.yaml": text})
+    write_split(root, "train/images", "train/labels")
+    write_split(root, "valid/images", "valid/labels")
+
+
+def _elsewhere(root):
+    text = (
+        "path: /content/mine\ntrain: [images/train, /content/mine/images/more]\nval: C:\\mine\\images\\val\n"
+    )
+    write(root, **{"data.yaml": text + "names: [cat, dog]\n"})
+    for name in ("train", "more", "val"):
+        write_split(root, f"images/{name}", f"labels/{name}", count=2)
+
+
+def _lists(root):
+    write(
+        root,
+        **{"data.yaml": YAML.replace("images/train", "train.txt").replace("images/val", "lists/val.txt")},
+    )
+    write_split(root)
+    write_split(root, "images/val", "labels/val")
+    write(root, **{"train.txt": "".join(f"./images/train/images_train{n}.jpg\n" for n in range(3))})
+    write(root, **{"lists/val.txt": "/home/me/mine/images/val/images_val0.jpg\n\n"})
+
+
+def _darknet(root):
+    write(
+        root,
+        **{"obj.data": "classes = 2\ntrain = data/train.txt\nvalid=data/valid.txt\nnames = data/obj.names\n"},
+    )
+    write(root, **{"obj.names": "cat\ndog\n"})
+    write_split(root, "obj_train_data", "obj_train_data")
+    names = [f"data/obj_train_data/obj_train_data{n}.jpg\n" for n in range(3)]
+    write(root, **{"train.txt": "".join(names[:2]), "valid.txt": names[2]})
+
+
+def _label_img(root):
+    write(root, **{"classes.txt": "cat\ndog\n"})
+    write_split(root, "photos", "photos")
+
+
+def _label_studio(root):
+    write(root, **{"classes.txt": "cat\ndog", "notes.json": json.dumps({"categories": []})})
+    write_split(root, "images", "labels")
+
+
+def _folders(root):
+    write(root, **{"classes.txt": "cat\ndog"})
+    write_split(root)
+    write_split(root, "images/val", "labels/val")
+
+
+NAMED = {"train": {"names": "classes.txt", "images": "images/train"},
+         "eval": {"names": "classes.txt", "images": "images/val"}}  # fmt: skip
+DARKNET = {name: {**where, "data": "obj.data"} for name, where in DIVIDED.items()}
+
+
+@pytest.mark.parametrize(
+    ("written", "splits", "train", "held_out"),
+    [(_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
+     (_lists, DIVIDED, 3, 1), (_darknet, DARKNET, 2, 1), (_label_img, RATIOS, 3, 0),
+     (_label_studio, RATIOS, 3, 0), (_folders, NAMED, 3, 3)],
+)  # fmt: skip
+def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, held_out):
+    written(tmp_path)
+    layout = find_layout(str(tmp_path))
+    assert (layout.format, layout.path, layout.splits) == ("yolo", str(tmp_path), splits)
+    assert layout.images == train + held_out and "with 2 classes" in layout.evidence
+    locations = [None] if splits == RATIOS else splits.values()
+    for location, count in zip(locations, (train, held_out), strict=False):
+        found = yolo.read(layout.path, location)
+        assert len(found.images) == count and not found.rejected
+        assert found.categories == {"cat": 1, "dog": 2}
+        assert all((image.width, image.height) == (40, 30) for image in found.images)
+        assert all(image.objects[0].box == (10, 12, 30, 18) for image in found.images)
+        assert all((tmp_path / image.path).is_file() for image in found.images)
+        assert all(yolo.locate(layout.path, location))
+
+
+def test_a_val_that_is_train_is_no_split(tmp_path):
+    write(tmp_path, **{"data.yaml": YAML.replace("images/val", "images/train")})
+    write_split(tmp_path)
+    assert find_layout(str(tmp_path)).splits == RATIOS
+
+
+def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_refused(tmp_path):
+    write(tmp_path, **{"data.yaml": YAML})
+    write_split(tmp_path)
+    write_split(tmp_path, "images/val", "")
+    write(tmp_path, **{"images/train/empty.jpg": picture(), "images/train/blank.jpg": picture()})
+    write(tmp_path, **{"labels/train/blank.txt": "\n"})
+    images = yolo.read(str(tmp_path), DIVIDED["train"]).images
+    assert [len(image.objects) for image in images] == [0, 0, 1, 1, 1]
+    with pytest.raises(DataError, match="expected label files, found none for 3 images"):
+        yolo.read(str(tmp_path), DIVIDED["eval"])
+
+
+def test_an_outline_is_a_mask_with_the_box_around_it(tmp_path):
+    write(tmp_path, **{"classes.txt": "cat\ndog"})
+    write_split(tmp_path, "images", "labels", 1, "1 0.25 0.5 0.5 0.5 0.5 0.9\n0 .5 .5 1 1\n")
+    outlined, boxed = yolo.read(str(tmp_path), None).images[0].objects
+    assert outlined.name == "dog" and outlined.box == (10, 15, 20, 27)
+    assert outlined.mask == Polygons([[10, 15, 20, 15, 20, 27]])
+    assert boxed.box == (0, 0, 40, 30) and boxed.mask is None
+
+
+@pytest.mark.parametrize(
+    ("dims", "values", "points"),
+    [(3, "0.5 0.5 2 0 0 0", [(20, 15, 2), (0, 0, 0)]), (2, "0.5 0.5 0 0", [(20, 15, 2), (0, 0, 0)])],
+)
+def test_keypoints_follow_the_box(tmp_path, dims, values, points):
+    text = f"{YAML}kpt_shape: [2, {dims}]\nkpt_names:\n  0: [nose, tail]\n"
+    write(tmp_path, **{"data.yaml": text})
+    write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
+    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    assert [item.keypoints for item in found.images[0].objects] == [points, None]
+    assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("0 .5 .5 .5", "malformed_annotation"), ("0 .5 .5 .5 .5 .9", "malformed_annotation"),
+     ("cat .5 .5 .5 .5", "malformed_annotation"), ("7 .5 .5 .5 .5", "unknown_category"),
+     ("0.5 .5 .5 .5 .5", "unknown_category"), ("-1 .5 .5 .5 .5", "unknown_category"),
+     ("0 nan .5 .5 .5", "box_not_finite"), ("0 20 20 10 10", "box_outside"),
+     (b"\xff\xfe\0", "unreadable_annotation")],
+)  # fmt: skip
+def test_a_bad_line_costs_only_its_image(tmp_path, text, reason):
+    write(tmp_path, **{"classes.txt": "cat"})
+    write_split(tmp_path, "images", "labels", 2)
+    write(tmp_path, **{"labels/images1.txt": text})
+    found = yolo.read(str(tmp_path), None)
+    assert [(r.file, r.record, r.reason) for r in found.rejected] == [
+        ("labels/images1.txt", "images/images1.jpg", reason)
+    ]
+    assert len(found.images) == 1
+
+
+def test_images_that_are_no_images_or_not_there_are_put_aside(tmp_path):
+    write(tmp_path, **{"data.yaml": YAML.replace("images/train", "train.txt")})
+    write_split(tmp_path, count=1)
+    write_split(tmp_path, "images/val", "labels/val", count=1)
+    write(tmp_path, **{"images/train/bad.jpg": b"no image", "images/train/cut.jpg": picture()[:80]})
+    names = ("bad.jpg", "cut.jpg", "none.jpg", "../../../secret.jpg", "images_train0.jpg")
+    write(tmp_path, **{"train.txt": "\n".join(f"images/train/{name}" for name in names)})
+    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    assert [r.reason for r in found.rejected] == [
+        "not_an_image",
+        "truncated_image",
+        "missing_image",
+        "path_outside",
+    ]
+    assert len(found.images) == 1
+
+
+def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
+    _present(tmp_path)
+    root = str(tmp_path)
+    for location in ("data.yaml", {"data": "data.yaml"}, {"annotations": "x"}, 5):
+        with pytest.raises(ConfigError, match=r"expected .*data\.yaml.*found"):
+            yolo.locate(root, location)
+    with pytest.raises(DataError, match="file of the classes, found nothing"):
+        yolo.read(root, {"data": "../data.yaml", "split": "train"})
+    with pytest.raises(DataError, match="expected the split 'test', found train, val"):
+        yolo.read(root, {"data": "data.yaml", "split": "test"})
+    with pytest.raises(DataError, match="image folder, found nothing"):
+        yolo.read(root, {"names": "data.yaml", "images": "../.."})
+    with pytest.raises(DataError, match=r"expected a data\.yaml"):
+        yolo.read(str(tmp_path / "images"), None)
+
+
+@given(
+    st.lists(st.one_of(st.floats(), st.integers(), st.text(max_size=5)), max_size=9),
+    st.sampled_from([0, 1, 2]),
+)
+def test_any_line_is_an_object_or_put_aside(values, count):
+    found = YoloSet(file="", names={0: "cat"}, keypoints=(count, 2 if count else 0))
+    words = " ".join(map(str, values)).split()
+    try:
+        item = yolo._object(["0", *words], 1, found, (640, 480))
+    except Rejected as e:
+        assert e.detail.startswith("line 1: ")
+    else:
+        assert item.name == "cat" and len(words) >= 4

@@ -1,0 +1,68 @@
+import pytest
+
+from detection_core.datasets.formats import yolo_layout
+from detection_core.datasets.formats.yolo_names import YoloSet
+from detection_core.errors import DataError
+from detection_core.storage.folder_listing import FolderListing, list_folder
+
+LISTING = FolderListing(
+    root="/data",
+    folders={"": ["data.yaml", "train.txt"], "images": [], "images/train": ["a.jpg"], "sub": ["data.yaml"],
+             "sub/images": ["b.jpg"]},
+    complete=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "text", "place"),
+    [
+        ("", "images/train", "images/train"),
+        ("", "./images/train/", "images/train"),
+        ("", "../images/train", "images/train"),
+        ("images", "train", "images/train"),
+        ("../elsewhere", "images/train", "images/train"),
+        ("/content/mine", "/content/mine/images/train", "images/train"),
+        ("", "D:\\mine\\images\\train", "images/train"),
+        ("", "train.txt", "train.txt"),
+        (".", ".", ""),
+    ],
+)
+def test_a_path_is_taken_where_it_leads_somewhere_below_the_root(base, text, place):
+    assert yolo_layout.place_of(LISTING, YoloSet(file="data.yaml", names={}, base=base), text) == place
+
+
+def test_a_path_is_first_relative_to_its_file():
+    assert yolo_layout.place_of(LISTING, YoloSet(file="sub/data.yaml", names={}), "images") == "sub/images"
+
+
+@pytest.mark.parametrize("text", ["../../etc", "/etc", "none", "https://example.com/coco.zip"])
+def test_a_path_that_leads_nowhere_or_out_is_refused(text):
+    with pytest.raises(DataError, match=r"below /data, found nothing"):
+        yolo_layout.place_of(LISTING, YoloSet(file="data.yaml", names={}), text)
+
+
+@pytest.mark.parametrize(
+    ("image", "label"),
+    [("images/a.jpg", "labels/a.txt"), ("images/x/images/a.jpg", "images/x/labels/a.txt"),
+     ("VOC/JPEGImages/a.b.png", "VOC/labels/a.b.txt"), ("photos/a.jpg", "photos/a.txt"),
+     ("images/own.jpg", "images/own.txt")],
+)  # fmt: skip
+def test_labels_lie_beside_the_images_or_with_them(image, label):
+    folders = {label.rpartition("/")[0]: [label.rpartition("/")[2]]}
+    assert yolo_layout.labels_of(FolderListing(root="", folders=folders, complete=True), [image]) == {
+        image: label
+    }
+
+
+def test_labels_without_class_names_are_refused_with_the_way_out(tmp_path):
+    for name, text in (("a.jpg", ""), ("a.txt", "0 0.5 0.5 1 1e-05\n")):
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=r"write them to classes\.txt, one a line"):
+        yolo_layout.find(list_folder(str(tmp_path)))
+
+
+@pytest.mark.parametrize("text", ["a photo of a cat and more", "1 2 3", ""])
+def test_other_text_files_beside_images_are_no_labels(tmp_path, text):
+    for name, content in (("a.jpg", ""), ("a.txt", text), ("pipeline.yaml", "train: 1")):
+        (tmp_path / name).write_text(content)
+    assert yolo_layout.find(list_folder(str(tmp_path))) is None
