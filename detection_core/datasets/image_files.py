@@ -66,6 +66,10 @@ class ImageFiles:
                 return found[0]
         return name
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is a file that `find` would return for a name."""
+        return self.find(name) in self._exact
+
     def path(self, name: str) -> str:
         """Return the whole path of a file."""
         return files.join(self.folder, name)

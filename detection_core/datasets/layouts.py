@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detection_core.storage import files
@@ -93,6 +93,45 @@ def folder_in(root: str, name: str) -> str:
 def stem(path: str) -> str:
     """Return a path without its suffix."""
     return posixpath.splitext(path)[0]
+
+
+def find_image_folder(
+    listing: FolderListing, names: Sequence[str], split: str = "", beside: str = ""
+) -> str | None:
+    """Return the folder of a listing that image names start from; None where none of them is found.
+
+    A name whose folders are not there counts by its last part. Where no folder holds all that are found, it
+    is the one that holds their folders.
+
+    Args:
+        listing: of the data set.
+        names: of some images.
+        split: the folder of which comes first among equals.
+        beside: the folder that comes next.
+    """
+    places: dict[str, list[str]] = collections.defaultdict(list)
+    wanted = {posixpath.basename(name) for name in names}
+    for folder, here in listing.folders.items():
+        for name in wanted.intersection(here):
+            places[name].append(posixpath.join(folder, name))
+    exact: collections.Counter[str] = collections.Counter()
+    alike: collections.Counter[str] = collections.Counter()
+    begins: list[list[str]] = []
+    for name in names:
+        found = [place for place in places[posixpath.basename(name)] if f"/{place}".endswith(f"/{name}")]
+        exact.update(here := [place.removesuffix(name).rstrip("/") for place in found])
+        if not found:
+            alike.update(here := [posixpath.dirname(place) for place in places[posixpath.basename(name)]])
+        begins.append(here)
+
+    def rank(folder: str) -> tuple[int, int, bool, bool, int]:
+        of_split = bool(split) and split_of_path(folder) == split
+        return exact[folder], alike[folder], of_split, folder == beside, -len(folder)
+
+    best = max(sorted({*exact, *alike}), key=rank, default=None)
+    if best is None:
+        return None
+    return common_folder([best, *(here[0] for here in begins if here and best not in here)])
 
 
 def is_image(name: str) -> bool:

@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import Annotations
-from detection_core.datasets.formats import coco, coco_layout, voc, voc_layout, yolo, yolo_layout
+from detection_core.datasets.formats import (
+    coco,
+    coco_layout,
+    csv_boxes,
+    cvat,
+    label_studio,
+    labelme,
+    voc,
+    voc_layout,
+    yolo,
+    yolo_layout,
+)
 from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
@@ -46,6 +57,19 @@ READERS: dict[str, AnnotationReader] = {
     ),
     "yolo": AnnotationReader(
         locate=yolo.locate, read=yolo.read, find=yolo_layout.find, looks_for=yolo_layout.LOOKS_FOR
+    ),
+    "cvat": AnnotationReader(locate=cvat.locate, read=cvat.read, find=cvat.find, looks_for=cvat.LOOKS_FOR),
+    "label_studio": AnnotationReader(
+        locate=label_studio.locate,
+        read=label_studio.read,
+        find=label_studio.find,
+        looks_for=label_studio.LOOKS_FOR,
+    ),
+    "labelme": AnnotationReader(
+        locate=labelme.locate, read=labelme.read, find=labelme.find, looks_for=labelme.LOOKS_FOR
+    ),
+    "csv": AnnotationReader(
+        locate=csv_boxes.locate, read=csv_boxes.read, find=csv_boxes.find, looks_for=csv_boxes.LOOKS_FOR
     ),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""

@@ -61,14 +61,17 @@ def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandl
     return value if isinstance(value, str) and value in READERS else check(value)
 
 
-Format = Annotated[Literal["coco", "voc"], pydantic.WrapValidator(_registered_format)]
+Format = Annotated[
+    Literal["coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv"],
+    pydantic.WrapValidator(_registered_format),
+]
 
 
 class DataSettings(Settings):
     """What ExampleGen reads."""
 
     path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
-    format: Format = setting("coco", "COCO JSON or Pascal VOC.")
+    format: Format = setting("coco", "How the annotations are written; see [own data](own-data.md).")
     splits: dict[Text, Split] = setting(
         lambda: dict(DEFAULT_SPLITS),
         "Split to ratio (by a stable hash of the image), or to where its annotations are; see"

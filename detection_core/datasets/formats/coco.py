@@ -23,7 +23,8 @@ from detection_core.datasets.annotated_images import (
     checked_text,
     path_inside,
 )
-from detection_core.datasets.formats.coco_layout import find_files, locate_images
+from detection_core.datasets.formats.annotation_files import AnnotationFile, locate_images
+from detection_core.datasets.formats.coco_layout import find_files
 from detection_core.datasets.layouts import folder_in
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
@@ -70,15 +71,19 @@ def _find_one(root: str) -> dict[str, str]:
     found = find_files(listing)
     if not found:
         usual = {"", "annotations"}
-        found = {path: [] for path in listing.paths(".json") if os.path.dirname(path) in usual}
+        found = {
+            path: AnnotationFile(names=())
+            for path in listing.paths(".json")
+            if os.path.dirname(path) in usual
+        }
     if len(found) != 1:
         raise DataError(
             f"expected one JSON file to split by ratio, found {sorted(found) or 'none'}; name the file of "
             'each split in data.splits: {"train": {"annotations": FILE, "images": FOLDER}}',
             where=root,
         )
-    ((path, names),) = found.items()
-    return locate_images(listing, path, names, "")
+    ((path, file),) = found.items()
+    return locate_images(listing, path, file.names, "")
 
 
 def read(root: str, location: Any) -> Annotations:

@@ -74,8 +74,88 @@ def _yolo(root):
     write_text(root / "data.yaml", f"train: images\nval: images\nnames: [{', '.join(CLASSES)}]\n")
 
 
-WRITERS = {"coco": _coco, "voc": _voc, "yolo": _yolo}
+def _csv(root):
+    write_images(root / "images")
+    lines = ["filename,width,height,class,xmin,ymin,xmax,ymax"]
+    for name, objects in IMAGES.items():
+        lines += [
+            f"{name}.jpg,{WIDTH},{HEIGHT},{label},{','.join(map(str, box))}" for label, box, _ in objects
+        ]
+        lines += [] if objects else [f"{name}.jpg,{WIDTH},{HEIGHT},,,,,"]
+    write_text(root / "labels.csv", "\n".join(lines))
+
+
+def _pairs(ring):
+    return list(zip(ring[::2], ring[1::2], strict=True))
+
+
+def _labelme(root):
+    write_images(root / "images")
+    for name, objects in IMAGES.items():
+        shapes = [
+            {"label": label, "points": _pairs(ring), "shape_type": "polygon", "group_id": None}
+            if ring
+            else {"label": label, "points": _pairs(box), "shape_type": "rectangle", "group_id": None}
+            for label, box, ring in objects
+        ]
+        content = {"version": "5.5.0", "flags": {}, "shapes": shapes, "imagePath": f"..\\images\\{name}.jpg"}
+        content |= {"imageData": None, "imageHeight": HEIGHT, "imageWidth": WIDTH}
+        write_text(root / "json" / f"{name}.json", json.dumps(content))
+
+
+def _cvat(root):
+    write_images(root / "images")
+    images = []
+    for number, (name, objects) in enumerate(IMAGES.items()):
+        shapes = []
+        for label, (x, y, right, bottom), ring in objects:
+            points = ";".join(f"{a},{b}" for a, b in _pairs(ring)) if ring else ""
+            place = f'xtl="{x}" ytl="{y}" xbr="{right}" ybr="{bottom}"'
+            shapes.append(
+                f'<polygon label="{label}" points="{points}"/>' if ring else f'<box label="{label}" {place}/>'
+            )
+        size = f'width="{WIDTH}" height="{HEIGHT}"'
+        images.append(f'<image id="{number}" name="{name}.jpg" {size}>{"".join(shapes)}</image>')
+    text = f"<annotations><version>1.1</version>{''.join(images)}</annotations>"
+    write_text(root / "annotations.xml", text)
+
+
+def _label_studio(root):
+    write_images(root / "images")
+    tasks = []
+    for number, (name, objects) in enumerate(IMAGES.items()):
+        results = []
+        for label, (x, y, right, bottom), ring in objects:
+            kind = "polygonlabels" if ring else "rectanglelabels"
+            percent = {
+                "x": x / WIDTH,
+                "y": y / HEIGHT,
+                "width": (right - x) / WIDTH,
+                "height": (bottom - y) / HEIGHT,
+            }
+            value = {key: 100 * part for key, part in percent.items()} | {"rotation": 0}
+            if ring:
+                value = {"points": [[100 * a / WIDTH, 100 * b / HEIGHT] for a, b in _pairs(ring)]}
+            size = {"original_width": WIDTH, "original_height": HEIGHT, "image_rotation": 0}
+            results.append(
+                {**size, "value": {**value, kind: [label]}, "id": f"{number}{len(results)}", "type": kind}
+            )
+        done = [{"id": 1, "was_cancelled": False, "result": results}]
+        address = f"/data/upload/1/0123abcd-{name}.jpg"
+        tasks.append({"id": number, "annotations": done, "data": {"image": address}})
+    write_text(root / "export.json", json.dumps(tasks))
+
+
+WRITERS = {
+    "coco": _coco,
+    "voc": _voc,
+    "yolo": _yolo,
+    "cvat": _cvat,
+    "label_studio": _label_studio,
+    "labelme": _labelme,
+    "csv": _csv,
+}
 """Format to what writes the set to a folder."""
 
-WITH_OUTLINES = ("yolo",)
+WITH_OUTLINES = ("yolo", "cvat", "label_studio", "labelme")
 """Formats that carry outlines."""

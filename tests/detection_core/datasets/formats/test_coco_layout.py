@@ -31,8 +31,8 @@ def test_a_long_file_is_known_by_its_beginning_and_its_end(tmp_path):
     images = [{"id": n, "file_name": f"{n:06}.jpg", "note": "x" * 100} for n in range(20_000)]
     content = {"images": images, "annotations": BOXES, "categories": CATEGORIES}
     (tmp_path / "long.json").write_text(json.dumps(content))
-    (names,) = coco_layout.find_files(list_folder(str(tmp_path))).values()
-    assert names[0] == "000000.jpg" and names[-1] == "019999.jpg"
+    (file,) = coco_layout.find_files(list_folder(str(tmp_path))).values()
+    assert file.names[0] == "000000.jpg" and file.names[-1] == "019999.jpg"
 
 
 @pytest.mark.parametrize("folder", ["images", "data/pictures", "."])

@@ -1,0 +1,198 @@
+"""What formats share that keep all images of a split in one annotation file."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from detection_core.datasets.layouts import (
+    TRAIN,
+    Layout,
+    common_folder,
+    count_images,
+    find_image_folder,
+    folder_in,
+    name_folder,
+    name_splits,
+    split_of_path,
+    split_word,
+)
+from detection_core.errors import ConfigError, DataError, shorten
+from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing, list_folder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnnotationFile:
+    """An annotation file that was recognised.
+
+    Attributes:
+        names: of some of its images.
+        subsets: split, as `layouts.split_word` tells it, to what the file itself calls it.
+    """
+
+    names: Sequence[str]
+    subsets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+Found = Mapping[str, AnnotationFile]
+"""Path in a listing to what is known of the annotation file there."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """An annotation file to read.
+
+    Attributes:
+        annotations: path of the file.
+        images: path of the folder that its file names start from.
+        subset: the images to take, as the file calls them; "" for all.
+    """
+
+    annotations: str
+    images: str
+    subset: str = ""
+
+
+def only_file(root: str, paths: Sequence[str], usual: str = "\0") -> str:
+    """Return the only file of a split.
+
+    Args:
+        root: of the data set, for the message.
+        paths: of the files that were found.
+        usual: beginning of the name of the one that is meant, where there are others for the same images.
+
+    Raises:
+        DataError: when there are several.
+    """
+    meant = [path for path in paths if posixpath.basename(path).startswith(usual)] or list(paths)
+    if len(meant) > 1:
+        raise DataError(
+            f"expected one annotation file for each split, found {', '.join(sorted(meant)[:6])}; name the "
+            'file of each split in data.splits: {"train": {"annotations": FILE, "images": FOLDER}}',
+            where=root,
+        )
+    return meant[0]
+
+
+def locate_images(listing: FolderListing, path: str, names: Sequence[str], split: str) -> dict[str, str]:
+    """Return the location of a split: its annotation file, and the folder that its file names start from.
+
+    The folder is left out where none of the images is found.
+
+    Args:
+        listing: of the data set.
+        path: of the annotation file.
+        names: of some of its images.
+        split: of the file, "" for one that has none.
+    """
+    folder = find_image_folder(listing, names, split, posixpath.dirname(path))
+    return {"annotations": path} if folder is None else {"annotations": path, "images": folder or "."}
+
+
+def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str, dict[str, str]]:
+    """Return the location of each split that files or their own subsets tell; of "" where they tell none.
+
+    Raises:
+        DataError: when there are several files, and no telling which split each is.
+    """
+    by_split: dict[str, list[str]] = collections.defaultdict(list)
+    for path in found:
+        by_split[split_word(posixpath.basename(path)) or split_of_path(posixpath.dirname(path))].append(path)
+    divided = {split: paths for split, paths in by_split.items() if split}
+    if TRAIN in divided and len(divided) > 1:
+        chosen = {split: only_file(listing.root, paths, usual) for split, paths in divided.items()}
+        return {
+            split: locate_images(listing, path, found[path].names, split) for split, path in chosen.items()
+        }
+    path = only_file(listing.root, list(found), usual)
+    where = locate_images(listing, path, found[path].names, "")
+    subsets = found[path].subsets
+    if TRAIN in subsets and len(subsets) > 1:
+        return {split: {**where, "subset": subset} for split, subset in subsets.items()}
+    return {"": where}
+
+
+def describe_files(
+    listing: FolderListing, data_format: str, what: str, found: Found, usual: str = "\0"
+) -> Layout | None:
+    """Describe a data set of annotation files; None where there are none.
+
+    Args:
+        listing: of the data set.
+        data_format: a key of `readers.READERS`.
+        what: such files are called in messages.
+        found: the files.
+        usual: see `only_file`.
+
+    Raises:
+        DataError: when there are several files, and no telling which split each is.
+    """
+    if not found:
+        return None
+    locations = divide(listing, found, usual)
+    used = list(dict.fromkeys(where["annotations"] for where in locations.values()))
+    folders = sorted({where["images"] for where in locations.values() if "images" in where})
+    others = [path for path in found if path not in used]
+    beside = f"; not taken: {', '.join(others[:4])}" if others else ""
+    count = count_images(listing, folders)
+    in_folders = ", ".join(map(name_folder, folders)) or "no folder that was found"
+    subsets = {where["subset"]: None for where in locations.values() if "subset" in where}
+    divided = f", divided into {', '.join(subsets)}" if subsets else ""
+    return Layout(
+        format=data_format,
+        path=listing.root,
+        splits=name_splits(locations),
+        evidence=f"{what} in {', '.join(used)}{divided}, {count} images in {in_folders}{beside}",
+        images=count,
+    )
+
+
+def locate_sources(
+    root: str, location: Any, find_files: Callable[[FolderListing], Found], what: str
+) -> list[Source]:
+    """Find the annotation files and image folders of a split.
+
+    Args:
+        root: folder of the data set.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, perhaps with
+            `"subset": NAME`; None for every file that `find_files` finds.
+        find_files: the files of the format in a listing.
+        what: such files are called in messages.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when something is not there, or there is no telling which file is meant.
+    """
+    if location is None:
+        return _all_sources(root, find_files, what)
+    keys = set(location) if isinstance(location, Mapping) else set()
+    if not {"annotations", "images"} <= keys <= {"annotations", "images", "subset"}:
+        raise ConfigError(
+            f'expected {{"annotations": FILE, "images": FOLDER}}, found {shorten(location)}', where="splits"
+        )
+    annotations = files.join(root, str(location["annotations"]))
+    images = folder_in(root, str(location["images"]))
+    if not files.exists(annotations):
+        raise DataError(f"expected {what}, found nothing; correct data.splits", where=annotations)
+    if not files.is_dir(images):
+        raise DataError("expected the image folder, found nothing; correct data.splits", where=images)
+    return [Source(annotations=annotations, images=images, subset=str(location.get("subset", "")))]
+
+
+def _all_sources(root: str, find_files: Callable[[FolderListing], Found], what: str) -> list[Source]:
+    try:
+        listing = list_folder(root)
+    except OSError as e:
+        raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+    found = find_files(listing)
+    if not found:
+        raise DataError(f"expected {what}, found none; correct data.path or data.format", where=root)
+    locations = divide(listing, found).values()
+    # Names start from one folder, so that those of two splits differ.
+    images = listing.path(common_folder(where.get("images", ".") for where in locations))
+    used = dict.fromkeys(where["annotations"] for where in locations)
+    return [Source(annotations=listing.path(path), images=images) for path in used]

@@ -1,0 +1,228 @@
+"""Rows of CSV files of boxes, whatever their columns.
+
+Files with a header have the columns of the Object Detection API's tutorials (filename, width, height, class,
+xmin, ymin, xmax, ymax), in any order and by the names that other tools give them. Without one they are those
+that Google Cloud's importers take (https://docs.cloud.google.com/vertex-ai/docs/image-data/object-detection/
+prepare-data: set, path, label and up to four corners in fractions of the image) or those of keras-retinanet
+(path, x1, y1, x2, y2, class).
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from detection_core.datasets.annotated_images import Rejected
+from detection_core.datasets.layouts import is_image
+from detection_core.errors import DataError
+
+_NAMES = {
+    "image": (
+        "filename",
+        "file_name",
+        "file",
+        "image",
+        "image_name",
+        "image_path",
+        "imagepath",
+        "path",
+        "img",
+    ),
+    "class": ("class", "label", "class_name", "classname", "name", "category", "category_name", "label_name"),
+    "xmin": ("xmin", "x_min", "x1", "left"),
+    "ymin": ("ymin", "y_min", "y1", "top"),
+    "xmax": ("xmax", "x_max", "x2", "right"),
+    "ymax": ("ymax", "y_max", "y2", "bottom"),
+    "width": ("width", "image_width", "img_width"),
+    "height": ("height", "image_height", "img_height"),
+}
+"""Column to the names that it goes by in headers."""
+
+_NEEDED = ("image", "class", "xmin", "ymin", "xmax", "ymax")
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_DELIMITERS = (",", ";", "\t", "|")
+
+SETS = {"TRAIN": "train", "TRAINING": "train", "VALIDATE": "eval", "VALIDATION": "eval", "TEST": "test"}
+"""Google's words for the splits."""
+
+UNASSIGNED = ("UNASSIGNED", "")
+"""Words for images that are in no split."""
+
+Box = tuple[float, float, float, float]
+
+
+class Row(NamedTuple):
+    """A row.
+
+    Attributes:
+        line: of the file in which it ends.
+        subset: the word for its split; "" where there is none.
+        image: the image's name.
+        size: width and height in pixels as the row gives them; 0 where it does not.
+        name: the class; "" for an image that shows none.
+        box: (xmin, ymin, xmax, ymax); None where there is no class.
+        relative: whether the box is in fractions of the image, not in pixels.
+    """
+
+    line: int
+    subset: str
+    image: str
+    size: tuple[float, float]
+    name: str
+    box: Box | None
+    relative: bool
+
+
+Parse = Callable[[Sequence[str], int], Row]
+
+
+def decode(data: bytes, where: str) -> str:
+    """Return the text of a CSV file.
+
+    Raises:
+        DataError: when it is in another encoding than UTF-8, or UTF-16 with its mark.
+    """
+    try:
+        return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise DataError(f"expected CSV in UTF-8, found other text ({e}); save it anew", where=where) from e
+
+
+def find_columns(text: str) -> tuple[str, bool, Parse] | None:
+    """Return the delimiter of a CSV file, whether it has a header, and what parses its rows; None for others.
+
+    Args:
+        text: the beginning of the file.
+    """
+    lines = [line for line in text[:100_000].splitlines() if line.strip()]
+    for delimiter in _DELIMITERS if lines else ():
+        try:
+            first = next(csv.reader(lines, delimiter=delimiter))
+        except (csv.Error, StopIteration):
+            continue
+        columns = _columns(first)
+        if columns:
+            return delimiter, True, _header_parser(columns, decimal_comma=delimiter == ";")
+        for recognises, parse in ((_is_cloud, _parse_cloud), (_is_retinanet, _parse_retinanet)):
+            if recognises(first):
+                return delimiter, False, parse
+    return None
+
+
+def read_rows(text: str, where: str) -> Iterator[Row | tuple[int, Rejected]]:
+    """Yield the rows of a CSV file, for those that cannot be used their line and what is wrong.
+
+    Raises:
+        DataError: when the columns are not known, or the file is no CSV.
+    """
+    known = find_columns(text)
+    if known is None:
+        raise DataError(
+            "expected the columns filename, class, xmin, ymin, xmax, ymax, or those of an importer, found "
+            f"{text[:100].splitlines()[:1]}",
+            where=where,
+        )
+    delimiter, header, parse = known
+    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+    try:
+        for cells in reader:
+            if header or not any(cell.strip() for cell in cells):
+                header = header and not any(cell.strip() for cell in cells)
+                continue
+            try:
+                yield parse([cell.strip() for cell in cells], reader.line_num)
+            except Rejected as e:
+                yield reader.line_num, e
+    except csv.Error as e:
+        raise DataError(
+            f"expected CSV, found a row that cannot be parsed: {e}", where=f"{where}:{reader.line_num}"
+        ) from e
+
+
+def _columns(header: Sequence[str]) -> dict[str, int]:
+    names = [name.strip().lower().replace(" ", "_").replace("-", "_") for name in header]
+    found = {
+        column: next((names.index(name) for name in known if name in names), -1)
+        for column, known in _NAMES.items()
+    }
+    return found if all(found[column] >= 0 for column in _NEEDED) else {}
+
+
+def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
+    def parse(cells: Sequence[str], line: int) -> Row:
+        values = {name: cells[at] if 0 <= at < len(cells) else "" for name, at in columns.items()}
+        if decimal_comma:
+            values |= {name: values[name].replace(",", ".") for name in _SIDES}
+        size = tuple(_number(values[side] or "0", side, line) for side in ("width", "height"))
+        box = _box([values[side] for side in _SIDES], values["class"], line)
+        return Row(line, "", values["image"], (size[0], size[1]), values["class"], box, False)
+
+    return parse
+
+
+def _is_cloud(cells: Sequence[str]) -> bool:
+    path = cells[1:2] if cells[0].strip().upper() in (*SETS, *UNASSIGNED) else cells[:1]
+    return (
+        len(cells) >= 2 and bool(path) and (path[0].startswith("gs://") or _is_divided_path(cells, path[0]))
+    )
+
+
+def _is_divided_path(cells: Sequence[str], path: str) -> bool:
+    return path is not cells[0] and bool(cells[0].strip()) and is_image(path.strip())
+
+
+def _parse_cloud(cells: Sequence[str], line: int) -> Row:
+    word = cells[0].upper() if cells[0].upper() in (*SETS, *UNASSIGNED) else ""
+    rest = cells[1:] if word or not cells[0] else cells
+    image, name, places = rest[0], rest[1] if len(rest) > 1 else "", rest[2:]
+    values = [_number(text, "a coordinate", line) for text in places[:8] if text]
+    if name and not values:
+        raise Rejected("malformed_annotation", f"line {line}: expected the corners of a box, found none")
+    if len(values) not in (0, 4, 8):
+        raise Rejected(
+            "malformed_annotation", f"line {line}: expected two or four corners, found {len(values)} numbers"
+        )
+    x, y = values[::2], values[1::2]
+    box = (min(x), min(y), max(x), max(y)) if name else None
+    return Row(line, word, image.partition("://")[2].partition("/")[2] or image, (0, 0), name, box, True)
+
+
+def _is_retinanet(cells: Sequence[str]) -> bool:
+    if len(cells) != 6 or not is_image(cells[0].strip()):
+        return False
+    return not any(cell.strip() for cell in cells[1:]) or all(map(_is_number, cells[1:5]))
+
+
+def _parse_retinanet(cells: Sequence[str], line: int) -> Row:
+    cells = [*cells, *[""] * 6][:6]
+    return Row(line, "", cells[0], (0, 0), cells[5], _box(cells[1:5], cells[5], line), False)
+
+
+def _box(texts: Sequence[str], name: str, line: int) -> Box | None:
+    if not name and not any(texts):
+        return None
+    if not name:
+        raise Rejected("malformed_annotation", f"line {line}: expected a class, found none")
+    xmin, ymin, xmax, ymax = (_number(text, side, line) for text, side in zip(texts, _SIDES, strict=True))
+    return xmin, ymin, xmax, ymax
+
+
+def _number(text: str, what: str, line: int) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise Rejected(
+            "malformed_annotation", f"line {line}: expected {what} as a number, found {text!r:.80}"
+        )
+    return number
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,168 @@
+"""CVAT for images 1.1: an XML file with all images, https://docs.cvat.ai/docs/manual/advanced/xml_format/."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from typing import Any
+from xml.etree import ElementTree
+
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    Annotations,
+    ImageLabel,
+    Rejected,
+    Rejection,
+    checked_id,
+    checked_text,
+)
+from detection_core.datasets.formats.annotation_files import (
+    AnnotationFile,
+    Source,
+    describe_files,
+    locate_sources,
+)
+from detection_core.datasets.formats.cvat_shapes import read_objects
+from detection_core.datasets.formats.xml_files import parse_xml
+from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.layouts import Layout, split_word
+from detection_core.errors import DataError
+from detection_core.storage.folder_listing import FolderListing
+
+LOOKS_FOR = "CVAT for images 1.1: an XML file with <annotations> and <image name=...>"
+
+_WHAT = "a file of CVAT for images 1.1"
+_NAME = re.compile(rb'<image\b[^<>]*?\bname="([^"<>]*)"')
+_SUBSET = re.compile(rb'<image\b[^<>]*?\bsubset="([^"<>]*)"')
+_VIDEO = 'export the task as "CVAT for images 1.1", which has the frames as images'
+_SAMPLE = 50
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find the CVAT files in a folder, and where their images are.
+
+    Raises:
+        DataError: for a file of video tracks, and when there is no telling which split each file is.
+    """
+    found = find_files(listing)
+    videos = [path for path, file in found.items() if not file.names]
+    if videos and len(videos) == len(found):
+        raise DataError(f"expected images, found tracks of a video; {_VIDEO}", where=listing.path(videos[0]))
+    images = {path: file for path, file in found.items() if file.names}
+    return describe_files(listing, "cvat", "CVAT XML", images)
+
+
+def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
+    """Return the CVAT files in a folder; those of video without names of images."""
+    found = {}
+    for path in listing.paths(".xml"):
+        head, tail = listing.ends(path)
+        if b"<annotations>" not in head:
+            continue
+        names = [_text(name) for name in _NAME.findall(head + tail)]
+        if names or b"<track " in head + tail:
+            subsets = {split_word(word): word for word in map(_text, _SUBSET.findall(head + tail))}
+            subsets.pop("", None)
+            found[path] = AnnotationFile(
+                names=[*names[:_SAMPLE], *names[_SAMPLE:][-_SAMPLE:]], subsets=subsets
+            )
+    return found
+
+
+def _text(data: bytes) -> str:
+    return html.unescape(data.decode(errors="replace"))
+
+
+def locate(root: str, location: Any) -> list[str]:
+    """Find the XML file and the image folder of a split.
+
+    Args:
+        root: folder of the data set.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`, with `"subset": "Train"` for
+            the images of a subset; None for every such file below `root`.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when one of them is not there.
+    """
+    sources = locate_sources(root, location, find_files, _WHAT)
+    return [path for source in sources for path in (source.annotations, source.images)]
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read the XML files of a split. The categories are the labels of the task.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when a file as a whole cannot be used.
+    """
+    images: list[AnnotatedImage] = []
+    rejected: list[Rejection] = []
+    categories: dict[str, int] = {}
+    keypoint_names: dict[str, list[str]] = {}
+    for source in locate_sources(root, location, find_files, _WHAT):
+        tree = _parse(source.annotations)
+        declared, points = _declared(tree)
+        keypoint_names |= points
+        found = list(_read_images(tree, source, keypoint_names, rejected))
+        images += found
+        # Projects list the labels under every task, a job its own; an old file lists none.
+        categories |= dict.fromkeys(declared, 0)
+        categories |= {item.name: 0 for image in found for item in image.objects}
+    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
+
+
+def _parse(path: str) -> ElementTree.Element:
+    try:
+        tree = parse_xml(path)
+    except Rejected as e:
+        raise DataError(f"expected {_WHAT}: {e.detail}", where=path) from e
+    if tree.tag != "annotations":
+        raise DataError(f"expected {_WHAT} with <annotations>, found <{tree.tag:.40}>", where=path)
+    if tree.find("track") is not None:
+        raise DataError(f"expected images, found tracks of a video; {_VIDEO}", where=path)
+    return tree
+
+
+def _declared(tree: ElementTree.Element) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the labels of the task, and the names of the points of skeletons."""
+    names: list[str] = []
+    points: dict[str, list[str]] = {}
+    for element in tree.iterfind("meta//labels/label"):
+        name, parent = ((element.findtext(key) or "").strip() for key in ("name", "parent"))
+        if parent and name not in points.setdefault(parent, []):
+            points[parent].append(name)
+        elif name and not parent:
+            names.append(name)
+    return names, points
+
+
+def _read_images(
+    tree: ElementTree.Element, source: Source, keypoint_names: dict[str, list[str]], rejected: list[Rejection]
+) -> Iterable[AnnotatedImage]:
+    available, file = ImageFiles(source.images), source.annotations.rpartition("/")[2]
+    for element in tree.iterfind("image"):
+        if source.subset and element.get("subset") != source.subset:
+            continue
+        try:
+            yield _image(element, available, keypoint_names)
+        except Rejected as e:
+            rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
+
+
+def _image(
+    element: ElementTree.Element, available: ImageFiles, keypoint_names: dict[str, list[str]]
+) -> AnnotatedImage:
+    filename = available.find(checked_text(element.get("name"), "the image's name"))
+    try:
+        width, height = (int(element.get(side) or 0) for side in ("width", "height"))
+    except ValueError as e:
+        raise Rejected("malformed_record", f"expected width and height in pixels: {e}") from e
+    objects = read_objects(element, width, height, keypoint_names)
+    labels = [ImageLabel(checked_text(tag.get("label"), "a tag's label")) for tag in element.iterfind("tag")]
+    path = available.path(filename)
+    return AnnotatedImage(checked_id(filename), filename, path, width, height, objects, labels)

@@ -1,0 +1,191 @@
+"""Label Studio's own JSON: a list of tasks, https://labelstud.io/guide/export."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    Annotations,
+    Rejected,
+    Rejection,
+    checked_id,
+    checked_text,
+)
+from detection_core.datasets.formats.annotation_files import (
+    AnnotationFile,
+    describe_files,
+    locate_sources,
+)
+from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json
+from detection_core.datasets.formats.label_studio_results import Result, read_objects
+from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.layouts import Layout, is_image
+from detection_core.errors import DataError
+from detection_core.storage.folder_listing import FolderListing
+
+LOOKS_FOR = "Label Studio: a JSON export (JSON or JSON-MIN) with a list of tasks"
+
+_WHAT = "a JSON export of Label Studio"
+_SIGNS = (b'"rectanglelabels"', b'"polygonlabels"', b'"ellipselabels"', b'"brushlabels"', b'"keypointlabels"')
+_UPLOADED = re.compile(r"[0-9a-f]{8}-")
+"""What is put before the name of an uploaded file."""
+
+_IMAGE = re.compile(rb'"((?:[^"\\]|\\.)+\.(?:jpe?g|png|bmp|gif|tiff?|webp))"', re.IGNORECASE)
+_SAMPLE = 50
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find the Label Studio exports in a folder, and where their images are.
+
+    Raises:
+        DataError: when there are several files, and no telling which split each is.
+    """
+    return describe_files(listing, "label_studio", "Label Studio JSON", find_files(listing))
+
+
+def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
+    """Return the Label Studio exports in a folder."""
+    found = {}
+    for folder, names in listing.folders.items():
+        paths = [f"{folder}/{name}" if folder else name for name in names if name.lower().endswith(".json")]
+        for path in paths if len(paths) <= _SAMPLE else paths[:3]:
+            head, tail = listing.ends(path)
+            if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and any(
+                sign in head + tail for sign in _SIGNS
+            ):
+                found[path] = AnnotationFile(names=list(_some_names(head + tail)))
+    return found
+
+
+def _some_names(text: bytes) -> Iterator[str]:
+    for quoted in _IMAGE.findall(text)[:_SAMPLE]:
+        try:
+            name = file_name(str(json.loads(b'"' + quoted + b'"')))
+        except ValueError:
+            continue
+        yield from (name, _UPLOADED.sub("", name, count=1)) if _UPLOADED.match(name) else (name,)
+
+
+def locate(root: str, location: Any) -> list[str]:
+    """Find the JSON file and the image folder of a split.
+
+    Args:
+        root: folder of the data set.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for the only export
+            below `root`.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when one of them is not there.
+    """
+    sources = locate_sources(root, location, find_files, _WHAT)
+    return [path for source in sources for path in (source.annotations, source.images)]
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read an export. The categories are the classes that occur; the format has no list of them.
+
+    Of several annotations of a task the one marked as ground truth counts, else the first that was not
+    cancelled. Tasks without one are left alone: they were not looked at yet.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when the file as a whole cannot be used.
+    """
+    images: list[AnnotatedImage] = []
+    rejected: list[Rejection] = []
+    keypoint_names: dict[str, list[str]] = {}
+    for source in locate_sources(root, location, find_files, _WHAT):
+        file, available = source.annotations.rpartition("/")[2], ImageFiles(source.images)
+        tasks = _tasks(source.annotations)
+        for number, task in enumerate(tasks, start=1):
+            try:
+                found = _results(mapping_of(task, "a task"))
+                if found is not None:
+                    images.append(_image(task, found, available, keypoint_names))
+            except Rejected as e:
+                record = str(task.get("id", number)) if isinstance(task, Mapping) else str(number)
+                rejected.append(Rejection(file, record, e.reason, e.detail))
+    in_order = {name: sorted(points) for name, points in sorted(keypoint_names.items())}
+    images = [_with_all_points(image, keypoint_names, in_order) for image in images]
+    categories = {item.name: 0 for image in images for item in image.objects}
+    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=in_order)
+
+
+def _tasks(path: str) -> list[Any]:
+    try:
+        return list_of(parse_json(path), "the file")
+    except Rejected as e:
+        raise DataError(f"expected {_WHAT}: {e.detail}", where=path) from e
+
+
+def _results(task: Mapping[str, Any]) -> list[Result] | None:
+    """Return the results of a task, of either export; None where nobody has annotated it."""
+    if "data" in task:
+        given = [
+            mapping_of(a, "an annotation") for a in list_of(task.get("annotations") or [], "annotations")
+        ]
+        done = [annotation for annotation in given if not annotation.get("was_cancelled")]
+        done = [annotation for annotation in done if annotation.get("ground_truth")] or done
+        if not done:
+            return None
+        return [mapping_of(result, "a result") for result in list_of(done[0].get("result"), "result")]
+    # JSON-MIN: the values themselves, by the name of the control.
+    lists = [value for value in task.values() if isinstance(value, list)]
+    regions = [region for value in lists for region in value if isinstance(region, Mapping)]
+    if not regions and "annotation_id" not in task:
+        return None
+    kinds = [next((key for key in region if str(key).endswith("labels")), "") for region in regions]
+    return [{"type": kind, "value": region, **region} for kind, region in zip(kinds, regions, strict=True)]
+
+
+def _image(
+    task: Mapping[str, Any],
+    results: list[Result],
+    available: ImageFiles,
+    keypoint_names: dict[str, list[str]],
+) -> AnnotatedImage:
+    data = mapping_of(task.get("data", task), "data")
+    texts = [value for value in data.values() if isinstance(value, str)]
+    url = next((text for text in texts if is_image(file_name(text))), texts[0] if texts else None)
+    name = checked_text(file_name(checked_text(url, "the image's address")), "the image's name")
+    filename = available.find(name)
+    if filename == name and _UPLOADED.match(name):
+        without = _UPLOADED.sub("", name, count=1)
+        filename = available.find(without) if available.has(without) else name
+    objects, (width, height) = read_objects(results, keypoint_names)
+    return AnnotatedImage(checked_id(filename), filename, available.path(filename), width, height, objects)
+
+
+def _with_all_points(
+    image: AnnotatedImage, met: Mapping[str, list[str]], in_order: Mapping[str, list[str]]
+) -> AnnotatedImage:
+    """Return an image whose objects have all keypoints of their class, those not drawn among them.
+
+    Args:
+        image: with the keypoints that were met up to it.
+        met: class to names, in the order in which they were met.
+        in_order: class to names, in the order that objects are to have.
+    """
+    objects = []
+    for item in image.objects:
+        drawn = dict(zip(met.get(item.name, ()), item.keypoints or (), strict=False))
+        filled = [drawn.get(name, (0.0, 0.0, 0)) for name in in_order.get(item.name, ())]
+        objects.append(item._replace(keypoints=filled) if filled else item)
+    return image._replace(objects=objects)
+
+
+def file_name(address: str) -> str:
+    """Return the file name at the end of an address, `/data/local-files/?d=folder/a.jpg` among them."""
+    parts = urllib.parse.urlsplit(address)
+    local = urllib.parse.parse_qs(parts.query).get("d")
+    return os.path.basename(local[0] if local else urllib.parse.unquote(parts.path))

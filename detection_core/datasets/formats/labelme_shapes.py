@@ -1,0 +1,144 @@
+"""LabelMe's shapes as objects."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from detection_core.datasets.annotated_images import AnnotatedObject, Polygons, Rejected, checked_text
+from detection_core.datasets.formats.json_files import list_of, point_of
+from detection_core.datasets.run_lengths import place_mask
+from detection_core.datasets.shapes import Point, box_around, ellipse, make_object, polygon_object
+
+_MOST_MASK_BYTES = 1 << 27
+
+Shape = Mapping[str, Any]
+
+
+def read_objects(
+    shapes: Sequence[Shape], width: int, height: int
+) -> list[tuple[AnnotatedObject, dict[str, Point]]]:
+    """Return the objects of an image, and the named points that belong to each.
+
+    Outlines of one label and `group_id` are one object. A point belongs to the object of its `group_id`.
+
+    Args:
+        shapes: as the file lists them.
+        width: of the image in pixels.
+        height: likewise.
+
+    Raises:
+        Rejected: for a shape that is none, or that has no area.
+    """
+    objects: dict[object, AnnotatedObject] = {}
+    points: list[tuple[object, str, Point, str]] = []
+    for number, shape in enumerate(shapes, start=1):
+        label = f"shape {number}"
+        name = checked_text(shape.get("label"), f"{label}: label").strip()
+        group, kind = shape.get("group_id"), shape.get("shape_type") or "polygon"
+        corners = [
+            point_of(point, f"{label}: a point") for point in list_of(shape.get("points"), f"{label}: points")
+        ]
+        if kind == "point" and corners and isinstance(group, int | str):
+            points.append((group, name, corners[0], label))
+            continue
+        if not isinstance(kind, str) or kind not in _SHAPES:
+            raise Rejected(
+                "malformed_annotation",
+                f"{label}: expected one of {', '.join(_SHAPES)}, or a point with the group_id of one, "
+                f"found {kind!r:.40}",
+            )
+        item = _SHAPES[kind](shape, name, corners, label, (width, height))
+        key = (name, group) if isinstance(group, int | str) else number
+        objects[key] = _merged(objects[key], item) if key in objects else item
+    return _with_points(objects, points)
+
+
+def _with_points(
+    objects: Mapping[object, AnnotatedObject], points: Sequence[tuple[object, str, Point, str]]
+) -> list[tuple[AnnotatedObject, dict[str, Point]]]:
+    named: dict[object, dict[str, Point]] = {key: {} for key in objects}
+    for group, name, point, label in points:
+        owners = [key for key in objects if isinstance(key, tuple) and key[1] == group]
+        if len(owners) != 1 or name in named[owners[0]]:
+            raise Rejected(
+                "malformed_annotation",
+                f"{label}: expected one object with the point's group_id {group!r:.40}, and one point of its "
+                f"name, found {len(owners)} objects",
+            )
+        named[owners[0]][name] = point
+    return [(item, named[key]) for key, item in objects.items()]
+
+
+def _merged(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:
+    box = box_around([one.box[:2], one.box[2:], other.box[:2], other.box[2:]])
+    if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
+        return one._replace(box=box, mask=Polygons([*one.mask.rings, *other.mask.rings]))
+    return one._replace(box=box, mask=one.mask or other.mask)
+
+
+Draw = Callable[[Shape, str, list[Point], str, tuple[int, int]], AnnotatedObject]
+
+
+def _polygon(
+    shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]
+) -> AnnotatedObject:
+    return polygon_object(name, [points], label)
+
+
+def _rectangle(
+    shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]
+) -> AnnotatedObject:
+    if len(points) != 2:
+        return polygon_object(name, [points], label)
+    return make_object(name, box_around(points), label)
+
+
+def _circle(
+    shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]
+) -> AnnotatedObject:
+    if len(points) != 2:
+        raise Rejected(
+            "malformed_annotation", f"{label}: expected center and edge of a circle, found {points!r:.80}"
+        )
+    radius = math.dist(*points)
+    return polygon_object(name, [ellipse(points[0], (radius, radius))], label)
+
+
+def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]) -> AnnotatedObject:
+    """Return an object from a picture of its mask that lies between two points."""
+    from PIL import Image
+
+    if len(points) != 2:
+        raise Rejected(
+            "malformed_annotation", f"{label}: expected two corners of a mask, found {points!r:.80}"
+        )
+    try:
+        data = base64.b64decode(shape["mask"], validate=True)
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+            if image.width * image.height > _MOST_MASK_BYTES:
+                raise ValueError(f"{image.width}x{image.height} pixels")
+            patch = np.asarray(image.convert("L")) > 0
+    except (KeyError, TypeError, ValueError, binascii.Error, OSError, SyntaxError) as e:
+        raise Rejected("malformed_annotation", f"{label}: expected a PNG file as base64 text: {e}") from e
+    xmin, ymin, _, _ = box_around(points)
+    left, top = round(xmin), round(ymin)
+    # Both corners are pixels of the mask.
+    box = (float(left), float(top), float(left + patch.shape[1]), float(top + patch.shape[0]))
+    return make_object(name, box, label, place_mask(patch, left, top, *size))
+
+
+_SHAPES: dict[str, Draw] = {
+    "polygon": _polygon,
+    "rectangle": _rectangle,
+    "rotation": _polygon,
+    "oriented_rectangle": _polygon,
+    "circle": _circle,
+    "mask": _mask,
+}

@@ -1,0 +1,82 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detection_core.datasets.formats.csv_rows import Row, decode, read_rows
+from detection_core.errors import DataError
+
+HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        (f"{HEADER}a.jpg,40,30,cat,1,2,3,4",
+         (2, "", "a.jpg", (40, 30), "cat", (1, 2, 3, 4), False)),
+        ('"xmin" ,ymin,X_MAX,y max,Label,Image\n1,2,3,4,"a, ""b""",x.png\n\n',
+         (2, "", "x.png", (0, 0), 'a, "b"', (1, 2, 3, 4), False)),
+        ("image;label;x1;y1;x2;y2\na.jpg;cat;1,5;2;3;4",
+         (2, "", "a.jpg", (0, 0), "cat", (1.5, 2, 3, 4), False)),
+        (f"{HEADER}a.jpg,40,30,,,,,", (2, "", "a.jpg", (40, 30), "", None, False)),
+        ("a/b.jpg,1,2,3,4,cat", (1, "", "a/b.jpg", (0, 0), "cat", (1, 2, 3, 4), False)),
+        ("a/b.jpg,,,,,", (1, "", "a/b.jpg", (0, 0), "", None, False)),
+        ("TRAIN,gs://bucket/in/a.jpg,cat,0.1,0.2,,,0.3,0.4,,",
+         (1, "TRAIN", "in/a.jpg", (0, 0), "cat", (0.1, 0.2, 0.3, 0.4), True)),
+        ("test,gs://bucket/a.jpg,cat,0.1,0.2,0.3,0.2,0.3,0.4,0.1,0.4",
+         (1, "TEST", "a.jpg", (0, 0), "cat", (0.1, 0.2, 0.3, 0.4), True)),
+        ("gs://bucket/a.jpg,cat,0.1,0.2,,,0.3,0.4,,",
+         (1, "", "a.jpg", (0, 0), "cat", (0.1, 0.2, 0.3, 0.4), True)),
+        ("UNASSIGNED,gs://bucket/a.jpg,,,,,,,,,", (1, "UNASSIGNED", "a.jpg", (0, 0), "", None, True)),
+        (",gs://bucket/a.jpg", (1, "", "a.jpg", (0, 0), "", None, True)),
+    ],
+)  # fmt: skip
+def test_rows_of_every_kind_are_read(text, row):
+    assert list(read_rows(text, "x.csv")) == [Row(*row)]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a,b,c\n1,2,3", "filename,class\na.jpg,cat", "ImageID,Source,LabelName\n1,2,3"]
+)
+def test_other_columns_are_refused_with_those_that_are_meant(text):
+    with pytest.raises(DataError, match=r"x\.csv: expected the columns filename, class"):
+        list(read_rows(text, "x.csv"))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [("a.jpg,40,30,cat,1,2,3,", "xmax|ymax"), ("a.jpg,40,30,cat,1,2,three,4", "'three'"),
+     ("a.jpg,40,30,,1,2,3,4", "expected a class"), ("a.jpg,40,30,cat,nan,2,3,4", "'nan'"),
+     ("a.jpg,wide,30,cat,1,2,3,4", "width")],
+)  # fmt: skip
+def test_a_row_that_cannot_be_used_is_told_by_its_line(row, said):
+    good = "b.jpg,40,30,cat,1,2,3,4"
+    first, (line, error), last = read_rows(f"{HEADER}{good}\n{row}\n{good}", "x.csv")
+    assert line == 3 and error.reason == "malformed_annotation" and first.line == 2 and last.line == 4
+    with pytest.raises(type(error), match=f"line 3: .*{said}"):
+        raise error
+
+
+@pytest.mark.parametrize("numbers", ["0.1,0.2,0.3", "0.1,0.2,0.3,0.4,0.5,0.6", ""])
+def test_a_box_of_another_number_of_corners_is_refused(numbers):
+    ((line, error),) = read_rows(f"TRAIN,gs://b/a.jpg,cat,{numbers}", "x.csv")
+    assert line == 1 and "corners" in error.detail
+
+
+def test_a_quoted_name_may_hold_a_line_break_and_a_field_has_a_limit():
+    (row,) = read_rows(f'{HEADER}"a\nb.jpg",40,30,cat,1,2,3,4', "x.csv")
+    assert row.image == "a\nb.jpg" and row.line == 3
+    with pytest.raises(DataError, match=r"x\.csv:2: expected CSV, found a row that cannot be parsed"):
+        list(read_rows(f"{HEADER}{'a' * 200_000},40,30,cat,1,2,3,4", "x.csv"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_marks_of_unicode_are_no_part_of_the_first_column(encoding):
+    assert decode("grün".encode(encoding), "x") == "grün"
+    with pytest.raises(DataError, match="UTF-8"):
+        decode("grün".encode("latin-1"), "x")
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_rows_or_reasons(text):
+    for row in read_rows(f"{HEADER}{text}", "x.csv"):
+        assert isinstance(row, Row) or row[1].reason == "malformed_annotation"

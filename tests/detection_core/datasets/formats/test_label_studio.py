@@ -1,0 +1,106 @@
+import json
+
+import pytest
+
+from detection_core.datasets.formats import label_studio
+from detection_core.datasets.formats.label_studio import file_name
+from detection_core.datasets.layout_search import find_layout
+from detection_core.errors import DataError
+from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.same_set import write_text
+
+SIZE = {"original_width": 40, "original_height": 30}
+PLACE = {"x": 25, "y": 50, "width": 25, "height": 50, "rotation": 0}
+BOX = {**SIZE, "type": "rectanglelabels", "id": "r", "value": {**PLACE, "rectanglelabels": ["cat"]}}
+HERE = {"annotations": "export.json", "images": "."}
+
+
+def _done(*results, **more):
+    return {"result": list(results), **more}
+
+
+def _task(number=1, image="/data/upload/1/0123abcd-a.jpg", annotations=({"result": [BOX]},)):
+    return {"id": number, "data": {"image": image}, "annotations": list(annotations)}
+
+
+def _write(root, *tasks):
+    write_text(root / "export.json", json.dumps(tasks))
+    for name in ("a.jpg", "b.jpg"):
+        (root / name).write_bytes(picture())
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [("/data/upload/1/0123abcd-a%20b.jpg", "0123abcd-a b.jpg"),
+     ("/data/local-files/?d=in/side/a.jpg", "a.jpg"),
+     ("s3://bucket/in/a.jpg", "a.jpg"), ("https://host/a.jpg?token=1", "a.jpg"), ("a.jpg", "a.jpg")],
+)  # fmt: skip
+def test_a_file_name_ends_an_address(address, name):
+    assert file_name(address) == name
+
+
+def test_the_shorter_export_is_read_too(tmp_path):
+    region = {**PLACE, **SIZE, "rectanglelabels": ["cat"]}
+    _write(
+        tmp_path, {"image": "/data/upload/1/0123abcd-b.jpg", "id": 1, "label": [region], "annotation_id": 1}
+    )
+    layout = find_layout(str(tmp_path))
+    (image,) = label_studio.read(layout.path, None).images
+    assert (
+        layout.format == "label_studio"
+        and image.filename == "b.jpg"
+        and image.objects[0].box == (10, 15, 20, 30)
+    )
+
+
+def test_the_ground_truth_or_the_first_annotation_counts_and_tasks_without_one_wait(tmp_path):
+    dog = {**BOX, "value": {**PLACE, "rectanglelabels": ["dog"]}}
+    tasks = [
+        _task(1, "a.jpg", [_done(BOX, was_cancelled=True), _done(dog), _done(BOX)]),
+        _task(2, "b.jpg", [_done(BOX), _done(dog, ground_truth=True)]),
+        _task(3, "a.jpg", []),
+        _task(4, "a.jpg", [_done(BOX, was_cancelled=True)]),
+    ]
+    _write(tmp_path, *tasks)
+    found = label_studio.read(str(tmp_path), HERE)
+    assert [item.name for image in found.images for item in image.objects] == ["dog", "dog"]
+    assert not found.rejected and found.categories == {"dog": 0}
+
+
+def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
+    def point(name, x):
+        value = {"x": x, "y": 50, "width": 1, "keypointlabels": [name]}
+        return {**SIZE, "type": "keypointlabels", "id": name, "parentID": "r", "value": value}
+
+    _write(
+        tmp_path,
+        _task(1, "a.jpg", [_done(BOX, point("nose", 50))]),
+        _task(2, "b.jpg", [_done(point("ear", 25), BOX)]),
+    )
+    found = label_studio.read(str(tmp_path), HERE)
+    assert found.keypoint_names == {"cat": ["ear", "nose"]}
+    assert [image.objects[0].keypoints for image in found.images] == [
+        [(0, 0, 0), (20, 15, 2)], [(10, 15, 2), (0, 0, 0)]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [(5, "malformed_record"), ({"id": 9, "data": 5, "annotations": [_done(BOX)]}, "malformed_record"),
+     (_task(9, None), "malformed_record"),
+     (_task(9, "x\ny.jpg"), "malformed_record"),
+     (_task(9, "/data/local-files/?d=.."), "path_outside"),
+     (_task(9, annotations=[5]), "malformed_record"), (_task(9, annotations=[{"result": 5}]), "malformed_record"),
+     (_task(9, annotations=[_done({**BOX, "type": "videorectangle"})]), "malformed_annotation")],
+)  # fmt: skip
+def test_a_bad_task_costs_only_itself(tmp_path, task, reason):
+    _write(tmp_path, _task(1, "a.jpg"), task)
+    found = label_studio.read(str(tmp_path), HERE)
+    assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1
+
+
+@pytest.mark.parametrize("text", ["{}", "[", "5"])
+def test_a_file_that_is_no_list_of_tasks_is_one_error(tmp_path, text):
+    write_text(tmp_path / "export.json", text)
+    with pytest.raises(DataError, match=r"export\.json: expected a JSON export of Label Studio"):
+        label_studio.read(str(tmp_path), HERE)

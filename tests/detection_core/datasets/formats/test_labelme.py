@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+from detection_core.datasets.formats import labelme
+from detection_core.datasets.layout_search import find_layout
+from detection_core.errors import ConfigError, DataError
+from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.same_set import write_text
+
+BOX = {"label": "cat", "points": [[1, 2], [9, 8]], "shape_type": "rectangle", "group_id": 1}
+
+
+def _write(root, name="a", shapes=(BOX,), **changed):
+    content = {"shapes": shapes, "imagePath": f"{name}.jpg", "imageWidth": 40, "imageHeight": 30}
+    write_text(root / f"{name}.json", json.dumps({**content, "imageData": "x" * 100, **changed}))
+    (root / f"{name}.jpg").write_bytes(picture())
+
+
+def test_points_of_a_group_are_keypoints_of_its_object_in_one_order(tmp_path):
+    nose = {"label": "nose", "points": [[3, 4]], "shape_type": "point", "group_id": 1}
+    ear = {"label": "ear", "points": [[5, 6]], "shape_type": "point", "group_id": 1}
+    _write(tmp_path, "a", [nose, BOX])
+    _write(tmp_path, "b", [BOX, nose, ear, {**BOX, "label": "dog", "group_id": None}])
+    found = labelme.read(str(tmp_path), None)
+    assert found.keypoint_names == {"cat": ["ear", "nose"]}
+    first, second = found.images
+    assert first.objects[0].keypoints == [(0, 0, 0), (3, 4, 2)]
+    assert [item.keypoints for item in second.objects] == [[(5, 6, 2), (3, 4, 2)], None]
+
+
+def test_folders_of_splits_are_found(tmp_path):
+    for split in ("train", "val"):
+        _write(tmp_path / split)
+    layout = find_layout(str(tmp_path))
+    assert (layout.format, layout.splits) == ("labelme", {"train": "train", "eval": "val"})
+    (image,) = labelme.read(layout.path, "val").images
+    assert (image.source_id, image.path) == ("val/a", str(tmp_path / "val" / "a.jpg"))
+    assert len(labelme.read(layout.path, None).images) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
+     ({"imagePath": None}, "malformed_record"),
+     ({"imagePath": "../../a.jpg"}, "path_outside"), ({"imageWidth": "40"}, "malformed_annotation"),
+     ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
+     ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
+     ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation")],
+)  # fmt: skip
+def test_a_bad_file_costs_only_its_image(tmp_path, changed, reason):
+    _write(tmp_path, "good")
+    _write(tmp_path, "bad", **changed)
+    write_text(tmp_path / "settings.json", '{"mine": 1}')
+    found = labelme.read(str(tmp_path), None)
+    assert [(r.file, r.reason) for r in found.rejected] == [("bad.json", reason)] and len(found.images) == 1
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "5", '"shapes"'])
+def test_a_file_that_is_no_object_is_put_aside(tmp_path, text):
+    _write(tmp_path)
+    write_text(tmp_path / "bad.json", text)
+    assert [r.file for r in labelme.read(str(tmp_path), None).rejected] == ["bad.json"]
+
+
+def test_a_location_that_is_wrong_or_empty_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="a folder of LabelMe files"):
+        labelme.locate(str(tmp_path), {"a": "b"})
+    with pytest.raises(DataError, match="found nothing"):
+        labelme.locate(str(tmp_path), "none")
+    with pytest.raises(DataError, match="expected LabelMe files, found none"):
+        labelme.read(str(tmp_path), None)

@@ -1,0 +1,82 @@
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from pycocotools import mask as coco_mask
+
+from detection_core.datasets.annotated_images import Polygons, Rejected
+from detection_core.datasets.formats.labelme_shapes import read_objects
+
+
+def _shape(kind, *points, label="cat", **more):
+    return {"label": label, "shape_type": kind, "points": [list(point) for point in points], **more}
+
+
+def _png(pixels):
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def _read(*shapes):
+    return [item for item, _ in read_objects(shapes, 40, 30)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "box"),
+    [
+        (_shape("rectangle", (9, 8), (1, 2)), (1, 2, 9, 8)),
+        (_shape("rectangle", (1, 2), (9, 2), (9, 8), (1, 8)), (1, 2, 9, 8)),
+        (_shape("polygon", (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
+        (_shape(None, (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
+        (_shape("circle", (10, 10), (13, 14)), (5, 5, 15, 15)),
+    ],
+)
+def test_every_shape_has_the_box_around_it(shape, box):
+    (item,) = _read(shape)
+    assert item.name == "cat" and item.box == pytest.approx(box)
+
+
+def test_a_mask_lies_where_its_corners_say():
+    pixels = np.array([[1, 0, 1], [1, 1, 1]], np.uint8) * 255
+    (item,) = _read(_shape("mask", (4, 5), (6, 6), mask=_png(pixels)))
+    assert item.box == (4, 5, 7, 7)
+    counts = coco_mask.frPyObjects({"size": [30, 40], "counts": list(item.mask.counts)}, 30, 40)
+    whole = coco_mask.decode(counts)
+    assert whole.sum() == 5 and (whole[5:7, 4:7] == pixels // 255).all()
+
+
+def test_outlines_of_one_group_are_one_object():
+    one, other = (
+        _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7),
+        _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7),
+    )
+    (item,) = _read(one, other)
+    assert item.box == (1, 1, 9, 9) and item.mask == Polygons([[1, 1, 3, 1, 3, 3], [8, 8, 9, 8, 9, 9]])
+    assert len(_read(one, {**other, "label": "dog"})) == len(_read(one, {**other, "group_id": None})) == 2
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [_shape("linestrip", (1, 2), (3, 4))],
+        [_shape("point", (1, 2))],
+        [_shape("point", (1, 2), group_id=1)],
+        [_shape("circle", (1, 2))],
+        [_shape("polygon", (1, 2), (3, 4))],
+        [_shape(["polygon"], (1, 2), (3, 4), (5, 6))],
+        [_shape("mask", (1, 2), (3, 4))],
+        [_shape("mask", (1, 2), (3, 4), mask="no base64")],
+        [_shape("mask", (1, 2), (3, 4), mask=base64.b64encode(b"no picture").decode())],
+        [
+            _shape("rectangle", (1, 2), (3, 4), group_id=1),
+            *[_shape("point", (1, 2), label="n", group_id=1)] * 2,
+        ],
+    ],
+)
+def test_what_has_no_area_or_no_owner_is_refused(shapes):
+    with pytest.raises(Rejected) as caught:
+        _read(*shapes)
+    assert caught.value.reason == "malformed_annotation" and caught.value.detail.startswith("shape ")

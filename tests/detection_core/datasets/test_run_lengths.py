@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from pycocotools import mask as coco_mask
+
+from detection_core.datasets.annotated_images import Rejected
+from detection_core.datasets.run_lengths import brush_mask, place_mask, row_mask
+
+
+def brush_bytes(width, height, painted, alike=True):
+    """Encode a mask as Label Studio's brush does, with runs of up to 16 values alike, or each on its own."""
+    values = [255 * ((at // 4 // width, at // 4 % width) in painted) for at in range(width * height * 4)]
+    bits = f"{len(values):032b}{7:05b}" + "".join(f"{length - 1:04b}" for length in (1, 2, 3, 4))
+    at = 0
+    while at < len(values):
+        same = next((n for n in range(1, 16) if values[at : at + n + 1] != [values[at]] * (n + 1)), 16)
+        run = min(same if alike else 16, len(values) - at)
+        bits += f"{int(alike)}{3:02b}{run - 1:04b}"
+        bits += "".join(f"{value:08b}" for value in (values[at : at + 1] if alike else values[at : at + run]))
+        at += run
+    bits += "0" * (-len(bits) % 8)
+    return [int(bits[at : at + 8], 2) for at in range(0, len(bits), 8)]
+
+
+@given(
+    arrays.arrays(np.bool_, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6)),
+    st.integers(-8, 8), st.integers(-8, 8), st.integers(1, 9), st.integers(1, 9),
+)  # fmt: skip
+def test_a_placed_mask_is_that_of_pycocotools(patch, left, top, width, height):
+    expected = np.zeros((height, width), np.uint8)
+    for (row, column), on in np.ndenumerate(patch):
+        if on and 0 <= row + top < height and 0 <= column + left < width:
+            expected[row + top, column + left] = 1
+    found = place_mask(patch, left, top, width, height)
+    size = {"size": [found.height, found.width], "counts": list(found.counts)}
+    assert (coco_mask.decode(coco_mask.frPyObjects(size, height, width)) == expected).all()
+
+
+@pytest.mark.parametrize("size", [(0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20)])
+def test_a_mask_of_no_image_is_refused(size):
+    with pytest.raises(Rejected):
+        place_mask(np.ones((1, 1), bool), 0, 0, *size)
+    with pytest.raises(Rejected):
+        brush_mask([0] * 20, *size)
+
+
+def test_rows_run_from_left_to_right():
+    assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
+    for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
+        with pytest.raises(Rejected, match="expected runs of 3x2 pixels"):
+            row_mask(counts, 3, 2)
+
+
+@given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 4))), st.booleans())
+def test_a_brush_s_bits_are_its_pixels(painted, alike):
+    mask = brush_mask(brush_bytes(5, 4, painted, alike), 5, 4)
+    assert {(int(row), int(column)) for row, column in np.argwhere(mask)} == painted
+
+
+@given(st.binary(max_size=40))
+def test_any_bits_are_a_mask_or_refused(data):
+    try:
+        assert brush_mask(list(data), 3, 2).shape == (2, 3)
+    except Rejected as e:
+        assert e.reason == "malformed_annotation"
