@@ -51,7 +51,8 @@ class ExampleGenJob:
     Attributes:
         data_path: folder of the data set; it, or the locations in `splits`, may hold a span pattern, see
             `components.example_gen.spans`.
-        data_format: `coco` or `voc`.
+        data_format: how the annotations are written, a key of
+            `detection_core.datasets.readers.READERS`.
         splits: split name to ratio (images are assigned by a hash of their id) or to where its annotations
             are: `{"annotations": "train.json", "images": "images/train"}` for coco,
             `"ImageSets/Main/train.txt"` for voc.

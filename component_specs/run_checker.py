@@ -19,7 +19,8 @@ class RunCheckerJob:
 
     Attributes:
         data_path: folder of the data set; this and the next three as ExampleGen gets them.
-        data_format: `coco` or `voc`.
+        data_format: how the annotations are written, a key of
+            `detection_core.datasets.readers.READERS`.
         splits: split name to ratio or to where its annotations are.
         label_map: path of a label map; empty: made from the annotations.
         span: `latest`, a number or a date: the newest span to read, where the paths hold a span pattern; see

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from detection_core.datasets.annotated_images import Rejected, RunLengths
+
+if TYPE_CHECKING:  # settings that are read need no arrays
+    import numpy as np
+    import numpy.typing as npt
 
 MOST_PIXELS = 1 << 27
 """Of a mask: as many as an image may have."""
@@ -26,6 +28,8 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
     Raises:
         Rejected: when the image is empty or too large for a mask.
     """
+    import numpy as np
+
     if not 0 < width * height <= MOST_PIXELS or min(width, height) < 1:
         raise Rejected(
             "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
@@ -47,6 +51,8 @@ def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     Raises:
         Rejected: when the runs are not as long as the mask.
     """
+    import numpy as np
+
     if min(width, height, *counts, 0) < 0 or sum(counts) != width * height or sum(counts) > MOST_PIXELS:
         raise Rejected(
             "malformed_annotation", f"expected runs of {width}x{height} pixels, found {sum(counts)} in all"
@@ -69,6 +75,8 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     Raises:
         Rejected: when the stream is no picture of this size.
     """
+    import numpy as np
+
     total = width * height * 4
     if not 0 < total <= 4 * MOST_PIXELS:
         raise Rejected(

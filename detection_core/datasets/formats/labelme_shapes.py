@@ -9,8 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from detection_core.datasets.annotated_images import AnnotatedObject, Polygons, Rejected, checked_text
 from detection_core.datasets.formats.json_files import list_of, point_of
 from detection_core.datasets.run_lengths import place_mask
@@ -113,6 +111,7 @@ def _circle(
 
 def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]) -> AnnotatedObject:
     """Return an object from a picture of its mask that lies between two points."""
+    import numpy as np
     from PIL import Image
 
     if len(points) != 2:

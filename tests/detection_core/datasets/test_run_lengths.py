@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pycocotools import mask as coco_mask
@@ -24,6 +24,7 @@ def brush_bytes(width, height, painted, alike=True):
     return [int(bits[at : at + 8], 2) for at in range(0, len(bits), 8)]
 
 
+@settings(deadline=None)
 @given(
     arrays.arrays(np.bool_, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6)),
     st.integers(-8, 8), st.integers(-8, 8), st.integers(1, 9), st.integers(1, 9),
@@ -53,12 +54,14 @@ def test_rows_run_from_left_to_right():
             row_mask(counts, 3, 2)
 
 
+@settings(deadline=None)
 @given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 4))), st.booleans())
 def test_a_brush_s_bits_are_its_pixels(painted, alike):
     mask = brush_mask(brush_bytes(5, 4, painted, alike), 5, 4)
     assert {(int(row), int(column)) for row, column in np.argwhere(mask)} == painted
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bits_are_a_mask_or_refused(data):
     try:

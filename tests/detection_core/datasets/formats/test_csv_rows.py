@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.formats.csv_rows import Row, decode, read_rows
@@ -76,6 +76,7 @@ def test_marks_of_unicode_are_no_part_of_the_first_column(encoding):
         decode("grün".encode("latin-1"), "x")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_rows_or_reasons(text):
     for row in read_rows(f"{HEADER}{text}", "x.csv"):

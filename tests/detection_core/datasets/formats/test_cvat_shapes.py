@@ -50,7 +50,8 @@ def test_an_ellipse_has_an_outline():
 
 def test_a_skeleton_is_its_keypoints_and_the_box_around_them():
     text = (
-        '<skeleton label="cat"><points label="tail" points="3,4" occluded="1"/><points label="nose" points="9,8"/>'
+        '<skeleton label="cat"><points label="tail" points="3,4" occluded="1"/>'
+        '<points label="nose" points="9,8"/>'
         '<points label="ear" points="30,20" outside="1"/></skeleton>'
     )
     names = {"cat": ["nose", "ear", "tail"]}

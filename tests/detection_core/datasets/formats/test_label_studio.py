@@ -90,7 +90,8 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
      (_task(9, None), "malformed_record"),
      (_task(9, "x\ny.jpg"), "malformed_record"),
      (_task(9, "/data/local-files/?d=.."), "path_outside"),
-     (_task(9, annotations=[5]), "malformed_record"), (_task(9, annotations=[{"result": 5}]), "malformed_record"),
+     (_task(9, annotations=[5]), "malformed_record"),
+     (_task(9, annotations=[{"result": 5}]), "malformed_record"),
      (_task(9, annotations=[_done({**BOX, "type": "videorectangle"})]), "malformed_annotation")],
 )  # fmt: skip
 def test_a_bad_task_costs_only_itself(tmp_path, task, reason):

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
@@ -213,6 +213,7 @@ def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
         yolo.read(str(tmp_path / "images"), None)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.one_of(st.floats(), st.integers(), st.text(max_size=5)), max_size=9),
     st.sampled_from([0, 1, 2]),
