@@ -20,7 +20,9 @@ from detection_core.protos import (
 )
 
 
-def _faster_rcnn(message: faster_rcnn_box_coder_pb2.FasterRcnnBoxCoder) -> BoxCoder:
+def _faster_rcnn(
+    message: faster_rcnn_box_coder_pb2.FasterRcnnBoxCoder | keypoint_box_coder_pb2.KeypointBoxCoder,
+) -> FasterRcnnBoxCoder:
     return FasterRcnnBoxCoder(
         y_scale=message.y_scale,
         x_scale=message.x_scale,
@@ -30,13 +32,7 @@ def _faster_rcnn(message: faster_rcnn_box_coder_pb2.FasterRcnnBoxCoder) -> BoxCo
 
 
 def _keypoint(message: keypoint_box_coder_pb2.KeypointBoxCoder) -> BoxCoder:
-    return KeypointBoxCoder(
-        num_keypoints=message.num_keypoints,
-        y_scale=message.y_scale,
-        x_scale=message.x_scale,
-        height_scale=message.height_scale,
-        width_scale=message.width_scale,
-    )
+    return KeypointBoxCoder(num_keypoints=message.num_keypoints, box_coder=_faster_rcnn(message))
 
 
 def _mean_stddev(message: mean_stddev_box_coder_pb2.MeanStddevBoxCoder) -> BoxCoder:

@@ -26,43 +26,19 @@ class KeypointBoxCoder:
 
     Attributes:
         num_keypoints: keypoints of each object, K.
-        y_scale: factor of vertical shifts, of the box and of the keypoints.
-        x_scale: factor of horizontal shifts, likewise.
-        height_scale: factor of the log height ratio.
-        width_scale: factor of the log width ratio.
+        box_coder: the coder of the first four numbers, whose scales of shifts are those of the keypoints.
     """
 
     num_keypoints: int
-    y_scale: float
-    x_scale: float
-    height_scale: float
-    width_scale: float
+    box_coder: FasterRcnnBoxCoder
 
     @property
     def code_size(self) -> int:
         """Numbers per box."""
         return 4 + 2 * self.num_keypoints
 
-    @property
-    def box_coder(self) -> FasterRcnnBoxCoder:
-        """The coder of the first four numbers."""
-        return FasterRcnnBoxCoder(
-            y_scale=self.y_scale,
-            x_scale=self.x_scale,
-            height_scale=self.height_scale,
-            width_scale=self.width_scale,
-        )
-
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor, keypoints: tf.Tensor | None = None) -> tf.Tensor:
-        """Write boxes and their keypoints relative to anchors.
-
-        Args:
-            boxes: float32 [..., A, 4].
-            anchors: float32 [A, 4] or [..., A, 4], in the unit of the boxes.
-            keypoints: float32 [..., A, K, 2], (y, x), in the unit of the boxes.
-
-        Returns:
-            float32 [..., A, 4 + 2K].
+        """Write boxes and keypoints relative to anchors, float32 [..., A, 4 + 2K]; see `BoxCoder.encode`.
 
         Raises:
             ValueError: when keypoints are missing, as there is no code of a box alone.
@@ -71,33 +47,19 @@ class KeypointBoxCoder:
             raise ValueError("KeypointBoxCoder.encode expects keypoints [..., A, K, 2], found none")
         centers = box_ops.to_centers(anchors)
         shifts = (keypoints - centers[..., tf.newaxis, :2]) / (centers[..., tf.newaxis, 2:] + EPSILON)
-        shifts *= tf.constant([self.y_scale, self.x_scale])
+        shifts *= tf.constant([self.box_coder.y_scale, self.box_coder.x_scale])
         flat = tf.reshape(shifts, tf.concat([tf.shape(shifts)[:-2], [2 * self.num_keypoints]], axis=0))
         return tf.concat([self.box_coder.encode(boxes, anchors), flat], axis=-1)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn the box part of the codes back into boxes.
-
-        Args:
-            codes: float32 [..., A, 4 + 2K], as `encode` gives them.
-            anchors: float32 [A, 4] or [..., A, 4].
-
-        Returns:
-            float32 [..., A, 4], in the unit of the anchors, not clipped.
-        """
+        """Turn the box part of the codes back into boxes; see `BoxCoder.decode`."""
         return self.box_coder.decode(codes[..., :4], anchors)
 
     def decode_keypoints(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Turn the keypoint part of the codes back into keypoints.
-
-        Args:
-            codes: float32 [..., A, 4 + 2K], as `encode` gives them.
-            anchors: float32 [A, 4] or [..., A, 4].
-
-        Returns:
-            float32 [..., A, K, 2], (y, x), in the unit of the anchors.
-        """
+        """Turn the keypoint part of the codes back into keypoints; see `BoxCoder.decode_keypoints`."""
         centers = box_ops.to_centers(anchors)
         shape = tf.concat([tf.shape(codes)[:-1], [self.num_keypoints, 2]], axis=0)
-        shifts = tf.reshape(codes[..., 4:], shape) / tf.constant([self.y_scale, self.x_scale])
+        shifts = tf.reshape(codes[..., 4:], shape) / tf.constant(
+            [self.box_coder.y_scale, self.box_coder.x_scale]
+        )
         return shifts * centers[..., tf.newaxis, 2:] + centers[..., tf.newaxis, :2]

@@ -89,17 +89,7 @@ class HardExampleMiner:
     def mine(
         self, localization: tf.Tensor, classification: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor
     ) -> MinedLosses:
-        """Sum the losses of the anchors that count.
-
-        Args:
-            localization: float32 [B, A], loss of each anchor.
-            classification: float32 [B, A], loss of each anchor.
-            boxes: float32 [B, A, 4], decoded.
-            matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
-
-        Returns:
-            The sums over the batch.
-        """
+        """Sum the losses of the anchors that `select` chooses, over the batch; arguments are its own."""
         kept = self.select(localization, classification, boxes, matched)
         zeros = tf.zeros_like(localization)
         return MinedLosses(

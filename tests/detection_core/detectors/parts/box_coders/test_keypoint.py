@@ -1,11 +1,15 @@
 import numpy as np
 import pytest
 
+from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from tests.detection_core.detectors.parts.box_coders.test_faster_rcnn import random_boxes
 from tests.detection_core.golden_cases import load_cases
 
-CODER = KeypointBoxCoder(num_keypoints=3, y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
+CODER = KeypointBoxCoder(
+    num_keypoints=3,
+    box_coder=FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0),
+)
 
 
 def test_decoding_inverts_encoding():
@@ -20,7 +24,10 @@ def test_decoding_inverts_encoding():
 
 def test_without_scales_golden():
     case = load_cases(__file__, "box_coders")["keypoint_no_scale_factors"]
-    coder = KeypointBoxCoder(num_keypoints=3, y_scale=1.0, x_scale=1.0, height_scale=1.0, width_scale=1.0)
+    coder = KeypointBoxCoder(
+        num_keypoints=3,
+        box_coder=FasterRcnnBoxCoder(y_scale=1.0, x_scale=1.0, height_scale=1.0, width_scale=1.0),
+    )
     found = coder.encode(case.inputs["boxes"], case.inputs["anchors"], case.inputs["keypoints"])
     np.testing.assert_allclose(found, case.outputs["encoded"], rtol=1e-5, atol=1e-6)
 

@@ -195,7 +195,10 @@ def test_keypoints_stand_behind_the_box_and_missing_ones_are_told():
     anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
     keypoints = tf.constant([[[[0.25, 0.25], [np.nan, np.nan], [0.5, 0.25]]]])
     truth = make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[0]])._replace(keypoints=keypoints)
-    coder = KeypointBoxCoder(num_keypoints=3, y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
+    coder = KeypointBoxCoder(
+        num_keypoints=3,
+        box_coder=FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0),
+    )
     assigner = make_assigner(num_classes=2, box_coder=coder)
     found = assigner.assign(anchors, truth).box_targets[0]
     nan = np.nan
