@@ -1,7 +1,7 @@
 """Components from outside the package: a contract and the module that runs it, known by a name.
 
 A registered component has a YAML, a container entry and is usable in any Kubeflow pipeline, as those of
-`JOBS` have. It is no step of the workflow: `pipeline/dag.py` lists those.
+`JOBS` have. `pipeline.registered_steps` makes a step of the workflow of it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ def register_component(name: str, job_type: type, *, module: str, outputs: KfpOu
         name: of the component.
         job_type: its contract, a frozen dataclass as `job_fields` reads it.
         module: what a container starts, `python -m MODULE`; it calls `components.runtime.container.main`.
+            A run on one machine imports it and calls its `run(job)`.
         outputs: what it gives on Kubeflow Pipelines beside its artifacts.
 
     Raises:
@@ -41,3 +42,8 @@ def unregister_component(name: str) -> None:
 def entry_module(component: str) -> str:
     """Return the module that a component's container starts."""
     return _MODULES.get(component, f"components.{component}")
+
+
+def run_module(component: str) -> str:
+    """Return the module that has a component's `run`."""
+    return _MODULES.get(component, f"components.{component}.run")

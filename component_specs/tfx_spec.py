@@ -5,11 +5,13 @@ TFX imports artifact and executor classes by module and name: none of them may m
 
 from __future__ import annotations
 
+import types as types_module
 from typing import Any, ClassVar
 
 from tfx import types
 from tfx.types import component_spec, standard_artifacts
 
+from component_specs import JOBS
 from component_specs.annotations import ArtifactType, job_fields
 from component_specs.baseline_resolver import BaselineResolverJob
 from component_specs.config_gen import ConfigGenJob
@@ -120,3 +122,14 @@ class TFLiteExporterSpec(JobSpec, job_type=TFLiteExporterJob):
 
 class PusherSpec(JobSpec, job_type=PusherJob):
     """Spec of Pusher."""
+
+
+COMPONENT = "registered_component"
+"""Parameter of nodes of components from outside of the package: which one it is."""
+
+
+def registered_spec(component: str) -> type[JobSpec]:
+    """Return the spec of a component from outside of the package."""
+    made: Any = types_module.new_class(f"{component}_spec", (JobSpec,), {"job_type": JOBS[component]})
+    made.PARAMETERS = {**made.PARAMETERS, COMPONENT: component_spec.ExecutionParameter(type=str)}
+    return made

@@ -15,6 +15,7 @@ from detection_core.config.load import with_line
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.errors import ConfigError
 from pipeline.config_checks import check_classes, check_thresholds
+from pipeline.registered_steps import with_registered_steps
 from pipeline.settings.step_ids import (
     BASELINE_RESOLVER,
     CONFIG_GEN,
@@ -80,12 +81,14 @@ class Step:
         component: key of `component_specs.JOBS`.
         parameters: parameter field to value, which the backends encode.
         inputs: input field to where it comes from.
+        after: ids of steps that it waits for beside those that it takes something from.
     """
 
     id: str
     component: str
     parameters: Mapping[str, Any]
     inputs: Mapping[str, FromStep]
+    after: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +102,8 @@ class Dag:
 def build_dag(settings: PipelineSettings) -> Dag:
     """List the steps of a workflow.
 
-    A quantized branch is part of it where the pipeline.config has a `graph_rewriter` block.
+    A quantized branch is part of it where the pipeline.config has a `graph_rewriter` block, and so are the
+    steps that `pipeline.registered_steps` knows.
 
     Raises:
         ConfigError: for a pipeline.config or override that cannot be used, or that no TensorFlow Lite file
@@ -119,7 +123,7 @@ def build_dag(settings: PipelineSettings) -> Dag:
         training_config(settings, quantize=True)  # refuses what cannot be used before anything runs
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
     steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]
-    steps = [_keyed_by_code(step) for step in steps]
+    steps = with_registered_steps(settings, [_keyed_by_code(step) for step in steps])
     check_contracts(steps)
     return Dag(name=settings.name, steps=tuple(steps))
 

@@ -5,9 +5,11 @@ TFX imports an executor by module and name, and keeps a component's in its metad
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -17,6 +19,7 @@ from tfx.types import channel
 from component_specs import JOBS, tfx_spec
 from component_specs.annotations import job_fields
 from component_specs.kfp_outputs import KFP_OUTPUTS, encode_results
+from component_specs.registration import run_module
 from components.runtime.bind import bind_artifacts
 from detection_core.artifacts.blessing import is_blessed
 
@@ -45,13 +48,18 @@ class JobExecutor(base_executor.BaseExecutor):
         Raises:
             DetectionError: whatever the component raises.
         """
-        job: Any = bind_artifacts(JOBS[self.COMPONENT], input_dict, output_dict, exec_properties)
-        report = importlib.import_module(f"components.{self.COMPONENT}.run").run(job)
-        _keep_results(self.COMPONENT, report, output_dict)
+        component = self.component(exec_properties)
+        job: Any = bind_artifacts(JOBS[component], input_dict, output_dict, exec_properties)
+        report = importlib.import_module(run_module(component)).run(job)
+        _keep_results(component, report, output_dict)
         for artifacts in output_dict.values():
             describe = _DESCRIBE.get(artifacts[0].type_name)
             if describe:
                 describe(artifacts[0], input_dict)
+
+    def component(self, exec_properties: Mapping[str, Any]) -> str:
+        """Return which component is run."""
+        return self.COMPONENT
 
 
 def _keep_results(component: str, report: Mapping[str, Any] | None, outputs: Mapping[str, list[Any]]) -> None:
@@ -259,3 +267,26 @@ COMPONENTS: dict[str, type[JobComponent]] = {
     )
 }
 """Component name, as in `component_specs.JOBS`, to its TFX class."""
+
+
+class RegisteredExecutor(JobExecutor):
+    """Runs any component from outside of the package, as its class cannot be found by module and name."""
+
+    def component(self, exec_properties: Mapping[str, Any]) -> str:
+        """Return the component that the node names."""
+        return str(exec_properties[tfx_spec.COMPONENT])
+
+
+def tfx_component(component: str) -> Callable[..., JobComponent]:
+    """Return what makes a node of a component: from its id and the values of its inputs and parameters."""
+    if component in COMPONENTS:
+        return COMPONENTS[component]
+    # ML Metadata keeps a component's type, with its fields, by its module and name.
+    attributes = {
+        "__module__": run_module(component),
+        "COMPONENT": component,
+        "SPEC_CLASS": tfx_spec.registered_spec(component),
+        "EXECUTOR_SPEC": executor_spec.ExecutorClassSpec(RegisteredExecutor),
+    }
+    made = types.new_class(component, (JobComponent,), exec_body=lambda body: body.update(attributes))
+    return functools.partial(made, **{tfx_spec.COMPONENT: component})

@@ -74,10 +74,10 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
 
 def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
     """Return the claims of the settings and the steps that mount each."""
-    from pipeline.settings.step_ids import STEPS
+    from pipeline.settings.step_ids import step_ids
 
     claims: dict[str, list[str]] = {}
-    for step in STEPS:
+    for step in step_ids():
         for name in settings.kubeflow.task(step).pvcs:
             claims.setdefault(name, []).append(step)
     return claims
@@ -86,12 +86,12 @@ def _claims(settings: PipelineSettings) -> dict[str, list[str]]:
 def _images(settings: PipelineSettings | None) -> list[str]:
     """Return the images that the settings name; none where they name nothing but the default."""
     from pipeline.settings.kubeflow_settings import KubeflowSettings
-    from pipeline.settings.step_ids import STEPS
+    from pipeline.settings.step_ids import step_ids
 
     if settings is None:
         return []
     kubeflow = settings.kubeflow
-    names = dict.fromkeys([kubeflow.image, *(kubeflow.task(step).image for step in STEPS)])
+    names = dict.fromkeys([kubeflow.image, *(kubeflow.task(step).image for step in step_ids())])
     return [name for name in names if name and name != KubeflowSettings().image]
 
 

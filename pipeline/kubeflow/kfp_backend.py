@@ -169,6 +169,7 @@ def _add_tasks(
         # Name the task by its step: a component may be used by two steps.
         component = kfp_component(step.component, settings.kubeflow.image, step.id, described=False)
         tasks[step.id] = component(**{**values, **overrides.get(step.id, {})})
+        tasks[step.id].after(*(tasks[earlier] for earlier in step.after))
         _configure(tasks[step.id], step.id, settings)
     return tasks
 

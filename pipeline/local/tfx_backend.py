@@ -15,7 +15,7 @@ from tfx.orchestration import pipeline as tfx_pipeline
 from tfx.orchestration.local import local_dag_runner, runner_utils
 from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
-from components.runtime.tfx import COMPONENTS, RESULTS
+from components.runtime.tfx import RESULTS, tfx_component
 from detection_core.artifacts.run_info import StepInfo
 from pipeline.dag import Dag, FromCheck, FromResult, Step
 from pipeline.step_states import StepStatus
@@ -44,9 +44,9 @@ def build_tfx_pipeline(dag: Dag, checks: Mapping[str, Any], root: str, metadata_
         }
         for name, source in step.inputs.items():
             values[name] = components[source.step].outputs[source.output]
-        component = COMPONENTS[step.component](step.id, **values)
-        for value in results.values():
-            component.add_upstream_node(components[value.step])
+        component = tfx_component(step.component)(step.id, **values)
+        for earlier in (*(value.step for value in results.values()), *step.after):
+            component.add_upstream_node(components[earlier])
         components[step.id] = component
     return tfx_pipeline.Pipeline(
         pipeline_name=dag.name,

@@ -32,16 +32,16 @@ from pipeline.settings.setting_types import (
     NUMBER,
     TEXT,
     MultilineText,
+    Rule,
     Settings,
     Text,
     UnquotedText,
     Whole,
     between,
     by_kind,
-    one_of,
     setting,
 )
-from pipeline.settings.step_ids import STEPS
+from pipeline.settings.step_ids import STEPS, step_ids
 from pipeline.settings.validation_errors import contradictions
 
 Cpus = Annotated[UnquotedText, CPUS]
@@ -53,6 +53,9 @@ Toleration = dict[
     Literal["key", "operator", "value", "effect", "toleration_seconds"],
     Annotated[Annotated[Whole, NUMBER] | Annotated[Text, TEXT], by_kind("a text or a whole number")],
 ]
+STEP_ID = Rule(
+    lambda text: text in step_ids(), f"one of {', '.join(STEPS)}, or a registered step", {"enum": list(STEPS)}
+)
 _CLUSTERS = "the cluster's default"
 _SERVERS = "the server's default"
 
@@ -168,7 +171,7 @@ class KubeflowSettings(Settings):
         "", "Kubernetes service account of the steps.", unset=_SERVERS
     )
     defaults: TaskSettings = setting(TaskSettings(), "What the pod of every step gets.")
-    steps: dict[Annotated[Text, one_of(*STEPS)], TaskSettings] = setting(
+    steps: dict[Annotated[Text, STEP_ID], TaskSettings] = setting(
         dict,
         "Step to those keys of `kubeflow.defaults` that differ for it; maps are merged, all else is"
         " replaced.",

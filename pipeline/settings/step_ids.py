@@ -25,3 +25,27 @@ STEPS = (
     TFLITE_EXPORTER,
     PUSHER,
 )
+"""Those of `pipeline/dag.py`."""
+
+_registered: list[str] = []
+
+
+def step_ids() -> tuple[str, ...]:
+    """Return the ids of all steps that a workflow may have, those of registered steps last."""
+    return (*STEPS, *_registered)
+
+
+def add_step_id(step_id: str) -> None:
+    """Let settings name a registered step.
+
+    Raises:
+        ValueError: when there is a step of that id.
+    """
+    if step_id in step_ids():
+        raise ValueError(f"expected a new id for a step, found {step_id!r}, which is taken; rename it")
+    _registered.append(step_id)
+
+
+def remove_step_id(step_id: str) -> None:
+    """Forget the id of a registered step."""
+    _registered.remove(step_id)

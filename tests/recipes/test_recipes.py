@@ -29,11 +29,13 @@ from detection_core.data.records import read_records
 from detection_core.datasets.readers import unregister_reader
 from detection_core.detectors.family import unregister_family
 from detection_core.structures import GroundTruth, Sample
+from pipeline.registered_steps import unregister_step
 from pipeline.settings.settings_file import load_settings
 from tests.components.evaluator.test_run import save_model
 from tests.components.evaluator.test_run import write_examples as write_blob_examples
 from tests.detection_core.evaluation.blobs import BlobDetector, scenes
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.pipeline.golden import SETTINGS
 from tests.recipes import page
 
 ROOT = Path(__file__).parents[2]
@@ -263,6 +265,28 @@ def test_a_component_is_compiled_beside_ours_and_runs(tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
     assert (tmp_path / "grade" / "grade.txt").read_text() == "failed"
+
+
+def test_a_component_is_a_step_of_a_workflow_in_a_compiled_package(tmp_path):
+    from pipeline.kubeflow.kfp_backend import render_pipeline
+
+    image = ["kubeflow.steps.grader.image=registry/grader:1.0"]
+    with pytest.raises(detection_core.ConfigError, match=r"kubeflow.steps.grader: expected one of"):
+        load_settings(str(SETTINGS), image, check_files=False)
+    with recipe("a component", tmp_path) as graded:
+        try:
+            graded.load("grader_step").register()
+            package = render_pipeline(load_settings(str(SETTINGS), image, check_files=False))
+        finally:
+            unregister_step("grader")
+            unregister_component("grader")
+    compiled = next(yaml.safe_load_all(package))
+    tasks = compiled["root"]["dag"]["tasks"]
+    assert tasks["grader"]["inputs"]["artifacts"]["model"]["taskOutputArtifact"]["producerTask"] == "trainer"
+    assert "grader" in tasks["pusher"]["dependentTasks"]
+    container = compiled["deploymentSpec"]["executors"]["exec-grader"]["container"]
+    assert container["image"] == "registry/grader:1.0"
+    assert container["command"] == ["python", "-m", "grader"]
 
 
 def test_an_installed_package_is_known_to_the_command_line(tiny, tmp_path):

@@ -1,0 +1,81 @@
+"""Steps from outside of the package: what a workflow has beside the steps of `pipeline/dag.py`.
+
+A package registers its component by `component_specs.registration.register_component` and a step of it here,
+where the process starts. Every workflow of that process then has the step, on one machine and on a cluster;
+settings files name none, so that what a file asks for does not depend on what is installed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from component_specs import JOBS
+from pipeline.settings.step_ids import STEPS, add_step_id, remove_step_id
+from pipeline.settings.workflow_settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from pipeline.dag import Step
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Registration:
+    build: Callable[[PipelineSettings], Step | None]
+    before: str
+
+
+_STEPS: dict[str, _Registration] = {}
+
+
+def register_step(
+    step_id: str, build: Callable[[PipelineSettings], Step | None], *, before: str = ""
+) -> None:
+    """Add a step to the workflows of this process.
+
+    Args:
+        step_id: its id.
+        build: from a workflow's settings to the step, or None where the workflow is to go without it. Its
+            inputs are artifacts of steps that come before it.
+        before: id of the step of the workflow that waits for it, and does not run where it fails, such as
+            `pusher`; "": nobody waits, and it is the last step.
+
+    Raises:
+        ValueError: when there is a step of that id, or none of the id in `before`.
+    """
+    if before and before not in STEPS:
+        raise ValueError(f"expected one of {', '.join(STEPS)}, found {before!r}; correct `before`")
+    add_step_id(step_id)
+    _STEPS[step_id] = _Registration(build=build, before=before)
+
+
+def unregister_step(step_id: str) -> None:
+    """Forget a registered step, as tests do; nothing happens where it is not known."""
+    if _STEPS.pop(step_id, None):
+        remove_step_id(step_id)
+
+
+def with_registered_steps(settings: PipelineSettings, steps: Sequence[Step]) -> list[Step]:
+    """Return a workflow's steps with those that are registered.
+
+    Raises:
+        ValueError: when a step has another id than it is registered with, or a component that nobody
+            registered.
+    """
+    found = list(steps)
+    for step_id, registration in _STEPS.items():
+        step = registration.build(settings)
+        if step is None:
+            continue
+        if step.id != step_id or step.component not in JOBS:
+            raise ValueError(
+                f"expected the step {step_id} of a registered component, found {step.id} of {step.component}"
+            )
+        ids = [s.id for s in found]
+        if registration.before not in ids:  # as also where the workflow goes without that step
+            found.append(step)
+            continue
+        place = ids.index(registration.before)
+        waiting = found[place]
+        found[place : place + 1] = [step, dataclasses.replace(waiting, after=(*waiting.after, step_id))]
+    return found

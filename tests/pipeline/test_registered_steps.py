@@ -1,0 +1,164 @@
+"""Steps from outside are in the DAG, run on one machine, are cached, and stop what waits for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from typing import Annotated
+
+import pytest
+
+from component_specs.annotations import EVALUATION, MODEL, Input, Output
+from component_specs.registration import register_component, unregister_component
+from detection_core.errors import ContractError
+from detection_core.storage import files
+from pipeline.dag import Dag, FromStep, Step, build_dag
+from pipeline.registered_steps import register_step, unregister_step
+from pipeline.settings.settings_file import load_settings
+from pipeline.settings.step_ids import step_ids
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MakerJob:
+    """Makes a model.
+
+    Attributes:
+        size: bytes of it, as a number.
+        model: the model.
+    """
+
+    model: Annotated[str, Output(MODEL)]
+    size: int = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraderJob:
+    """Grades a model.
+
+    Attributes:
+        model: the model.
+        evaluation: the grade.
+        size: how the model is called, as a text: the other component's is a number.
+    """
+
+    model: Annotated[str, Input(MODEL)]
+    evaluation: Annotated[str, Output(EVALUATION)]
+    size: str = "small"
+
+
+def make(job: MakerJob) -> None:
+    files.write_bytes(files.join(job.model, "weights"), b"x" * job.size)
+
+
+def grade(job: GraderJob) -> None:
+    if files.total_size(job.model) > 100:
+        raise ContractError("expected a small model, found a large one; prune it")
+    files.write_text(files.join(job.evaluation, "grade.txt"), job.size)
+
+
+MAKE = Step(id="maker", component="maker", parameters={}, inputs={})
+GRADE = Step(id="grader", component="grader", parameters={}, inputs={"model": FromStep("maker", "model")})
+STEPS = {"maker": MAKE, "grader": GRADE}
+
+
+@pytest.fixture
+def components(monkeypatch):
+    """Two components of a package that is not ours."""
+    for name, job, run in (("maker", MakerJob, make), ("grader", GraderJob, grade)):
+        module = types.ModuleType(f"outside_{name}")
+        module.run = run
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        register_component(name, job, module=module.__name__)
+    yield
+    for name in STEPS:
+        unregister_step(name)
+        unregister_component(name)
+
+
+def ids(dag: Dag) -> list[str]:
+    return [step.id for step in dag.steps]
+
+
+def test_a_registered_step_stands_before_what_waits_for_it(components, digits_settings):
+    settings = load_settings(digits_settings)
+    plain = build_dag(settings)
+    register_step("maker", lambda settings: MAKE, before="trainer")
+    register_step("grader", lambda settings: GRADE)
+    dag = build_dag(settings)
+    place = ids(plain).index("trainer")
+    assert ids(dag) == [*ids(plain)[:place], "maker", *ids(plain)[place:], "grader"]
+    by_id = {step.id: step for step in dag.steps}
+    assert by_id["trainer"].after == ("maker",)
+    assert [step for step in dag.steps if step.after] == [by_id["trainer"]]
+    unregister_step("maker")
+    unregister_step("grader")
+    assert build_dag(settings) == plain
+
+
+def test_what_waits_for_two_steps_waits_for_both(components, digits_settings):
+    for step_id, step in STEPS.items():
+        register_step(step_id, lambda settings, step=step: step, before="pusher")
+    pusher = build_dag(load_settings(digits_settings)).steps[-1]
+    assert pusher.id == "pusher" and pusher.after == ("maker", "grader")
+
+
+def test_a_workflow_may_go_without_it(components, digits_settings):
+    register_step("maker", lambda settings: MAKE if settings.quantize.enabled else None, before="pusher")
+    assert "maker" in ids(build_dag(load_settings(digits_settings)))
+    assert "maker" not in ids(build_dag(load_settings(digits_settings, ["quantize.enabled=false"])))
+
+
+def test_a_step_whose_follower_is_not_there_comes_last(components, digits_settings):
+    register_step("maker", lambda settings: MAKE, before="quantized_evaluator")
+    dag = build_dag(load_settings(digits_settings, ["quantize.enabled=false"]))
+    assert ids(dag)[-1] == "maker" and not any(step.after for step in dag.steps)
+
+
+def test_ids_and_wrong_steps_are_refused(components, digits_settings):
+    settings = load_settings(digits_settings)
+    with pytest.raises(ValueError, match="'trainer', which is taken"):
+        register_step("trainer", lambda settings: MAKE)
+    with pytest.raises(ValueError, match="found 'deployer'; correct `before`"):
+        register_step("maker", lambda settings: MAKE, before="deployer")
+    assert "maker" not in step_ids()
+    register_step("maker", lambda settings: GRADE)
+    with pytest.raises(ValueError, match="expected the step maker of a registered component, found grader"):
+        build_dag(settings)
+    unregister_step("maker")
+    register_step("grader", lambda settings: GRADE)
+    with pytest.raises(ValueError, match=r"input model cannot come from maker\.model"):
+        build_dag(settings)
+
+
+@pytest.mark.tfx
+def test_registered_steps_run_on_one_machine_and_are_cached(components, tmp_path):
+    from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+
+    last = dataclasses.replace(MAKE, id="last", after=("grader",))
+    seen = []
+
+    def run(run_id: str, size: int, name: str) -> None:
+        first = dataclasses.replace(MAKE, parameters={"size": size})
+        grader = dataclasses.replace(GRADE, parameters={"size": name})
+        dag = Dag(name="outside", steps=(first, grader, last))
+        pipeline = build_tfx_pipeline(dag, {}, str(tmp_path / "root"), str(tmp_path / "m.sqlite"))
+        run_tfx_pipeline(pipeline, dag, run_id, seen.append)
+
+    run("a", 10, "tiny")
+    done = [step for step in seen if step.state != "running"]
+    assert [(step.id, step.state) for step in done] == [
+        ("maker", "executed"), ("grader", "executed"), ("last", "executed")
+    ]  # fmt: skip
+    assert files.read_text(files.join(done[1].outputs["evaluation"], "grade.txt")) == "tiny"
+    seen.clear()
+    run("b", 10, "small")
+    assert [(s.id, s.state) for s in seen if s.state != "running"] == [
+        ("maker", "cached"), ("grader", "executed"), ("last", "cached")
+    ]  # fmt: skip
+    seen.clear()
+    with pytest.raises(ContractError, match="prune it"):
+        run("c", 1_000, "small")
+    assert [(s.id, s.state) for s in seen if s.state != "running"] == [
+        ("maker", "executed"), ("grader", "failed")
+    ]  # fmt: skip
