@@ -130,7 +130,7 @@ def test_a_config_of_a_family_from_outside_is_checked_by_it_and_by_nothing_else_
 @pytest.mark.parametrize(
     ("changed", "path", "words"),
     [
-        ("", "num_classes", "number of classes without background, found 0"),
+        ("num_classes: 0", "num_classes", "number of classes without background, found 0"),
         ("num_classes: 2", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
         ("num_classes: 2 image_resizer {}", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
         ('num_classes: 2 options { key: "a" value: "1" }', "options[a]", "option of toy, which has none"),
