@@ -79,22 +79,62 @@ WITHOUT_TEST = (
     "detection_core/detectors/parts/losses/base.py",
     "pipeline/cli/__main__.py",
 )
-# Folders whose modules are named after the modules that they belong to: the pair of names is on purpose.
-NAMED_AFTER_OTHERS = {
-    "detection_core/builders": "a family of configuration messages",
-    "detection_core/config/messages": "a family of configuration messages",
-    "detection_core/artifacts": "the artifact, by the name of what writes it",
-    "detection_core/report": "the artifact that it shows",
-    "detection_core/detectors/ssd": "what SSD has of a thing that every family has",
-    "detection_core/detectors/ssd/checkpoint_names": "the part whose variables are named",
-    "detection_core/ops": "the function of tensors that a part applies",
-    "component_specs": "the component",
-    "pipeline/cli": "the verb",
-}
-# Other pairs, each with its reason.
-SAME_NAME = {
-    "schedules.py": "Keras' learning-rate schedules, and the schedules of Kubeflow Pipelines",
-}
+# Names that stand in several folders: why, the folders, the names.
+BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
+ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
+OPS, SSD = "detection_core/ops", "detection_core/detectors/ssd"
+SAME_NAME = (
+    (
+        "what a family of configuration messages may hold, and what is built of it",
+        (BUILDERS, MESSAGES),
+        (
+            "anchors box_coders fine_tuning graph_rewriter hyperparams input_reader losses matchers"
+            " post_processing"
+        ),
+    ),
+    ("the block of that name, apart from its message", ("detection_core/config", MESSAGES), "graph_rewriter"),
+    (
+        "a step's file, and the part of a page that shows it",
+        (ARTIFACTS, REPORT),
+        "data_findings evaluation pictures",
+    ),
+    ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
+    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
+    ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
+    (
+        "a step's file, and what draws the pictures in it",
+        (ARTIFACTS, "detection_core/evaluation"),
+        "pictures",
+    ),
+    ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
+    ("a step's file, and what a family says in it", (ARTIFACTS, SSD), "quantization"),
+    ("the record of any family, and SSD's own", ("detection_core/detectors", SSD), "family"),
+    (
+        "a part's layers, and the names of their variables",
+        (BUILDERS, f"{SSD}/checkpoint_names"),
+        "backbones heads",
+    ),
+    (
+        "a function of tensors, and the builder that sets it up",
+        (OPS, BUILDERS),
+        "calibration post_processing",
+    ),
+    ("a function of tensors, and the loss made of it", (OPS, "detection_core/detectors/parts/losses"), "iou"),
+    ("keypoints in tensors, and as data sets have them", (OPS, "detection_core/datasets"), "keypoints"),
+    (
+        "what a TensorFlow Lite file cannot hold, what SSD puts in one, and its conversion",
+        (MESSAGES, SSD, "detection_core/exporters"),
+        "tflite",
+    ),
+    ("the recipe to train on, and what of a config it sets", ("detection_core/zoo", BUILDERS), "fine_tuning"),
+    ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
+    ("the verb, and the compiler of the protos", ("pipeline/cli", "detection_core/protos"), "compile"),
+    (
+        "Keras' learning-rate schedules, and the schedules of Kubeflow Pipelines",
+        ("detection_core/optimizers", "pipeline/kubeflow"),
+        "schedules",
+    ),
+)
 # Names that the layout gives every component, command or protocol.
 BY_LAYOUT = ("__main__.py", "base.py", "run.py")
 
@@ -178,28 +218,47 @@ def test_a_read_of_a_config_is_seen(code):
 
 
 def _collisions(modules):
-    """Return name to modules of that name, without the pairs that are on purpose."""
+    """Return name to modules of that name, without those that share it on purpose."""
+    on_purpose = collections.defaultdict(set)
+    for _, folders, names in SAME_NAME:
+        for name in names.split():
+            on_purpose[f"{name}.py"].update(folders)
     by_name = collections.defaultdict(list)
     for module in modules:
-        if module.name not in (*BY_LAYOUT, *SAME_NAME) and module.parent.as_posix() not in NAMED_AFTER_OTHERS:
-            by_name[module.name].append(module.as_posix())
-    return {name: paths for name, paths in by_name.items() if len(paths) > 1}
+        if module.name not in BY_LAYOUT:
+            by_name[module.name].append(module)
+    return {
+        name: [module.as_posix() for module in found]
+        for name, found in by_name.items()
+        if len(found) > 1 and {module.parent.as_posix() for module in found} - on_purpose[name]
+    }
 
 
 def test_no_two_modules_have_one_name_without_a_reason():
     assert _collisions(_modules()) == {}
 
 
-def test_a_collision_is_found():
-    added = [Path("pipeline/local/records.py"), Path("pipeline/report/records.py")]
-    assert set(_collisions(added)) == {"records.py"}
+@pytest.mark.parametrize(
+    "added",
+    [
+        ["pipeline/local/records.py", "pipeline/report/records.py"],
+        ["detection_core/builders/anchors.py", "detection_core/ops/anchors.py"],
+        ["pipeline/cli/verbs.py", "pipeline/kubeflow/verbs.py"],
+    ],
+)
+def test_a_collision_is_found(added):
+    assert _collisions(map(Path, added)) == {Path(added[0]).name: added}
 
 
 def test_every_reason_for_a_name_is_in_use():
-    names = collections.Counter(module.name for module in _modules())
-    assert [name for name in SAME_NAME if names[name] < 2] == []
-    folders = {module.parent.as_posix() for module in _modules()}
-    assert set(NAMED_AFTER_OTHERS) - folders == set()
+    modules = {module.as_posix() for module in _modules()}
+    stated = {
+        f"{folder}/{name}.py"
+        for _, folders, names in SAME_NAME
+        for folder in folders
+        for name in names.split()
+    }
+    assert stated - modules == set()
 
 
 def test_every_generated_file_names_no_download_host():
