@@ -93,9 +93,14 @@ _DESCRIBE: dict[str, Callable[[Any, Mapping[str, list[Any]]], None]] = {
 
 
 class JobComponent(base_component.BaseComponent):
-    """A TFX component with the inputs and parameters of a Job. Subclasses, one a component, name it."""
+    """A TFX component with the inputs and parameters of a Job. Each subclass names its executor."""
 
     COMPONENT: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Take the component's name from its executor."""
+        super().__init_subclass__()
+        cls.COMPONENT = cls.EXECUTOR_SPEC.executor_class.COMPONENT
 
     def __init__(self, step_id: str, **values: Any) -> None:
         """Wire the component.
@@ -120,7 +125,6 @@ class RunCheckerExecutor(JobExecutor):
 class RunChecker(JobComponent):
     """RunChecker in a TFX pipeline."""
 
-    COMPONENT = "run_checker"
     SPEC_CLASS = tfx_spec.RunCheckerSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(RunCheckerExecutor)
 
@@ -134,7 +138,6 @@ class ConfigGenExecutor(JobExecutor):
 class ConfigGen(JobComponent):
     """ConfigGen in a TFX pipeline."""
 
-    COMPONENT = "config_gen"
     SPEC_CLASS = tfx_spec.ConfigGenSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(ConfigGenExecutor)
 
@@ -148,7 +151,6 @@ class ExampleGenExecutor(JobExecutor):
 class ExampleGen(JobComponent):
     """ExampleGen in a TFX pipeline."""
 
-    COMPONENT = "example_gen"
     SPEC_CLASS = tfx_spec.ExampleGenSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(ExampleGenExecutor)
 
@@ -162,7 +164,6 @@ class BaselineResolverExecutor(JobExecutor):
 class BaselineResolver(JobComponent):
     """BaselineResolver in a TFX pipeline."""
 
-    COMPONENT = "baseline_resolver"
     SPEC_CLASS = tfx_spec.BaselineResolverSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(BaselineResolverExecutor)
 
@@ -176,7 +177,6 @@ class DataValidatorExecutor(JobExecutor):
 class DataValidator(JobComponent):
     """DataValidator in a TFX pipeline."""
 
-    COMPONENT = "data_validator"
     SPEC_CLASS = tfx_spec.DataValidatorSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(DataValidatorExecutor)
 
@@ -190,7 +190,6 @@ class TrainerExecutor(JobExecutor):
 class Trainer(JobComponent):
     """Trainer in a TFX pipeline."""
 
-    COMPONENT = "trainer"
     SPEC_CLASS = tfx_spec.TrainerSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TrainerExecutor)
 
@@ -204,7 +203,6 @@ class EvaluatorExecutor(JobExecutor):
 class Evaluator(JobComponent):
     """Evaluator in a TFX pipeline."""
 
-    COMPONENT = "evaluator"
     SPEC_CLASS = tfx_spec.EvaluatorSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(EvaluatorExecutor)
 
@@ -218,7 +216,6 @@ class QuantizationRewriterExecutor(JobExecutor):
 class QuantizationRewriter(JobComponent):
     """QuantizationRewriter in a TFX pipeline."""
 
-    COMPONENT = "quantization_rewriter"
     SPEC_CLASS = tfx_spec.QuantizationRewriterSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(QuantizationRewriterExecutor)
 
@@ -232,7 +229,6 @@ class TFLiteExporterExecutor(JobExecutor):
 class TFLiteExporter(JobComponent):
     """TFLiteExporter in a TFX pipeline."""
 
-    COMPONENT = "tflite_exporter"
     SPEC_CLASS = tfx_spec.TFLiteExporterSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TFLiteExporterExecutor)
 
@@ -246,7 +242,6 @@ class PusherExecutor(JobExecutor):
 class Pusher(JobComponent):
     """Pusher in a TFX pipeline."""
 
-    COMPONENT = "pusher"
     SPEC_CLASS = tfx_spec.PusherSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(PusherExecutor)
 

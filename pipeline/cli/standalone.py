@@ -13,6 +13,7 @@ from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
 if TYPE_CHECKING:
+    from detection_core.artifacts.json_file import JsonFile
     from detection_core.config.load import PipelineConfig
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
@@ -47,34 +48,42 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
     return folder
 
 
-def _folders(output: str, *names: str) -> dict[str, Any]:
-    folders = {name: os.path.join(output, name) for name in names}
-    for folder in folders.values():
-        make_folder(folder)
-    return folders
+def _run_step(
+    component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
+) -> dict[str, Any]:
+    """Run a step on its own, with its outputs in the folder that the user named; return its report.
 
+    Args:
+        component: name of its folder.
+        report: file that tells how the step went.
+        written_to: output of the step that holds the report.
+        arguments: of the verb.
+        **fields: inputs and parameters of the Job but examples, pipeline.config and outputs.
+    """
+    from component_specs import JOBS
+    from component_specs.annotations import job_fields
 
-def _run(component: str, job: Any, output: str) -> None:
-    with native_output_to(os.path.join(output, "native.log")):
-        importlib.import_module(f"components.{component}.run").run(job)
+    job_type = JOBS[component]
+    declared = job_fields(job_type)
+    with output_folder(arguments.output) as output:
+        folders = {name: os.path.join(output, name) for name in declared.outputs}
+        for folder in folders.values():
+            make_folder(folder)
+        if "pipeline_config" in declared.inputs:
+            fields["pipeline_config"] = _config_folder(arguments, output)
+            fields["work_dir"] = os.path.join(arguments.output, "work")
+        job = job_type(examples=arguments.examples, **fields, **folders)
+        with native_output_to(os.path.join(output, "native.log")):
+            importlib.import_module(f"components.{component}.run").run(job)
+        return report.encode(report.read(folders[written_to]))
 
 
 def train(arguments: argparse.Namespace) -> Result:
     """Train a detector."""
-    from component_specs import TrainerJob
     from detection_core.artifacts.model_run import TRAIN_REPORT
 
-    with output_folder(arguments.output) as output:
-        job = TrainerJob(
-            examples=arguments.examples,
-            warm_start_path=arguments.warm_start,
-            pipeline_config=_config_folder(arguments, output),
-            work_dir=os.path.join(arguments.output, "work"),
-            **_folders(output, "model", "model_run"),
-        )
-        _run("trainer", job, output)
-        report = TRAIN_REPORT.encode(TRAIN_REPORT.read(job.model_run))
-    return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=report)
+    data = _run_step("trainer", TRAIN_REPORT, "model_run", arguments, warm_start_path=arguments.warm_start)
+    return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=data)
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
@@ -103,18 +112,17 @@ def evaluate(arguments: argparse.Namespace) -> Result:
     from components.runtime.bind import decode_parameters
     from detection_core.artifacts.evaluation import METRICS
 
-    with output_folder(arguments.output) as output:
-        job = EvaluatorJob(
-            examples=arguments.examples,
-            model=arguments.model,
-            baseline=arguments.baseline,
-            split=arguments.split,
-            trust=arguments.trust,
-            **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
-            **_folders(output, "evaluation", "blessing"),
-        )
-        _run("evaluator", job, output)
-        data = METRICS.encode(METRICS.read(job.evaluation))
+    data = _run_step(
+        "evaluator",
+        METRICS,
+        "evaluation",
+        arguments,
+        model=arguments.model,
+        baseline=arguments.baseline,
+        split=arguments.split,
+        trust=arguments.trust,
+        **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
+    )
     pictures = os.path.join(arguments.output, "evaluation")
     lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
     lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {pictures}")
@@ -123,19 +131,9 @@ def evaluate(arguments: argparse.Namespace) -> Result:
 
 def quantize(arguments: argparse.Namespace) -> Result:
     """Fine-tune a detector with quantization in its graph."""
-    from component_specs import QuantizationRewriterJob
     from detection_core.artifacts.quantization import QUANTIZATION
 
-    with output_folder(arguments.output) as output:
-        job = QuantizationRewriterJob(
-            examples=arguments.examples,
-            model=arguments.model,
-            pipeline_config=_config_folder(arguments, output),
-            work_dir=os.path.join(arguments.output, "work"),
-            **_folders(output, "quantized_model", "quantized_run", "quantization"),
-        )
-        _run("quantization_rewriter", job, output)
-        data = QUANTIZATION.encode(QUANTIZATION.read(job.quantization))
+    data = _run_step("quantization_rewriter", QUANTIZATION, "quantization", arguments, model=arguments.model)
     return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=data)
 
 
@@ -145,18 +143,17 @@ def export(arguments: argparse.Namespace) -> Result:
     from components.runtime.bind import decode_parameters
     from detection_core.artifacts.parity import PARITY
 
-    with output_folder(arguments.output) as output:
-        job = TFLiteExporterJob(
-            examples=arguments.examples,
-            model=arguments.model,
-            quantized_model=arguments.quantized_model,
-            split=arguments.split,
-            max_map_drop=arguments.max_map_drop,
-            **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats}),
-            **_folders(output, "tflite", "parity", "blessing"),
-        )
-        _run("tflite_exporter", job, output)
-        data = PARITY.encode(PARITY.read(job.parity))
+    data = _run_step(
+        "tflite_exporter",
+        PARITY,
+        "parity",
+        arguments,
+        model=arguments.model,
+        quantized_model=arguments.quantized_model,
+        split=arguments.split,
+        max_map_drop=arguments.max_map_drop,
+        **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats}),
+    )
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
     text = f"files: {os.path.join(arguments.output, 'tflite')}\n{verdict}"
     return Result(text=text, data=data, exit_code=0 if data["blessed"] else 1)
