@@ -118,7 +118,7 @@ def make_examples(data: Path, folder: Path, images: int) -> Path:
         splits = {"train": images / total, "eval": measured / total}
         splits["rest"] = max(1 - sum(splits.values()), 0.0)
         folder.mkdir(parents=True)
-        used = {name: share for name, share in splits.items() if share > 0}
+        used = {name: fraction for name, fraction in splits.items() if fraction > 0}
         generate_examples(
             ExampleGenJob(
                 examples=str(folder),

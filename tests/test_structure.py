@@ -277,8 +277,8 @@ def test_a_wheel_holds_every_file_of_the_packages():
             if path.is_dir() or path.suffix in (".py", ".pyc"):
                 continue
             names = (path.name, path.relative_to(ROOT / package).as_posix())
-            wanted = [*patterns["*"], *patterns.get(package, ())]
-            if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in wanted):
+            expected = [*patterns["*"], *patterns.get(package, ())]
+            if not any(fnmatch.fnmatch(name, pattern) for name in names for pattern in expected):
                 left_out.append(str(path.relative_to(ROOT)))
     assert left_out == []
 

@@ -10,7 +10,7 @@ from detection_core.tasks.validate_data import ValidationFolders, validate_examp
 from detection_core.validation.checks import make_limits
 
 _LONGEST = 2_000
-"""Characters of the reasons that the next step is told; all of them are in reasons.json."""
+"""Characters of the reasons that the next step gets; all of them are in reasons.json."""
 
 
 def run(job: DataValidatorJob) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
 
     Raises:
         ConfigError: for a placeholder, span pattern, splits or parameter of the run that cannot be used.
-        DataError: when the data set cannot be listed, or the wanted span is not there.
+        DataError: when the data set cannot be listed, or the requested span does not exist.
         ModelError: when the checkpoint to start from is not there.
         ContractError: when the detector to start from is none, or the push destination's records are broken.
     """

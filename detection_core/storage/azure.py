@@ -70,9 +70,9 @@ class AzureStore(ObjectStore):
         listed = container.list_blobs(**options) if deep else container.walk_blobs(delimiter="/", **options)
         pages = listed.by_page()
         while (page := self._wait(_next_page, pages)) is not None:
-            blobs = [blob for blob in page if hasattr(blob, "etag") and not _is_folder(blob)]
+            blobs = [blob for blob in page if hasattr(blob, "etag") and not is_folder(blob)]
             folders = [blob.name.rstrip("/") for blob in page if not hasattr(blob, "etag")]
-            yield Listing(objects=[_object(blob) for blob in blobs], folders=folders)
+            yield Listing(objects=[stored_object(blob) for blob in blobs], folders=folders)
             if limit and blobs:
                 return
 
@@ -89,7 +89,7 @@ class AzureStore(ObjectStore):
             return await self._blob(bucket, key).get_blob_properties(raw_response_hook=note)
 
         found = self._wait(ask)
-        return _object(found, seconds_between(found.last_modified, dates[-1]))
+        return stored_object(found, seconds_between(found.last_modified, dates[-1]))
 
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
         from azure.core import MatchConditions
@@ -141,7 +141,7 @@ class AzureStore(ObjectStore):
         return self._refused(path, f"{code} ({str(cause).splitlines()[0][:300]})")
 
 
-def _is_folder(blob: Any) -> bool:
+def is_folder(blob: Any) -> bool:
     """Tell a folder of an account with a hierarchical namespace, which is listed among the blobs."""
     return {name.lower(): text for name, text in (blob.metadata or {}).items()}.get("hdi_isfolder") == "true"
 
@@ -153,7 +153,8 @@ async def _next_page(pages: AsyncIterator[Any]) -> list[Any] | None:
         return None
 
 
-def _object(blob: Any, age: float = 0.0) -> StoredObject:
+def stored_object(blob: Any, age: float = 0.0) -> StoredObject:
+    """Return what is known of a blob, `age` seconds after it was written."""
     # An ETag without quotation marks and one with them mean the same.
     etag = '"{}"'.format(blob.etag.strip('"'))
     return StoredObject(key=blob.name, size=int(blob.size), etag=etag, version=etag, age=age)

@@ -64,7 +64,7 @@ class GcsStore(ObjectStore):
             except FileNotFoundError as e:
                 raise self._refused(f"gs://{bucket}", "no such bucket") from e
             yield Listing(
-                objects=[_object(entry) for entry in page.get("items", [])],
+                objects=[stored_object(entry) for entry in page.get("items", [])],
                 folders=[folder.rstrip("/") for folder in page.get("prefixes", [])],
             )
             if limit or not page.get("nextPageToken"):
@@ -75,7 +75,7 @@ class GcsStore(ObjectStore):
         headers, content = self.file_system.call("GET", "b/{}/o/{}", bucket, key)
         entry = json.loads(content)
         written = datetime.datetime.fromisoformat(entry["updated"])
-        return _object(entry, seconds_between(written, headers.get("Date")))
+        return stored_object(entry, seconds_between(written, headers.get("Date")))
 
     def read(self, path: str) -> bytes:
         """Return the content of an object; see `ObjectStore.read`."""
@@ -132,7 +132,8 @@ def _first_line(error: Exception) -> str:
     return lines[-1][:300] if lines else type(error).__name__
 
 
-def _object(entry: dict[str, Any], age: float = 0.0) -> StoredObject:
+def stored_object(entry: dict[str, Any], age: float = 0.0) -> StoredObject:
+    """Return what an entry of a listing says, `age` seconds after it was written."""
     # A composed object has no MD5.
     checksum = entry.get("md5Hash") or f"{entry.get('crc32c')} {entry['generation']}"
     return StoredObject(

@@ -53,7 +53,7 @@ def _acquire(path: str) -> str:
     """Wait until the lock can be taken; return the version of the object that was written."""
     warned = False
     while True:
-        version = store_of(path).write_if(path, _unique()) or _take_over(path)
+        version = store_of(path).write_if(path, unique_content()) or _take_over(path)
         if version:
             return version
         if not warned:
@@ -62,7 +62,8 @@ def _acquire(path: str) -> str:
         time.sleep(_WAIT_SECONDS)
 
 
-def _unique(prefix: bytes = b"") -> bytes:
+def unique_content(prefix: bytes = b"") -> bytes:
+    """Return the content of a lock that was never written before."""
     # Equal contents have equal ETags on S3: a condition would not see that the lock changed hands meanwhile.
     return prefix + uuid.uuid4().hex.encode()
 
@@ -77,7 +78,7 @@ def _take_over(path: str) -> str | None:
         if found.age <= _STALE_SECONDS:
             return None
         _logger.warning("%s: this lock is stale; taking it over", path)
-    return store_of(path).write_if(path, _unique(), found.version)
+    return store_of(path).write_if(path, unique_content(), found.version)
 
 
 class _Held:
@@ -97,7 +98,7 @@ class _Held:
         """
         with self._writing:
             if self._version is not None:
-                self._version = store_of(self._path).write_if(self._path, _unique(), self._version)
+                self._version = store_of(self._path).write_if(self._path, unique_content(), self._version)
             if self._version is None:
                 raise StorageError(
                     "expected to hold this lock still, found that another writer took it over while this one"
@@ -120,4 +121,4 @@ class _Held:
         self._over.set()
         with self._writing:
             if self._version is not None:
-                store_of(self._path).write_if(self._path, _unique(_FREE), self._version)
+                store_of(self._path).write_if(self._path, unique_content(_FREE), self._version)

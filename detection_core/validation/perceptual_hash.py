@@ -64,7 +64,7 @@ def perceptual_hash(grey: np.ndarray) -> bytes | None:
         return None
     transform = _cosines() @ levels @ _cosines().T
     # Symmetric pictures have coefficients of exactly 0, whose rounding errors say nothing.
-    lowest = np.where(np.abs(transform) < _ROUNDING, 0.0, transform).ravel()[_lowest_frequencies()]
+    lowest = np.where(np.abs(transform) < _ROUNDING, 0.0, transform).ravel()[lowest_frequencies()]
     return np.packbits(lowest > np.median(lowest)).tobytes()
 
 
@@ -83,7 +83,7 @@ def _cosines() -> np.ndarray:
 
 
 @functools.cache
-def _lowest_frequencies() -> np.ndarray:
+def lowest_frequencies() -> np.ndarray:
     """Return the indices of the `BITS` lowest frequencies but the mean in a flattened transform, int64."""
     row, column = np.mgrid[:SIDE, :SIDE]
     order: np.ndarray = np.lexsort((column.ravel(), (row + column).ravel()))

@@ -46,7 +46,7 @@ class SceneOptions:
         train: scenes in the train split.
         eval: scenes in the eval split.
         test: scenes in the test split.
-        seed: another seed gives other scenes, and deals the scans to the splits anew.
+        seed: another seed gives other scenes, and assigns the scans to the splits anew.
     """
 
     train: int = 1600
@@ -125,7 +125,7 @@ def _clutter(rng: np.random.Generator, canvas: Image.Image, background: np.ndarr
         draw.line(points, fill=tuple(colour), width=int(rng.integers(1, 4)))
 
 
-def _opacity(rng: np.random.Generator, scan: np.ndarray, size: int) -> np.ndarray:
+def opacity_of(rng: np.random.Generator, scan: np.ndarray, size: int) -> np.ndarray:
     """Enlarge an 8x8 scan to an opacity map of about `size` pixels a side, slightly turned and squeezed."""
     padded = Image.fromarray(np.pad(scan / 16.0, 1).astype(np.float32))
     wide = round(size * 1.25 * rng.uniform(0.85, 1.15))
@@ -177,7 +177,7 @@ def compose_scene(
     for _ in range(count):
         index = int(rng.integers(len(labels)))
         size = int(np.clip(short * np.exp(rng.uniform(np.log(0.18), np.log(0.46))), 28, 100))
-        opacity = _opacity(rng, scans[index], size)
+        opacity = opacity_of(rng, scans[index], size)
         h, w = opacity.shape
         for _ in range(20):
             x, y = int(rng.integers(0, width - w + 1)), int(rng.integers(0, height - h + 1))
@@ -195,8 +195,8 @@ def compose_scene(
     return picture, digits
 
 
-def _deal_scans(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Deal every scan to exactly one split."""
+def split_scans(seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Assign each scan to exactly one split."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -272,7 +272,7 @@ def compose(out: str | os.PathLike[str], options: SceneOptions) -> bool:
             return False
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
-        scans = _deal_scans(options.seed)
+        scans = split_scans(options.seed)
         sums = {
             split: _write_split(partial, split, getattr(options, split), options.seed, scans[split])
             for split in SPLITS

@@ -50,13 +50,13 @@ def create(arguments: argparse.Namespace) -> Result:
     from pipeline.schedule.trigger import require_future
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
-        wanted = _settings_of(arguments, source)
-        trigger = wanted.trigger(source.path)
+        schedule_settings = _settings_of(arguments, source)
+        trigger = schedule_settings.trigger(source.path)
         require_future(trigger, source.path)
-        if not wanted.catch_up:
+        if not schedule_settings.catch_up:
             trigger = trigger.without_past_start(datetime.datetime.now(datetime.UTC))
         declared = source.package.parameters
-        values = {**wanted.parameters, **parse_parameters(declared, arguments.parameters)}
+        values = {**schedule_settings.parameters, **parse_parameters(declared, arguments.parameters)}
         values = check_parameters(declared, values, source.path)
         check_placeholders(values, source.package.filled, source.path)
         connection = open_connection(arguments, source.settings)
@@ -64,15 +64,15 @@ def create(arguments: argparse.Namespace) -> Result:
     applied = schedules.apply(
         connection,
         schedules.ScheduleSpec(
-            name=wanted.name or source.package.name,
+            name=schedule_settings.name or source.package.name,
             trigger=trigger,
-            max_concurrency=wanted.max_concurrency,
-            catch_up=wanted.catch_up,
+            max_concurrency=schedule_settings.max_concurrency,
+            catch_up=schedule_settings.catch_up,
             parameters=values,
             version=version,
             experiment_id=ensure_experiment(connection, experiment_of(arguments, source)),
             service_account=service_account_of(arguments, source),
-            paused=wanted.paused,
+            paused=schedule_settings.paused,
         ),
     )
     schedule = applied.schedule

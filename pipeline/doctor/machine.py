@@ -136,10 +136,10 @@ def check_gpu(machine: Machine) -> Iterator[Finding]:
         )
     elif not any(name.startswith("nvidia-cudnn") for name in versions()):
         tensorflow = versions().get("tensorflow", "")
-        wanted = f"tensorflow[and-cuda]=={tensorflow}" if tensorflow else "tensorflow[and-cuda]"
+        requirement = f"tensorflow[and-cuda]=={tensorflow}" if tensorflow else "tensorflow[and-cuda]"
         yield problem(
             f"{what}: CUDA's libraries are missing, so TensorFlow does not use it",
-            f"pip install '{wanted}', or take the image of `make image VARIANT=gpu`",
+            f"pip install '{requirement}', or take the image of `make image VARIANT=gpu`",
         )
     else:
         yield ok(what)

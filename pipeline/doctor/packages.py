@@ -30,21 +30,21 @@ def normalized(name: str) -> str:
 def check_python() -> Iterator[Finding]:
     """Compare this Python with what the installed distribution wants."""
     version = platform.python_version()
-    wanted = _metadata("Requires-Python")
-    if wanted and not _serves(version, wanted):
+    required = _metadata("Requires-Python")
+    if required and not _serves(version, required):
         yield problem(
-            f"{version}, where {wanted} is wanted",
+            f"{version}, where {required} is required",
             "make a virtual environment with such a Python: python3.11 -m venv .venv",
         )
     else:
         yield ok(f"{version}, {platform.python_implementation()}")
 
 
-def _serves(version: str, wanted: str) -> bool:
-    # Where nothing is wanted, as in our images, there need not be this package either.
+def _serves(version: str, required: str) -> bool:
+    # Where no version is required, as in our images, there need not be this package either.
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(wanted).contains(version, prereleases=True)
+    return SpecifierSet(required).contains(version, prereleases=True)
 
 
 def _metadata(key: str) -> str:
@@ -91,15 +91,15 @@ def _faults(extra: str) -> tuple[list[str], int]:
     from packaging.requirements import Requirement
 
     requirements = [Requirement(text) for text in texts]
-    wanted = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
+    applicable = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
     faults = []
-    for requirement in wanted:
+    for requirement in applicable:
         found = versions().get(normalized(requirement.name))
         if found is None:
             faults.append(f"{requirement.name} is missing")
         elif not requirement.specifier.contains(found, prereleases=True):
             faults.append(f"{requirement.name} is {found}, not {requirement.specifier}")
-    return faults, len(wanted)
+    return faults, len(applicable)
 
 
 def check_lock() -> Iterator[Finding]:

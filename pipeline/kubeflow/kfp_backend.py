@@ -83,7 +83,7 @@ def _cluster_steps(settings: PipelineSettings) -> list[Step]:
     asking = next((n for n in FILLED if asks_for_value(str(checks.parameters[n]))), "")
     if asking and not settings.kubeflow.schedule_time:
         raise ConfigError(
-            f"expected true, as {asking} holds a placeholder, found false; without it RunChecker is told"
+            f"expected true, as {asking} holds a placeholder, found false; without it RunChecker gets"
             " neither the time nor the id of a run",
             where="kubeflow.schedule_time",
         )
@@ -195,24 +195,26 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
     from kfp import kubernetes
 
     kubeflow = settings.kubeflow
-    wanted = kubeflow.task(step)
-    task.set_caching_options(wanted.caching and step != CHECKER)
-    if wanted.image:
-        task.set_container_image(wanted.image)
-    _set_resources(task, wanted)
-    _mount(task, wanted)
-    for name, value in wanted.env.items():
+    task_settings = kubeflow.task(step)
+    task.set_caching_options(task_settings.caching and step != CHECKER)
+    if task_settings.image:
+        task.set_container_image(task_settings.image)
+    _set_resources(task, task_settings)
+    _mount(task, task_settings)
+    for name, value in task_settings.env.items():
         task.set_env_variable(name, value)
-    for label, value in wanted.node_selector.items():
+    for label, value in task_settings.node_selector.items():
         kubernetes.add_node_selector(task, label_key=label, label_value=value)
-    for toleration in wanted.tolerations:
+    for toleration in task_settings.tolerations:
         kubernetes.add_toleration(task, **toleration)
-    if wanted.retries:
+    if task_settings.retries:
         task.set_retry(
-            wanted.retries, backoff_duration=wanted.retry_delay, backoff_factor=wanted.retry_factor
+            task_settings.retries,
+            backoff_duration=task_settings.retry_delay,
+            backoff_factor=task_settings.retry_factor,
         )
-    if wanted.timeout:
-        kubernetes.set_timeout(task, seconds=wanted.timeout)
+    if task_settings.timeout:
+        kubernetes.set_timeout(task, seconds=task_settings.timeout)
     # The image's user is not root, and a namespace of the Pod Security standard `restricted` wants it said:
     # Kubeflow leaves it open for the containers of steps.
     kubernetes.set_security_context(task, run_as_non_root=True)
@@ -222,37 +224,37 @@ def _configure(task: Any, step: str, settings: PipelineSettings) -> None:
         kubernetes.set_image_pull_secrets(task, kubeflow.image_pull_secrets)
 
 
-def _set_resources(task: Any, wanted: TaskSettings) -> None:
-    if wanted.cpu:
-        task.set_cpu_request(wanted.cpu)
-    if wanted.cpu_limit:
-        task.set_cpu_limit(wanted.cpu_limit)
-    if wanted.memory:
-        task.set_memory_request(wanted.memory)
-    if wanted.memory_limit:
-        task.set_memory_limit(wanted.memory_limit)
-    if wanted.gpu:
-        task.set_accelerator_type(wanted.gpu_type).set_accelerator_limit(wanted.gpu)
+def _set_resources(task: Any, task_settings: TaskSettings) -> None:
+    if task_settings.cpu:
+        task.set_cpu_request(task_settings.cpu)
+    if task_settings.cpu_limit:
+        task.set_cpu_limit(task_settings.cpu_limit)
+    if task_settings.memory:
+        task.set_memory_request(task_settings.memory)
+    if task_settings.memory_limit:
+        task.set_memory_limit(task_settings.memory_limit)
+    if task_settings.gpu:
+        task.set_accelerator_type(task_settings.gpu_type).set_accelerator_limit(task_settings.gpu)
 
 
-def _mount(task: Any, wanted: TaskSettings) -> None:
+def _mount(task: Any, task_settings: TaskSettings) -> None:
     from kfp import kubernetes
 
-    for claim, folder in wanted.pvcs.items():
+    for claim, folder in task_settings.pvcs.items():
         kubernetes.mount_pvc(task, pvc_name=claim, mount_path=folder)
-    for secret, variables in wanted.secret_env.items():
+    for secret, variables in task_settings.secret_env.items():
         kubernetes.use_secret_as_env(task, secret_name=secret, secret_key_to_env=variables)
-    for secret, folder in wanted.secret_volumes.items():
+    for secret, folder in task_settings.secret_volumes.items():
         kubernetes.use_secret_as_volume(task, secret_name=secret, mount_path=folder)
-    for config_map, variables in wanted.config_map_env.items():
+    for config_map, variables in task_settings.config_map_env.items():
         kubernetes.use_config_map_as_env(task, config_map_name=config_map, config_map_key_to_env=variables)
-    for config_map, folder in wanted.config_map_volumes.items():
+    for config_map, folder in task_settings.config_map_volumes.items():
         kubernetes.use_config_map_as_volume(task, config_map_name=config_map, mount_path=folder)
-    if wanted.shared_memory:
+    if task_settings.shared_memory:
         kubernetes.empty_dir_mount(
             task,
             volume_name="shared-memory",
             mount_path="/dev/shm",
             medium="Memory",
-            size_limit=wanted.shared_memory,
+            size_limit=task_settings.shared_memory,
         )

@@ -96,8 +96,8 @@ def _check_shape(spec: Mapping[str, Any], path: str) -> None:
             "take what stands below it",
             where=path,
         )
-    for wanted in _MAPPINGS:
-        for key, value in _at(spec, wanted.split(".")):
+    for mapping in _MAPPINGS:
+        for key, value in _at(spec, mapping.split(".")):
             if not isinstance(value, dict):
                 raise _mistaken(key, "a mapping", value, path)
     if "root" not in spec:
@@ -121,6 +121,6 @@ def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]
         yield path, tree
         return
     if not isinstance(tree, dict):
-        return  # which was told of the path above
+        return  # the check of the mapping above has refused it
     for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
         yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)

@@ -236,8 +236,8 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
         old = ids[replaced]
         if old.enabled:
             pause(connection, old)
-        wanted = "then enabled." in new.description
-        settled = resume(connection, new) if wanted and not new.enabled else new
+        to_enable = "then enabled." in new.description
+        settled = resume(connection, new) if to_enable and not new.enabled else new
         kept_by = remove(connection, old)
         if kept_by:
             _logger.warning(
@@ -275,7 +275,7 @@ def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
     trigger, old_start = spec.trigger, old.start
     if old_start and not spec.catch_up and old_start <= datetime.datetime.now(datetime.UTC):
         old_start = None  # it came to pass since then
-    wanted: dict[str, tuple[Any, Any]] = {
+    compared: dict[str, tuple[Any, Any]] = {
         "cron": (old.cron, trigger.cron.text if trigger.cron else ""),
         "interval": (old.interval_seconds, trigger.interval_seconds),
         "start": (_seconds(old_start), _seconds(trigger.start)),
@@ -288,8 +288,8 @@ def _differences(old: Schedule, spec: ScheduleSpec) -> list[str]:
     }
     if spec.service_account:
         # The server fills in a default of its own.
-        wanted["service_account"] = (old.service_account, spec.service_account)
-    return [f"{name}: {a!r} -> {b!r}" for name, (a, b) in wanted.items() if a != b]
+        compared["service_account"] = (old.service_account, spec.service_account)
+    return [f"{name}: {a!r} -> {b!r}" for name, (a, b) in compared.items() if a != b]
 
 
 def _seconds(moment: datetime.datetime | None) -> str:

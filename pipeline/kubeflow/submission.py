@@ -28,7 +28,7 @@ class PipelineVersion:
         version_id: of the version.
         name: of the version: the fingerprint of its file.
         reused: True where the server had it already.
-        root: folder of the artifacts that the file names; every run is told it, as the server does not look
+        root: folder of the artifacts that the file names; each run gets it, as the server does not look
             it up. Empty: the server's.
     """
 

@@ -133,17 +133,17 @@ def _pod_patch(
 def _executor_input(
     spec: Mapping[str, Any], name: str, task: Mapping[str, Any], body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    place = (
+    root = (
         f"{spec.get('defaultPipelineRoot') or _ROOT_URI}/{spec.get('pipelineInfo', {}).get('name')}/{_UUID}"
     )
     made = body.get("outputDefinitions", {})
     inputs = task.get("inputs", {})
     taken = {
-        key: _artifact("12", f"{place}/{_UNKNOWN[:16]}/{_UUID}/{key}", _INPUT_METADATA)
+        key: _artifact("12", f"{root}/{_UNKNOWN[:16]}/{_UUID}/{key}", _INPUT_METADATA)
         for key in inputs.get("artifacts", {})
     }
     given = {
-        key: _artifact(key, f"{place}/{name}/{_UUID}/{key}", {})
+        key: _artifact(key, f"{root}/{name}/{_UUID}/{key}", {})
         for key in (*made.get("artifacts", {}), "executor-logs")
     }
     return {

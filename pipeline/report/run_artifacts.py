@@ -21,7 +21,7 @@ class RunArtifacts:
     """The outputs of a run's steps, by component and name.
 
     Args:
-        run: the run whose artifacts are wanted.
+        run: the run whose artifacts are read.
     """
 
     def __init__(self, run: RunInfo) -> None:

@@ -80,7 +80,7 @@ class LocalSchedule:
             ConfigError: when another scheduler works in the workspace.
         """
         made = 0
-        with self._alone(), self._signals():
+        with self.exclusive(), self._signals():
             while not self._stopped.is_set() and not (max_runs and made >= max_runs):
                 slot = self._trigger.next_after(self._now())
                 if slot is None:
@@ -140,7 +140,7 @@ class LocalSchedule:
                 signal.signal(number, handler)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Keep a second scheduler out of the workspace; a killed one lets go by itself."""
         local_files.make_dirs(self._workspace.root)
         with contextlib.ExitStack() as held:

@@ -59,7 +59,7 @@ class Trigger:
     def without_past_start(self, moment: datetime.datetime) -> Trigger:
         """Return the trigger without a start that is over.
 
-        Of the slots since such a start a cluster makes up for the last one, as soon as it is told of it.
+        Of the slots since such a start a cluster makes up for the last one, as soon as it knows the schedule.
         """
         return dataclasses.replace(self, start=None) if self.start and self.start <= moment else self
 
@@ -155,7 +155,7 @@ def format_interval(seconds: int) -> str:
 
 
 def parse_time(text: str, where: str) -> datetime.datetime:
-    """Read an RFC 3339 time; a zone is wanted, as machines differ in theirs.
+    """Read an RFC 3339 time; it must have a zone, as those of machines differ.
 
     Raises:
         ConfigError: for anything else.

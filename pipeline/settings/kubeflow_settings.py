@@ -137,7 +137,7 @@ class KubeflowSettings(Settings):
     )
     schedule_time: bool = setting(
         True,
-        "Whether RunChecker is told the run's scheduled time and id, which"
+        "Whether RunChecker gets the run's scheduled time and id, which"
         " [placeholders](schedules.md#placeholders) are filled with; false for KFP's local runner, which"
         " (in 2.17) breaks where the time is asked for.",
     )

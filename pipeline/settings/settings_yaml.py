@@ -134,9 +134,9 @@ def _loading(text: str, where: str) -> Iterator[_Loader]:
         yield loader
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
-        place = f"{where}:{mark.line + 1}" if mark else where
+        position = f"{where}:{mark.line + 1}" if mark else where
         problem = str(getattr(e, "problem", None) or e)[:300]
-        raise ConfigError(f"not valid YAML: {problem}", where=place) from e
+        raise ConfigError(f"not valid YAML: {problem}", where=position) from e
     finally:
         if loader is not None:
             loader.dispose()

@@ -33,8 +33,8 @@ def test_the_kinds_have_the_versions_that_are_named(api_with_kinds):
         if v["served"]
     }
     # Kubeflow Pipelines is no Go module, so that its kind cannot be had this way.
-    wanted = {(k.group, k.version, k.plural) for k in KINDS if k.project != "Kubeflow Pipelines"}
-    assert wanted <= served
+    expected = {(k.group, k.version, k.plural) for k in KINDS if k.project != "Kubeflow Pipelines"}
+    assert expected <= served
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

@@ -102,5 +102,5 @@ def test_of_tokens_that_are_renewed_all_the_time_the_latest_are_known():
     for i in range(1_000):
         hide(f"token-number-{i}")
     hide("token-number-999")
-    assert len(redaction._hidden) == redaction._MOST
+    assert sum(redact(f"token-number-{i}") == "***" for i in range(1_000)) == 200
     assert redact("token-number-999 token-number-0") == "*** token-number-0"

@@ -105,8 +105,8 @@ class Steps:
         for step in reversed(steps):
             if step.id in needed:
                 needed |= {source.step for source in step.inputs.values()}
-        wanted = [s for s in steps if s.id != "quantized_evaluator" and (not only or s.id in needed)]
-        return [self._victim(step, checks) for step in wanted]
+        expected = [s for s in steps if s.id != "quantized_evaluator" and (not only or s.id in needed)]
+        return [self._victim(step, checks) for step in expected]
 
     def reference(self, victim: Victim) -> Path:
         """Return the folder of a step's undisturbed outputs."""

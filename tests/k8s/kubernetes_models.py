@@ -59,9 +59,9 @@ def _walk(value, kind, path):
     if kind == "object":
         return
     if listed or mapped:
-        wanted = list if listed else dict
-        if not isinstance(value, wanted):
-            yield f"{path}: expected a {wanted.__name__}, found {value!r}"
+        expected = list if listed else dict
+        if not isinstance(value, expected):
+            yield f"{path}: expected a {expected.__name__}, found {value!r}"
             return
         pairs = enumerate(value) if listed else value.items()
         for key, item in pairs:

@@ -260,17 +260,17 @@ def test_services_and_policies_select_pods(overlay):
     labels = list(pod_labels(manifests))
     for m in manifests:
         if m["kind"] == "Service":
-            wanted = m["spec"]["selector"]
+            expected = m["spec"]["selector"]
         elif m["kind"] in ("NetworkPolicy", "PodDisruptionBudget"):
             selector = m["spec"].get("podSelector", m["spec"].get("selector"))
-            wanted = selector.get("matchLabels", {})
+            expected = selector.get("matchLabels", {})
             keys = {e["key"] for e in selector.get("matchExpressions", ()) if e["operator"] == "Exists"}
             assert len(keys) == len(selector.get("matchExpressions", ())), m["metadata"]["name"]
-            wanted |= {key: pod[key] for pod in labels for key in keys & pod.keys()}
-            assert keys <= wanted.keys(), m["metadata"]["name"]
+            expected |= {key: pod[key] for pod in labels for key in keys & pod.keys()}
+            assert keys <= expected.keys(), m["metadata"]["name"]
         else:
             continue
-        assert any(wanted.items() <= pod.items() for pod in labels), m["metadata"]["name"]
+        assert any(expected.items() <= pod.items() for pod in labels), m["metadata"]["name"]
 
 
 def test_a_namespace_of_ours_denies_by_default_and_is_restricted(overlay):

@@ -87,11 +87,11 @@ def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_set
     steps = _steps(settings)
     folder = str(tmp_path / "config")
     write_config(ConfigGenJob(text=steps["config_gen"].parameters["text"], pipeline_config=folder))
-    wanted = {"trainer": training_config(settings, quantize=False)}
-    wanted["trainer"].ClearField("graph_rewriter")
+    expected = {"trainer": training_config(settings, quantize=False)}
+    expected["trainer"].ClearField("graph_rewriter")
     if "quantization_rewriter" in steps:
-        wanted["quantization_rewriter"] = training_config(settings, quantize=True)
-    for step, config in wanted.items():
+        expected["quantization_rewriter"] = training_config(settings, quantize=True)
+    for step, config in expected.items():
         assert steps[step].inputs["pipeline_config"] == FromStep("config_gen", "pipeline_config")
         assert read_pipeline_config(folder, steps[step].parameters["overrides"]) == config
 

@@ -166,12 +166,12 @@ def test_an_input_format_is_ingested(tmp_path):
             settings.write_text(
                 f"name: csv\n{text}model: {{config: {ROOT}/examples/digits/pipeline.config}}\nworkspace: w\n"
             )
-            wanted = load_settings(str(settings), check_files=False).data
+            expected = load_settings(str(settings), check_files=False).data
             job = ExampleGenJob(
                 examples=str(tmp_path / "examples"),
-                data_path=wanted.path,
-                data_format=wanted.format,
-                splits=dict(wanted.splits),
+                data_path=expected.path,
+                data_format=expected.format,
+                splits=dict(expected.splits),
                 quarantine_limit=0.5,
             )
             card = ingest(job)

@@ -26,8 +26,8 @@ def _sample(count: int = 3, dtype: tf.DType = tf.uint8) -> Sample:
 
 @pytest.mark.parametrize("name", list(POLICIES))
 def test_golden_policy(name: str) -> None:
-    wanted = CASES[f"policy_{name}"].params["policy"]
-    assert [[list(step) for step in sub_policy] for sub_policy in POLICIES[name]] == wanted
+    expected = CASES[f"policy_{name}"].params["policy"]
+    assert [[list(step) for step in sub_policy] for sub_policy in POLICIES[name]] == expected
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))

@@ -42,9 +42,9 @@ def test_the_form_of_azures_own_tools_names_the_same_blob():
 def test_folders_of_a_hierarchical_namespace_are_no_files():
     """They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API."""
     folder, blob = ({"hdi_isfolder": "true"}, None)
-    assert azure._is_folder(types.SimpleNamespace(metadata=folder))
-    assert azure._is_folder(types.SimpleNamespace(metadata={"Hdi_isfolder": "true"}))
-    assert not azure._is_folder(types.SimpleNamespace(metadata=blob))
+    assert azure.is_folder(types.SimpleNamespace(metadata=folder))
+    assert azure.is_folder(types.SimpleNamespace(metadata={"Hdi_isfolder": "true"}))
+    assert not azure.is_folder(types.SimpleNamespace(metadata=blob))
 
 
 def test_a_key_that_does_not_fit_is_refused(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 from detection_core.errors import DataError
 from detection_core.storage import files
-from detection_core.storage.gcs import _object
+from detection_core.storage.gcs import stored_object
 from tests.object_store import gcs_server
 
 
@@ -65,8 +65,8 @@ def test_what_fails_for_a_moment_is_tried_again(refusing):
 def test_a_composed_object_has_no_md5_and_counts_by_checksum_and_generation():
     """The resource of an object: `md5Hash` "is not provided for composite objects"."""
     entry = {"name": "a", "size": "3", "crc32c": "KpSy6Q==", "generation": "7"}
-    assert _object(entry).etag == "KpSy6Q== 7" and _object(entry).version == "7"
-    assert _object({**entry, "md5Hash": "+XxdKZQb=="}).etag == "+XxdKZQb=="
+    assert stored_object(entry).etag == "KpSy6Q== 7" and stored_object(entry).version == "7"
+    assert stored_object({**entry, "md5Hash": "+XxdKZQb=="}).etag == "+XxdKZQb=="
 
 
 def test_tensorflow_reads_copies_where_an_emulator_stands_in():

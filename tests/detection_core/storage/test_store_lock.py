@@ -64,7 +64,7 @@ def test_a_lock_that_is_held_for_long_is_renewed_and_not_taken_over(path, monkey
 def test_a_holder_that_stood_still_is_told_and_leaves_the_lock_to_its_new_holder(path, monkeypatch):
     with pytest.raises(StorageError, match="another writer took it over"), store_lock.lock(path) as confirm:
         confirm()
-        taken = store_lock._unique()
+        taken = store_lock.unique_content()
         files.write_bytes(path, taken)
         confirm()
     assert files.read_bytes(path) == taken

@@ -71,11 +71,11 @@ def _restore(model, path: str, kind: str, **settings) -> RestoreReport:
 @pytest.mark.parametrize("kind, prefix", [("detection", "model/_feature_extractor/"), ("full", "model/")])
 def test_a_detector_is_restored_as_far_as_the_type_says(model, detector_checkpoint, kind, prefix):
     report = _restore(model, detector_checkpoint, kind)
-    wanted = {path for path in load_golden(NAME).facts["variables"] if path.startswith(prefix)}
-    assert _restored_paths(model) == wanted
-    assert len(wanted) == load_golden(NAME).facts["restored"][kind]
-    assert report.count(Outcome.RESTORED) == len(wanted) == len(report.variables)
-    assert len(report.unused) == len(load_golden(NAME).facts["variables"]) - len(wanted)
+    expected = {path for path in load_golden(NAME).facts["variables"] if path.startswith(prefix)}
+    assert _restored_paths(model) == expected
+    assert len(expected) == load_golden(NAME).facts["restored"][kind]
+    assert report.count(Outcome.RESTORED) == len(expected) == len(report.variables)
+    assert len(report.unused) == len(load_golden(NAME).facts["variables"]) - len(expected)
 
 
 def test_a_classifier_gives_its_weights_to_the_backbone(model, tmp_path):
@@ -164,14 +164,14 @@ def test_a_detector_of_tensorflow_1_is_restored(model, tmp_path, heads, single_f
     path = write_named_checkpoint(values, tmp_path / "model.ckpt", single_file=single_file)
     report = _restore(model, path, "detection", named=True, extractor=EXTRACTOR, heads=heads)
     names = {v.name for v in scoped_variables(model.network, EXTRACTOR)}
-    wanted = {name for name in names if heads or name.startswith("FeatureExtractor/")}
-    assert _with_named_weights(model) == wanted
+    expected = {name for name in names if heads or name.startswith("FeatureExtractor/")}
+    assert _with_named_weights(model) == expected
     counts = report.counts()
     assert counts == {
-        "restored": len(wanted),
+        "restored": len(expected),
         "skipped_shape": 0,
         "missing": 0,
-        "unused": 1 + len(names) - len(wanted),
+        "unused": 1 + len(names) - len(expected),
     }
     # Steps, optimizer slots and averages are no model variables; what else is unused is named.
     assert "FeatureExtractor/MobilenetV2/Unknown/weights" in report.unused

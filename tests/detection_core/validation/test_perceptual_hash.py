@@ -43,13 +43,13 @@ def test_other_pictures_and_other_sides_of_one_have_other_hashes():
 def test_the_transform_is_the_cosine_transform():
     # A wave of one frequency alone has one coefficient, which is above the median; the others are rounded to
     # 0.
-    from detection_core.validation.perceptual_hash import _lowest_frequencies
+    from detection_core.validation.perceptual_hash import lowest_frequencies
 
     place = (np.arange(SIDE) + 0.5) / SIDE
     wave = 128 + 60 * np.outer(np.cos(3 * np.pi * place), np.cos(5 * np.pi * place))
     bits = np.unpackbits(np.frombuffer(perceptual_hash(wave), np.uint8))
     assert bits.sum() == 1
-    assert _lowest_frequencies()[int(bits.argmax())] == 3 * SIDE + 5
+    assert lowest_frequencies()[int(bits.argmax())] == 3 * SIDE + 5
 
 
 def test_a_photo_that_the_camera_turned_has_the_hash_of_the_upright_one():

@@ -8,7 +8,7 @@ from detection_core.detectors.base import count_parameters
 from detection_core.zoo.networks import network_text
 from detection_core.zoo.published_models import find_model, list_models
 from tests.detection_core.config.zoo import zoo_config
-from tests.detection_core.zoo.test_published_models import _golden_name
+from tests.detection_core.zoo.test_published_models import golden_name
 
 # What the published configurations set and nothing here follows; see `config.refusals`.
 _WITHOUT_EFFECT = {"inplace_batchnorm_update", "use_matmul_gather"}
@@ -32,9 +32,9 @@ def _set_fields(message):
 MODELS = list_models()
 
 
-@pytest.mark.parametrize("model", [m for m in MODELS if _golden_name(m.name)], ids=lambda m: m.name)
+@pytest.mark.parametrize("model", [m for m in MODELS if golden_name(m.name)], ids=lambda m: m.name)
 def test_a_network_is_that_of_the_published_configuration(model):
-    published = zoo_config(_golden_name(model.name)).model
+    published = zoo_config(golden_name(model.name)).model
     ours = parse_pipeline_config(network_text(model, 90)).model
     assert _set_fields(ours) == _set_fields(published)
 

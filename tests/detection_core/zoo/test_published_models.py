@@ -8,7 +8,7 @@ from detection_core.zoo.published_models import SPEEDS, find_model, list_models,
 from tests.detection_core.config.zoo import ZOO, zoo_facts
 
 
-def _golden_name(name):
+def golden_name(name):
     """What the reference configurations call a published detector; None where there is none of it."""
     known = [golden for golden in ZOO if name.startswith(golden)]
     if known:
@@ -30,7 +30,7 @@ def test_names_are_the_published_ones_and_each_is_of_an_extractor_that_is_built_
 def test_inputs_and_parameters_are_those_of_the_reference():
     compared = 0
     for model in list_models():
-        golden = _golden_name(model.name)
+        golden = golden_name(model.name)
         if golden:
             facts = zoo_facts(golden)
             assert facts.input_size == (model.input_side, model.input_side), model.name

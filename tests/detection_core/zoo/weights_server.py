@@ -92,9 +92,9 @@ def _send(
     handler: http.server.BaseHTTPRequestHandler, behaviour: Behaviour, content: bytes, asked: str
 ) -> None:
     etag = f'"{hashlib.md5(content).hexdigest()}"'
-    wanted = re.fullmatch(r"bytes=(\d+)-", asked)
+    expected = re.fullmatch(r"bytes=(\d+)-", asked)
     same = behaviour.ignores_if_range or handler.headers.get("If-Range") == etag
-    start = int(wanted[1]) if wanted and behaviour.ranges and same else 0
+    start = int(expected[1]) if expected and behaviour.ranges and same else 0
     if start and start >= len(content):
         handler.send_response(416)
         handler.send_header("Content-Range", f"bytes */{len(content)}")

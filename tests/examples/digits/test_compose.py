@@ -58,26 +58,26 @@ def test_the_scenes_are_a_sound_coco_data_set(scenes):
 def test_most_digits_are_large_enough_to_be_read(scenes):
     content = json.loads((scenes / "train.json").read_text())
     height = {image["id"]: image["height"] for image in content["images"]}
-    shares = [a["bbox"][3] / height[a["image_id"]] for a in content["annotations"]]
-    assert np.mean(np.array(shares) > 0.14) > 0.95
+    fractions = [a["bbox"][3] / height[a["image_id"]] for a in content["annotations"]]
+    assert np.mean(np.array(fractions) > 0.14) > 0.95
 
 
 def test_boxes_are_tight_on_the_ink(compose):
     scan = np.zeros((8, 8))
     scan[1:7, 3:5] = 16
     rng = np.random.default_rng(0)
-    opacity = compose._opacity(rng, scan, 64)
+    opacity = compose.opacity_of(rng, scan, 64)
     edges = (opacity[0], opacity[-1], opacity[:, 0], opacity[:, -1])
     assert all(edge.max() > compose.INK for edge in edges)
 
 
 def test_no_scan_is_in_two_splits(compose):
-    dealt = compose._deal_scans(7)
-    assert sum(len(labels) for _, labels in dealt.values()) == 1797
-    seen = [{scan.tobytes() for scan in scans} for scans, _ in dealt.values()]
+    splits = compose.split_scans(7)
+    assert sum(len(labels) for _, labels in splits.values()) == 1797
+    seen = [{scan.tobytes() for scan in scans} for scans, _ in splits.values()]
     # Scans that the source holds twice may be on both sides; there are next to none.
     assert len(seen[0] & seen[2]) <= 1
-    assert len(dealt["train"][1]) > 1200 and set(dealt["test"][1]) == set(range(10))
+    assert len(splits["train"][1]) > 1200 and set(splits["test"][1]) == set(range(10))
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(compose, scenes, tmp_path):

@@ -52,13 +52,13 @@ def test_waiting_shows_the_steps_and_ends_with_the_state(call, package_path):
 
 def _let_trainer_write(server, text):
     """Let the trainer of the next run have written a log when it fails."""
-    end = server.state._end
+    end = server.state.end_run
 
     def end_and_write(run, state):
         end(run, state)
         server.write_log(run["run_id"], "trainer", text)
 
-    server.state._end = end_and_write
+    server.state.end_run = end_and_write
 
 
 def test_a_failed_run_names_the_step_and_ends_with_3(server, call, package_path):

@@ -90,11 +90,11 @@ class Workflow:
             failed_roots: attempts of the whole that ended in an error when their first driver did.
         """
         for _ in range(failed_roots):
-            entry = self._begin(self.name, "", "Error", 0)
-            self._leaf(f"{entry}.root-driver", entry, "Error", 0)
-        entry = self._begin(self.name, "", phase, 0)
-        after = self._leaf(f"{entry}.root-driver", entry, "Succeeded", 0)
-        root = self._begin(f"{entry}.root", entry, phase, 0, after=after)
+            entry = self.begin_node(self.name, "", "Error", 0)
+            self.add_leaf(f"{entry}.root-driver", entry, "Error", 0)
+        entry = self.begin_node(self.name, "", phase, 0)
+        after = self.add_leaf(f"{entry}.root-driver", entry, "Succeeded", 0)
+        root = self.begin_node(f"{entry}.root", entry, phase, 0, after=after)
         self._steps(root, steps)
         return self
 
@@ -170,7 +170,7 @@ class Workflow:
             after = self._add(f"{name}-driver", graph, "Omitted", step.begin, after=after)
             return self._add(name, graph, "Omitted", step.begin, after=after)
         unprepared = phase == "Unprepared"
-        driver = self._leaf(
+        driver = self.add_leaf(
             f"{name}-driver",
             graph,
             "Error" if unprepared else "Succeeded",
@@ -180,7 +180,7 @@ class Workflow:
         )
         if unprepared or phase == "Skipped":
             return self._add(name, graph, "Omitted" if unprepared else phase, step.begin, after=driver)
-        inner = self._begin(
+        inner = self.begin_node(
             name, graph, "Succeeded" if phase == "Cached" else phase, step.begin, after=driver
         )
         if step.items or step.inside:
@@ -188,22 +188,24 @@ class Workflow:
         executor = f"{inner}.executor"
         if phase == "Cached":
             return self._add(executor, inner, "Skipped", step.begin, after=inner)
-        return self._leaf(executor, inner, phase, step.begin, failed=step.failed_attempts, after=inner)
+        return self.add_leaf(executor, inner, phase, step.begin, failed=step.failed_attempts, after=inner)
 
     def _loop(self, graph: str, step: Step) -> str:
-        driver = self._leaf(f"{graph}.iteration-driver", graph, "Succeeded", step.begin, after=graph)
+        driver = self.add_leaf(f"{graph}.iteration-driver", graph, "Succeeded", step.begin, after=graph)
         group = self._add(f"{graph}.iteration-iterations", graph, step.phase, step.begin, after=driver)
         last = group
         for i, steps in enumerate(step.items):
-            item = self._begin(
+            item = self.begin_node(
                 f"{graph}.iteration-iterations({i}:{i})", graph, step.phase, step.begin, after=group
             )
-            prepared = self._leaf(f"{item}.iteration-item-driver", item, "Succeeded", step.begin, after=item)
-            inner = self._begin(f"{item}.iteration-item", item, step.phase, step.begin, after=prepared)
+            prepared = self.add_leaf(
+                f"{item}.iteration-item-driver", item, "Succeeded", step.begin, after=item
+            )
+            inner = self.begin_node(f"{item}.iteration-item", item, step.phase, step.begin, after=prepared)
             last = self._steps(inner, steps)
         return last
 
-    def _begin(self, name: str, graph: str, phase: str, begin: int, after: str = "") -> str:
+    def begin_node(self, name: str, graph: str, phase: str, begin: int, after: str = "") -> str:
         """Add a graph and return the full name under which its nodes lie."""
         if name not in self.nodes:
             self._add(name, graph, phase, begin, after=after)
@@ -215,7 +217,7 @@ class Workflow:
         self.nodes[name].children.append(attempt)
         return attempt
 
-    def _leaf(
+    def add_leaf(
         self, name: str, graph: str, phase: str, begin: int, *, failed: int = 0, after: str = ""
     ) -> str:
         """Add what one pod does, and return the node below which what follows hangs."""

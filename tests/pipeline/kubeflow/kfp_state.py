@@ -33,7 +33,7 @@ class KfpState:
     """Pipelines, versions, experiments, runs and recurring runs.
 
     Attributes:
-        multi_user: whether namespaces are wanted.
+        multi_user: whether namespaces are required.
         forbidden: namespaces in which nothing is allowed.
         failing_step: task that fails in every run; empty: none.
         failing_driver: whether it fails before it begins.
@@ -125,7 +125,7 @@ class KfpState:
         if run_id not in self.lost:
             if run["state"] == "CANCELING":
                 # A workflow that was stopped has failed for Argo, and so for Kubeflow.
-                self._end(run, "FAILED")
+                self.end_run(run, "FAILED")
             elif run["state"] not in ENDED:
                 self._advance(run)
         return self.show_run(run)
@@ -158,13 +158,13 @@ class KfpState:
         if run["state"] != "RUNNING":
             self._enter(run, "RUNNING")
         if done >= 0 and tasks[done] == self.failing_step:
-            self._end(run, "FAILED")
+            self.end_run(run, "FAILED")
             return
         self.progress[run["run_id"]] = done + 1
         if done + 1 == len(tasks):
-            self._end(run, "SUCCEEDED")
+            self.end_run(run, "SUCCEEDED")
 
-    def _end(self, run: dict, state: str) -> None:
+    def end_run(self, run: dict, state: str) -> None:
         run["finished_at"] = self._now()
         self._enter(run, state)
 
@@ -233,8 +233,8 @@ class KfpState:
     def fire(self, recurring_id: str) -> str:
         """Start a run of a recurring run, as its controller does, and give its id."""
         recurring = self.recurring[recurring_id]
-        wanted = ("experiment_id", "pipeline_version_reference", "runtime_config")
-        body = {k: recurring[k] for k in wanted} | {"display_name": f"{recurring['display_name']} fired"}
+        expected = ("experiment_id", "pipeline_version_reference", "runtime_config")
+        body = {k: recurring[k] for k in expected} | {"display_name": f"{recurring['display_name']} fired"}
         run_id = self.create_run(body)["run_id"]
         self.runs[run_id]["recurring_run_id"] = recurring_id
         return run_id
@@ -318,8 +318,10 @@ class KfpState:
                 "NUMBER_INTEGER": (int, float),
                 "NUMBER_DOUBLE": (int, float),
             }
-            wanted = kinds[entry["parameterType"]]
-            fits = isinstance(values[name], wanted) and (wanted is bool or not isinstance(values[name], bool))
+            expected = kinds[entry["parameterType"]]
+            fits = isinstance(values[name], expected) and (
+                expected is bool or not isinstance(values[name], bool)
+            )
             self._require(fits, f"input parameter {name} requires type {entry['parameterType']}")
 
     def _experiment(self, body: dict) -> dict:

@@ -62,8 +62,8 @@ def _check_model(model: Any, value: Any, where: str) -> None:
 def _is_scalar(kind: str, value: Any, where: str) -> bool:
     if kind == "str" and where.endswith(_INT64):
         return (isinstance(value, int) and not isinstance(value, bool)) or str(value).isdigit()
-    wanted = {"str": str, "int": int, "bool": bool, "float": (int, float)}[kind]
-    return isinstance(value, wanted) and (kind == "bool" or not isinstance(value, bool))
+    expected = {"str": str, "int": int, "bool": bool, "float": (int, float)}[kind]
+    return isinstance(value, expected) and (kind == "bool" or not isinstance(value, bool))
 
 
 def _is_time(value: Any) -> bool:

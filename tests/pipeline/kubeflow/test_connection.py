@@ -42,10 +42,12 @@ def test_a_token_from_a_file_is_read_anew_for_each_request(server, tmp_path):
 def test_a_token_or_a_cookie_comes_from_the_environment(server, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "secret")
     server.token = "secret"
-    Connection.open(_options(server, token_env="MY_TOKEN"))
+    by_token = Connection.open(_options(server, token_env="MY_TOKEN"))
+    assert by_token.call("listing", by_token.client.list_experiments).total_size == 0
     monkeypatch.setenv("MY_COOKIE", "authservice_session=1")
     server.token, server.cookie = "", "authservice_session=1"
-    Connection.open(_options(server, cookie_env="MY_COOKIE"))
+    by_cookie = Connection.open(_options(server, cookie_env="MY_COOKIE"))
+    assert by_cookie.call("listing", by_cookie.client.list_experiments).total_size == 0
 
 
 def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkeypatch):

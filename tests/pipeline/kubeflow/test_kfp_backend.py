@@ -50,8 +50,8 @@ def test_every_step_of_the_dag_is_a_task_with_its_edges(spec):
 def test_a_component_of_the_pipeline_is_the_one_that_is_checked_in(spec):
     checked_in = yaml.safe_load((FOLDER / "evaluator.yaml").read_text(encoding="utf-8"))
     for name in ("evaluator", "quantized-evaluator"):
-        found, wanted = spec["components"][f"comp-{name}"], checked_in["components"]["comp-evaluator"]
-        assert _without_descriptions(found, name) == _without_descriptions(wanted, name)
+        found, expected = spec["components"][f"comp-{name}"], checked_in["components"]["comp-evaluator"]
+        assert _without_descriptions(found, name) == _without_descriptions(expected, name)
 
 
 def _without_descriptions(body, name):

@@ -59,6 +59,7 @@ def _changed(where, value):
 
 def test_a_good_package_passes():
     check_package(GOLDEN.read_text(encoding="utf-8"))
+    assert not list(find_faults(_GOOD))
 
 
 @pytest.mark.parametrize(("where", "value", "message"), _BAD, ids=[m for _, _, m in _BAD])

@@ -146,7 +146,9 @@ def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
     server.misbehave("POST .*:terminate", lambda: server.state.terminate(run_id))  # somebody is quicker
     assert runs.cancel(connection, run_id).state == "cancelling"
     server.state.runs[run_id]["state"] = "RUNNING"
-    server.misbehave("POST .*:terminate", lambda: server.state._end(server.state.runs[run_id], "SUCCEEDED"))
+    server.misbehave(
+        "POST .*:terminate", lambda: server.state.end_run(server.state.runs[run_id], "SUCCEEDED")
+    )
     with pytest.raises(ConfigError, match="the run has succeeded already"):
         runs.cancel(connection, run_id)
     server.state.read_run = read

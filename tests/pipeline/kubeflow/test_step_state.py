@@ -52,8 +52,8 @@ def test_a_driver_that_failed_for_good_is_a_failed_step_with_the_logs_of_its_pod
 
 def test_a_run_whose_own_driver_failed_says_so():
     workflow = Workflow("wf-1")
-    entry = workflow._begin("wf-1", "", "Error", 0)
-    workflow._leaf(f"{entry}.root-driver", entry, "Error", 0)
+    entry = workflow.begin_node("wf-1", "", "Error", 0)
+    workflow.add_leaf(f"{entry}.root-driver", entry, "Error", 0)
     assert _shown(workflow, _ENDED, "a") == ["root failed", "a not run"]
 
 

@@ -98,8 +98,8 @@ def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(
     monkeypatch.setattr(data_validator, "run", lambda job: {"stop_reasons": reasons[0]})
     monkeypatch.setattr(trainer, "run", lambda job: got.append(job.stop_reasons))
     full = build_dag(load_settings(digits_settings))
-    wanted = ("config_gen", "example_gen", "data_validator", "trainer")
-    dag = Dag(name="small", steps=tuple(s for s in full.steps if s.id in wanted))
+    expected = ("config_gen", "example_gen", "data_validator", "trainer")
+    dag = Dag(name="small", steps=tuple(s for s in full.steps if s.id in expected))
 
     def run(run_id, **checks):
         places = str(tmp_path / "r"), str(tmp_path / "m.sqlite")

@@ -107,7 +107,7 @@ def test_a_slot_is_left_out_while_somebody_elses_run_is_under_way(tmp_path, capl
 def test_a_second_scheduler_is_refused(tmp_path):
     first = LocalSchedule(_trigger(interval="1h"), _note(tmp_path / "n"), Workspace(str(tmp_path)))
     second = LocalSchedule(_trigger(interval="1h"), _note(tmp_path / "n"), Workspace(str(tmp_path)))
-    with first._alone(), pytest.raises(ConfigError, match="expected no other scheduler here, found one"):
+    with first.exclusive(), pytest.raises(ConfigError, match="expected no other scheduler here, found one"):
         second.serve()
 
 
@@ -157,7 +157,7 @@ def test_a_signal_interrupts_the_run_and_stops(tmp_path, number):
     assert process.communicate(timeout=20)[0] == "1\n"
     assert process.returncode == 0
     assert (tmp_path / "ended in order").exists()
-    with LocalSchedule(_trigger(interval="1h"), [], Workspace(str(tmp_path)))._alone():
+    with LocalSchedule(_trigger(interval="1h"), [], Workspace(str(tmp_path))).exclusive():
         pass
 
 

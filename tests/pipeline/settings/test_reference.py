@@ -29,8 +29,8 @@ def test_every_key_is_on_the_page():
     page = PAGE.read_text(encoding="utf-8")
     keys = [key.removeprefix("kubeflow.defaults.").removeprefix("kubeflow.connection.") for key in KEYS]
     sections = {key for key in KEYS if any(other.startswith(f"{key}.") for other in KEYS)}
-    wanted = [key for key in keys if key not in sections and not key.startswith("kubeflow.steps.trainer")]
-    assert len(wanted) > 70 and [key for key in wanted if f"| `{key}` |" not in page] == []
+    expected = [key for key in keys if key not in sections and not key.startswith("kubeflow.steps.trainer")]
+    assert len(expected) > 70 and [key for key in expected if f"| `{key}` |" not in page] == []
 
 
 def test_a_page_without_a_mark_is_refused():

@@ -41,8 +41,8 @@ def evaluation(tmp_path):
 
 
 def test_every_view_has_what_draws_it():
-    wanted = {(component, view) for component, given in KFP_OUTPUTS.items() for view in given.views}
-    assert wanted == set(views._VIEWS)
+    expected = {(component, view) for component, given in KFP_OUTPUTS.items() for view in given.views}
+    assert expected == set(views._VIEWS)
 
 
 def test_metrics_are_what_was_measured(evaluation):
