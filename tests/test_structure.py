@@ -35,6 +35,7 @@ TESTED_IN = {
     "detection_core/tasks/export.py": "end_to_end/test_workflow.py",
     "detection_core/tasks/fitting.py": "detection_core/tasks/test_train.py",
     "detection_core/tasks/model_run.py": "detection_core/tasks/test_train.py",
+    "pipeline/cli/data.py": "pipeline/cli/test_data_convert.py",
     "pipeline/cli/compile.py": "pipeline/kubeflow/test_kfp_backend.py",
     "pipeline/kubeflow/run_state.py": "pipeline/kubeflow/test_runs.py",
     "pipeline/kubeflow/recurring_run.py": "pipeline/kubeflow/test_schedules.py",

@@ -2,7 +2,7 @@
 
 from importlib import metadata
 
-from pipeline.cli import cluster, compile, completion, config, doctor, schedule, standalone, workflow
+from pipeline.cli import cluster, compile, completion, config, data, doctor, schedule, standalone, workflow
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 
@@ -13,6 +13,7 @@ VERBS: tuple[Verb | Group, ...] = (
     schedule.GROUP,
     *standalone.VERBS,
     *config.VERBS,
+    data.GROUP,
     *doctor.VERBS,
     *completion.VERBS,
 )

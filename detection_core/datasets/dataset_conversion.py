@@ -1,0 +1,160 @@
+"""From a data set of any format that is read to one in COCO's."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.data.label_map import LabelMap
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    Annotations,
+    Rejected,
+    Rejection,
+    path_inside,
+)
+from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.coco_writer import CocoWriter, open_coco
+from detection_core.datasets.image_sizes import shown_size
+from detection_core.datasets.keypoints import merge_keypoint_names
+from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.layouts import Layout
+from detection_core.datasets.quarantine import write_quarantine
+from detection_core.datasets.readers import find_reader
+from detection_core.datasets.splits import is_by_ratio
+from detection_core.errors import ConfigError, DataError
+from detection_core.progress import Progress
+from detection_core.storage import files
+
+WHOLE = ""
+"""Name of the only part of a data set that comes in one piece."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Conversion:
+    """What a conversion wrote.
+
+    Attributes:
+        layout: of the data set that was read.
+        files: of the annotations, relative to the new folder, by split; "" for a set in one piece.
+        images: how many there are.
+        objects: how many are in them.
+        rejected: images and annotations that could not be used, by split.
+    """
+
+    layout: Layout
+    files: Mapping[str, str]
+    images: int
+    objects: int
+    rejected: Mapping[str, Sequence[Rejection]]
+
+
+def convert_to_coco(root: str, out: str, data_format: str = "", *, copy: bool = False) -> Conversion:
+    """Write a data set as COCO JSON with its images.
+
+    The new folder holds `annotations.json` and `images`, or for a set that is divided into splits
+    `annotations/instances_SPLIT.json` and `images/SPLIT`; and `quarantine.jsonl`, if something could not be
+    used.
+
+    Args:
+        root: the folder of the data set; what it holds is found by looking.
+        out: the folder to make.
+        data_format: a key of `readers.READERS`; "": the best that is found.
+        copy: copy image files, where links to the same content would do.
+
+    Raises:
+        ConfigError: when `out` holds something already, or the format is not known.
+        DataError: when there is no such data set, or nothing in it can be used.
+    """
+    layout = _choose(root, data_format)
+    if files.exists(out) and (not files.is_dir(out) or files.list_dir(out)):
+        raise ConfigError("expected a new folder, found one that holds something; name another", where=out)
+    parts = {WHOLE: None} if is_by_ratio(layout.splits) else dict(layout.splits)
+    label_map, keypoint_names, found = _read_all(layout, parts)
+    counts = {"images": 0, "objects": 0}
+    written: dict[str, str] = {}
+    rejected: dict[str, list[Rejection]] = {}
+    with files.atomic_dir(out) as folder, Progress("convert", unit="image") as progress:
+        for split, location in parts.items():
+            annotations = found.get(split) or find_reader(layout.format).read(layout.path, location)
+            written[split] = f"annotations/instances_{split}.json" if split else "annotations.json"
+            images = f"images/{split}" if split else "images"
+            rejected[split] = []
+            with open_coco(files.join(folder, written[split]), label_map, keypoint_names) as writer:
+                for image in annotations.images:
+                    try:
+                        _add(writer, image, files.join(folder, images), copy=copy)
+                    except Rejected as e:
+                        rejected[split].append(Rejection(image.filename, image.source_id, e.reason, e.detail))
+                    progress.advance(1)
+                counts["images"] += writer.images
+                counts["objects"] += writer.objects
+            rejected[split] += annotations.rejected
+        if not counts["images"]:
+            raise DataError(f"expected images that can be used, found none: {_first(rejected)}", where=root)
+        if any(rejected.values()):
+            write_quarantine(QUARANTINE.path(folder), rejected)
+    return Conversion(layout=layout, files=written, rejected=rejected, **counts)
+
+
+def _choose(root: str, data_format: str) -> Layout:
+    if data_format:
+        find_reader(data_format)
+    layouts = [layout for layout in find_layouts(root) if data_format in ("", layout.format)]
+    if not layouts:
+        raise DataError(f"expected a data set of the format {data_format}, found others", where=root)
+    return layouts[0]
+
+
+def _read_all(
+    layout: Layout, parts: Mapping[str, Any]
+) -> tuple[LabelMap, dict[str, list[str]], dict[str, Annotations]]:
+    """Return the label map and keypoints of all parts, and those annotations that are in memory already.
+
+    Classes are known when the last image has been read: parts whose images come one by one are read twice.
+    """
+    reader, kept = find_reader(layout.format), {}
+    categories, points = [], []
+    for part, location in parts.items():
+        annotations = reader.read(layout.path, location)
+        if isinstance(annotations.images, list):
+            kept[part] = annotations
+        else:
+            for _ in annotations.images:
+                pass
+        categories.append(annotations.categories)
+        points.append(annotations.keypoint_names)
+    label_map = make_label_map(categories)
+    return label_map, merge_keypoint_names(points, label_map.ids_by_text), kept
+
+
+def _add(writer: CocoWriter, image: AnnotatedImage, folder: str, *, copy: bool) -> None:
+    if not files.exists(image.path):
+        raise Rejected("missing_image", "there is no such file")
+    size = (image.width, image.height) if image.width and image.height else shown_size(image.path)
+    name = os.path.normpath(image.filename)
+    place = path_inside(folder, name)
+    if files.exists(place):
+        raise Rejected("duplicate_id", f"the file name is that of another image: {name!r:.120}")
+    writer.add(image, name, size)
+    _put(image.path, place, copy=copy)
+
+
+def _put(source: str, place: str, *, copy: bool) -> None:
+    """Put an image file into the new folder, as a link to the same content where the disk allows that."""
+    if not copy and not files.is_remote(source) and not files.is_remote(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        try:
+            os.link(os.path.realpath(source), place)
+        except OSError:  # another disk, or one without links
+            pass
+        else:
+            return
+    files.copy_file(source, place)
+
+
+def _first(rejected: Mapping[str, Sequence[Rejection]]) -> str:
+    return next((f"{r.file}: {r.detail}" for rejections in rejected.values() for r in rejections), "no image")

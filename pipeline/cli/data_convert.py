@@ -1,0 +1,60 @@
+"""The verb that converts a data set."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from pipeline.cli.base import Argument, Result, Verb, argument
+
+
+def convert(arguments: argparse.Namespace) -> Result:
+    """Write a data set in another format."""
+    from detection_core.artifacts.quarantine import QUARANTINE
+    from detection_core.datasets.dataset_conversion import convert_to_coco
+    from detection_core.storage import files
+
+    made = convert_to_coco(arguments.data, arguments.output, arguments.format, copy=arguments.copy)
+    aside = sum(map(len, made.rejected.values()))
+    written = ", ".join(made.files.values())
+    lines = [
+        f"found: {made.layout.format}: {made.layout.evidence}",
+        f"{made.images:,} images, {made.objects:,} objects in {arguments.output}: {written}",
+    ]
+    if aside:
+        lines.append(f"{aside:,} put aside, listed in {QUARANTINE.path(arguments.output)}")
+    data = {
+        "format": made.layout.format,
+        "images": made.images,
+        "objects": made.objects,
+        "annotations": {split: files.join(arguments.output, name) for split, name in made.files.items()},
+        "quarantined": aside,
+    }
+    return Result(text="\n".join(lines), data=data)
+
+
+def _formats() -> Iterator[Argument]:
+    from detection_core.datasets.readers import READERS
+
+    yield argument(
+        "--format",
+        default="",
+        choices=sorted(READERS),
+        metavar="FORMAT",
+        help=f"of the data set: {', '.join(sorted(READERS))} (default: found by looking)",
+    )
+
+
+CONVERT = Verb(
+    name="convert",
+    summary="Write a data set of any format as COCO JSON with its images.",
+    example="detflow data convert photos -o build/coco",
+    arguments=(
+        argument("data", metavar="DATA", help="folder of a data set, or its address on an object store"),
+        argument("-o", "--output", required=True, metavar="DIR", help="folder to make"),
+        argument("--to", default="coco", choices=("coco",), help="format to write (default: coco)"),
+        _formats,
+        argument("--copy", action="store_true", help="copy image files that could be linked (default: link)"),
+    ),
+    command=convert,
+)

@@ -1,0 +1,123 @@
+import io
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from pycocotools import mask as coco_mask
+
+from detection_core.data.label_map import label_map_from_names
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    ImageLabel,
+    MaskFile,
+    Polygons,
+    Rejected,
+    RunLengths,
+)
+from detection_core.datasets.coco_writer import ATTRIBUTES, open_coco
+from detection_core.datasets.formats import coco
+from detection_core.datasets.shapes import make_object
+
+LABELS = label_map_from_names(["cat", "dog"])
+POINTS = {"dog": ["nose", "tail"]}
+
+_side = st.floats(0, 500, allow_nan=False)
+_masks = st.one_of(
+    st.none(),
+    st.lists(
+        st.lists(_side, min_size=6, max_size=8).filter(lambda ring: not len(ring) % 2), min_size=1, max_size=2
+    ).map(lambda rings: Polygons([tuple(ring) for ring in rings])),
+    st.just(RunLengths(2, 3, [1, 2, 3])),
+    st.just(RunLengths(2, 3, "123")),
+)
+_points = st.none() | st.lists(st.tuples(_side, _side, st.integers(0, 2)), min_size=2, max_size=2)
+_objects = st.builds(
+    lambda name, corner, size, mask, points, crowd, area: make_object(
+        name, (*corner, corner[0] + size[0], corner[1] + size[1]), "", mask, points if name == "dog" else None
+    )._replace(crowd=crowd, area=area),
+    st.sampled_from(["cat", "dog"]),
+    st.tuples(*[st.integers(0, 99)] * 2),
+    st.tuples(*[st.integers(1, 99)] * 2),
+    _masks,
+    _points,
+    st.integers(0, 1),
+    st.floats(0.5, 1e6),
+)
+_images = st.lists(
+    st.tuples(st.text("ab \u00fc\u0301'\"\\", min_size=1), st.lists(_objects, max_size=3)), max_size=4
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(_images)
+def test_what_is_written_is_read_back(tmp_path_factory, images):
+    root = tmp_path_factory.mktemp("coco")
+    written = [
+        AnnotatedImage(str(number), f"{number}{name}.jpg", "", 640, 480, objects)
+        for number, (name, objects) in enumerate(images, start=1)
+    ]
+    with open_coco(str(root / "annotations.json"), LABELS, POINTS) as writer:
+        for image in written:
+            writer.add(image, image.filename, (image.width, image.height))
+    found = coco.read(str(root), "annotations.json")
+    assert not found.rejected and found.categories == {"cat": 1, "dog": 2} and found.keypoint_names == POINTS
+    assert [_plain(image) for image in found.images] == [_plain(image) for image in written]
+
+
+def _plain(image):
+    objects = [
+        item._replace(label="", box=tuple(round(at, 6) for at in item.box), mask=_mask(item.mask))
+        for item in image.objects
+    ]
+    return image._replace(path="", objects=objects)
+
+
+def _mask(mask):
+    return [list(ring) for ring in mask.rings] if isinstance(mask, Polygons) else mask
+
+
+def _write(path, image):
+    with open_coco(str(path), LABELS, {}) as writer:
+        writer.add(image, "a.jpg", (40, 30))
+    return json.loads(path.read_text())
+
+
+def test_what_coco_has_no_field_for_is_kept_beside_the_others(tmp_path):
+    values = {"difficult": 1, "truncated": 0, "pose": "Left", "occluded": 1, "group_of": 0, "depiction": 1,
+              "confidence": 0.5, "weight": 2.0}  # fmt: skip
+    item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
+    image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [ImageLabel("dog", 0.25)])
+    content = _write(tmp_path / "a.json", image)
+    assert content["annotations"][0]["attributes"] == values and set(values) == set(ATTRIBUTES)
+    assert content["images"][0]["labels"] == [{"category_id": 2, "confidence": 0.25}]
+
+
+def test_a_mask_file_becomes_run_lengths(tmp_path):
+    buffer = io.BytesIO()
+    Image.new("L", (20, 15), 255).save(buffer, "PNG")
+    (tmp_path / "mask.png").write_bytes(buffer.getvalue())
+    item = make_object("cat", (1, 2, 3, 4), "", MaskFile(str(tmp_path / "mask.png")))
+    content = _write(tmp_path / "a.json", AnnotatedImage("a", "a.jpg", "", 40, 30, [item]))
+    segmentation = content["annotations"][0]["segmentation"]
+    assert coco_mask.decode(coco_mask.frPyObjects(segmentation, 30, 40)).all() and segmentation["size"] == [
+        30,
+        40,
+    ]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [make_object("cat", (1, 2, math.nan, 4), ""), make_object("cat", (1, 2, 3, 4), "", Polygons([[1, math.inf]])),
+     make_object("cat", (1, 2, 3, 4), "", MaskFile("/none.png"))],
+)  # fmt: skip
+def test_what_json_cannot_hold_is_put_aside_and_leaves_no_trace(tmp_path, item):
+    bad, good = (AnnotatedImage("a", "a.jpg", "", 40, 30, objects) for objects in ([item], []))
+    with open_coco(str(tmp_path / "a.json"), LABELS, {}) as writer:
+        with pytest.raises(Rejected):
+            writer.add(bad, "a.jpg", (40, 30))
+        writer.add(good, "a.jpg", (40, 30))
+    content = json.loads((tmp_path / "a.json").read_text())
+    assert len(content["images"]) == 1 and content["annotations"] == []
