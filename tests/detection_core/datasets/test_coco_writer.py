@@ -110,7 +110,8 @@ def test_a_mask_file_becomes_run_lengths(tmp_path):
 
 @pytest.mark.parametrize(
     "item",
-    [make_object("cat", (1, 2, math.nan, 4), ""), make_object("cat", (1, 2, 3, 4), "", Polygons([[1, math.inf]])),
+    [make_object("cat", (1, 2, math.nan, 4), ""),
+     make_object("cat", (1, 2, 3, 4), "", Polygons([[1, math.inf]])),
      make_object("cat", (1, 2, 3, 4), "", MaskFile("/none.png"))],
 )  # fmt: skip
 def test_what_json_cannot_hold_is_put_aside_and_leaves_no_trace(tmp_path, item):
