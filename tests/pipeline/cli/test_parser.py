@@ -79,7 +79,10 @@ def test_some_verbs_of_a_group_need_no_group(verb):
     assert short == long and short.run_id == "RUN"
 
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(page for folder in ("docs", "examples", "k8s") for page in sorted((ROOT / folder).rglob("*.md"))),
+]
 
 
 def _documented_commands():
