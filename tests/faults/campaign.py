@@ -32,7 +32,7 @@ _ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 _TMPFS_KB = (64, 256, 1024, 4096)
 
 
-class Tally:
+class Outcomes:
     """Counts what happened to the victims, and prints it."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Campaign:
         self._work = work
         self._random = random.Random(seed)
         self._trials = 0
-        self.tally = Tally()
+        self.outcomes = Outcomes()
 
     def undisturbed(self, victim: Victim, folder: Path) -> tuple[Ending, object]:
         """Run a victim to its end; return how it went and the digest of what came out.
@@ -99,7 +99,7 @@ class Campaign:
             elif hits:
                 resumed += hits * (self._last.code == DONE)
             shutil.rmtree(folder, ignore_errors=True)
-        self.tally.add(f"kills: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+        self.outcomes.add(f"kills: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
     def fail(self, victim: Victim, failures: int, reference: tuple[Ending, object]) -> None:
         """Let changes fail with errors of the disk; each is one message, and the next run goes on."""
@@ -112,11 +112,11 @@ class Campaign:
             tried += 1
             if ending.code not in (DONE, REFUSED):
                 what = f"{victim.name}, change {number}, {errno.errorcode[code]}: {_last_line(ending)}"
-                self.tally.complain(f"no message but exit {ending.code} of {what}")
+                self.outcomes.complain(f"no message but exit {ending.code} of {what}")
             good = self._ends_well(victim, folder, expected)
             resumed, identical = resumed + (self._last.code == DONE), identical + good
             shutil.rmtree(folder, ignore_errors=True)
-        self.tally.add(f"errors: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+        self.outcomes.add(f"errors: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
     def fill(self, victim: Victim, reference: tuple[Ending, object]) -> None:
         """Run a victim on small file systems; where it is full there is one message, and more space mends
@@ -134,11 +134,13 @@ class Campaign:
                     continue
                 tried += 1
                 if ending.code == CRASHED:
-                    self.tally.complain(f"no message on a full disk of {victim.name}: {_last_line(ending)}")
+                    self.outcomes.complain(
+                        f"no message on a full disk of {victim.name}: {_last_line(ending)}"
+                    )
                 subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
                 good = self._ends_well(victim, folder, expected)
                 resumed, identical = resumed + (self._last.code == DONE), identical + good
-        self.tally.add(f"full disk: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+        self.outcomes.add(f"full disk: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
     def set_clock_back(self, victim: Victim, times: int, reference: tuple[Ending, object]) -> None:
         """Kill a victim, then run it on with a clock that is years behind, or ahead."""
@@ -152,7 +154,7 @@ class Campaign:
             good = self._ends_well(victim, folder, expected, Fault(clock=clock))
             resumed, identical = resumed + (self._last.code == DONE), identical + good
             shutil.rmtree(folder, ignore_errors=True)
-        self.tally.add(f"clock: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+        self.outcomes.add(f"clock: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
     def _folder(self, victim: Victim) -> Path:
         self._trials += 1
@@ -173,14 +175,16 @@ class Campaign:
     def _ends_well(self, victim: Victim, folder: Path, expected: object, fault: Fault | None = None) -> bool:
         self._last = self._run(victim, folder, fault)
         if self._last.code != DONE:
-            self.tally.complain(f"{victim.name} does not go on: {self._last.code}, {_last_line(self._last)}")
+            self.outcomes.complain(
+                f"{victim.name} does not go on: {self._last.code}, {_last_line(self._last)}"
+            )
             return False
         found = self._digest(victim, folder)
         left = [str(p.relative_to(folder)) for p in folder.rglob("*.partial")]
         if left:
-            self.tally.complain(f"{victim.name} leaves {left[:3]}")
+            self.outcomes.complain(f"{victim.name} leaves {left[:3]}")
         if found != expected:
-            self.tally.complain(f"{victim.name} is not identical: {_difference(found, expected)}")
+            self.outcomes.complain(f"{victim.name} is not identical: {_difference(found, expected)}")
         return found == expected and not left
 
 
@@ -242,7 +246,7 @@ def _import_everything() -> None:
         importlib.import_module(name)
 
 
-def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Tally:
+def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Outcomes:
     """Run the campaign and return its counts."""
     campaign = Campaign(work / "trials", seed)
     if not (work / "scenes").exists():
@@ -264,7 +268,7 @@ def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Tally:
             if victim in others:
                 references[victim.name] = campaign.undisturbed(victim, work / victim.name.replace(" ", "-"))
             _attack(campaign, victim, references[victim.name], kills)
-    return campaign.tally
+    return campaign.outcomes
 
 
 def _attack(campaign: Campaign, victim: Victim, reference: tuple[Ending, object], kills: int) -> None:
@@ -288,12 +292,12 @@ def main() -> int:
     began = time.monotonic()
     with contextlib.ExitStack() as kept:
         work = options.work or Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
-        tally = attack(work, kills=options.kills, seed=options.seed, only=options.only)
-    tried, resumed, identical = tally.total
+        outcomes = attack(work, kills=options.kills, seed=options.seed, only=options.only)
+    tried, resumed, identical = outcomes.total
     seconds = time.monotonic() - began
     totals = f"tried {tried}, resumed {resumed}, identical {identical}"
-    print(f"campaign, seed {options.seed}: {totals}, complaints {len(tally.wrong)}; {seconds:.0f} s")
-    return 1 if tally.wrong or not tried == resumed == identical else 0
+    print(f"campaign, seed {options.seed}: {totals}, complaints {len(outcomes.wrong)}; {seconds:.0f} s")
+    return 1 if outcomes.wrong or not tried == resumed == identical else 0
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def _attacked(tmp_path, run):
     campaign.kill(victim, 12, reference)
     campaign.fail(victim, 6, reference)
     campaign.set_clock_back(victim, 2, reference)
-    return campaign.tally
+    return campaign.outcomes
 
 
 def test_what_is_written_whole_is_resumed_and_identical(tmp_path, capsys):
@@ -31,9 +31,9 @@ def test_what_is_written_whole_is_resumed_and_identical(tmp_path, capsys):
             for name in _NAMES:
                 files.write_text(f"{out}/{name}", name)
 
-    tally = _attacked(tmp_path, run)
-    tried, resumed, identical = tally.total
-    assert tried == resumed == identical > 10 and not tally.wrong
+    outcomes = _attacked(tmp_path, run)
+    tried, resumed, identical = outcomes.total
+    assert tried == resumed == identical > 10 and not outcomes.wrong
     assert "kills: toy" in capsys.readouterr().out
 
 
@@ -44,9 +44,9 @@ def test_what_takes_half_for_whole_is_found(tmp_path):
         for name in _NAMES:
             files.write_text(str(folder / "out" / name), name)
 
-    tally = _attacked(tmp_path, run)
-    tried, _, identical = tally.total
-    assert identical < tried and tally.wrong
+    outcomes = _attacked(tmp_path, run)
+    tried, _, identical = outcomes.total
+    assert identical < tried and outcomes.wrong
 
 
 def test_a_crash_where_a_message_should_be_is_found(tmp_path):
