@@ -10,11 +10,14 @@ from component_specs.annotations import (
     ANOMALIES,
     DATA_BLESSING,
     EXAMPLES,
+    MODEL,
+    PIPELINE_CONFIG,
     STATISTICS,
     Input,
     Output,
 )
 from component_specs.codecs import JsonObject
+from component_specs.trainer import OVERRIDES
 
 Checks = Mapping[str, Mapping[str, Any]]
 """Check to its `threshold` and `severity`."""
@@ -27,8 +30,14 @@ class DataValidatorJob:
 
     Attributes:
         examples: what ExampleGen wrote.
+        pipeline_config: folder with pipeline.config, as ConfigGen fills it; says what the network sees.
+        baseline: the deployed detector, which says what it was trained on.
+        overrides: field path of the pipeline.config to the value that it has in Trainer.
         checks: check to what differs from its defaults: `threshold`, and `severity`, which is `off`, `warn`
             or `stop`; see `detection_core.validation.checks`.
+        decode_images: which images are decoded in full: `sample`, `all` or `none`, as ExampleGen does it.
+        near_duplicate_images: how many images there may be for those that look alike to be searched for,
+            which decodes all of them, JPEG files at a fraction of their size.
         code_version: fingerprint of the code; only there to key the cache.
         statistics: folder to fill: box_statistics.json.
         anomalies: folder to fill: findings.json, pictures/.
@@ -36,8 +45,13 @@ class DataValidatorJob:
     """
 
     examples: Annotated[str, Input(EXAMPLES)]
+    pipeline_config: Annotated[str, Input(PIPELINE_CONFIG)]
     statistics: Annotated[str, Output(STATISTICS)]
     anomalies: Annotated[str, Output(ANOMALIES)]
     blessing: Annotated[str, Output(DATA_BLESSING)]
     checks: Annotated[Checks, CHECKS] = dataclasses.field(default_factory=dict)
+    baseline: Annotated[str, Input(MODEL, optional=True)] = ""
+    overrides: Annotated[Mapping[str, Any], OVERRIDES] = dataclasses.field(default_factory=dict)
+    decode_images: str = "sample"
+    near_duplicate_images: int = 50_000
     code_version: str = ""

@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from component_specs.annotations import BLESSING, EVALUATION, MODEL, PUSHED_MODEL, TFLITE_MODEL, Input, Output
+from component_specs.annotations import (
+    BLESSING,
+    EVALUATION,
+    MODEL,
+    PUSHED_MODEL,
+    STATISTICS,
+    TFLITE_MODEL,
+    Input,
+    Output,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,6 +28,7 @@ class PusherJob:
         quantized_blessing: the verdict on the quantized detector, where there is one.
         tflite: TensorFlow Lite files to publish beside it.
         tflite_blessing: the parity gate's verdict on them.
+        statistics: of what it was trained on, published within it for later runs to compare with.
         push_destination: folder with `saved_model/VERSION/` (TensorFlow Serving's layout), `tflite/VERSION/`,
             `versions/VERSION.json` and the pointer `current.json`.
         keep_versions: how many versions to keep, the deployed one included; 0 keeps all.
@@ -38,6 +48,7 @@ class PusherJob:
     quantized_blessing: Annotated[str, Input(BLESSING, optional=True)] = ""
     tflite: Annotated[str, Input(TFLITE_MODEL, optional=True)] = ""
     tflite_blessing: Annotated[str, Input(BLESSING, optional=True)] = ""
+    statistics: Annotated[str, Input(STATISTICS, optional=True)] = ""
     keep_versions: int = 5
     run_key: str = ""
     baseline_version: str = ""

@@ -183,8 +183,17 @@ def _data_validator(settings: PipelineSettings) -> Step:
     return Step(
         id=DATA_VALIDATOR,
         component="data_validator",
-        parameters={"checks": settings.validation.given_checks},
-        inputs={"examples": _EXAMPLES},
+        parameters={
+            "overrides": step_overrides(settings, quantize=False),
+            "checks": settings.validation.given_checks,
+            "decode_images": settings.validation.decode_images,
+            "near_duplicate_images": settings.validation.near_duplicate_images,
+        },
+        inputs={
+            "examples": _EXAMPLES,
+            "pipeline_config": _CONFIG,
+            "baseline": FromStep(BASELINE_RESOLVER, "baseline"),
+        },
     )
 
 
@@ -280,6 +289,8 @@ def _pusher(settings: PipelineSettings, quantized: bool) -> Step:
         "tflite": FromStep(TFLITE_EXPORTER, "tflite"),
         "tflite_blessing": FromStep(TFLITE_EXPORTER, "blessing"),
     }
+    if settings.validation.enabled:
+        inputs["statistics"] = FromStep(DATA_VALIDATOR, "statistics")
     if quantized:
         inputs["quantized_blessing"] = FromStep(QUANTIZED_EVALUATOR, "blessing")
     return Step(

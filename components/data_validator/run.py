@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from component_specs import DataValidatorJob
+from components.runtime.config_artifact import read_pipeline_config
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.tasks.validate_data import ValidationFolders, validate_examples
+from detection_core.datasets.decoding import find_decoding
+from detection_core.tasks.validate_data import ValidationFolders, ValidationOptions, validate_examples
 from detection_core.validation.checks import make_limits
 
 _LONGEST = 2_000
@@ -23,9 +25,14 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         ConfigError: for checks that cannot be made.
         DataError: when examples are missing or damaged.
     """
-    limits = make_limits(job.checks)
+    options = ValidationOptions(
+        limits=make_limits(job.checks),
+        decoding=find_decoding(job.decode_images),
+        near_duplicate_images=job.near_duplicate_images,
+    )
+    config = read_pipeline_config(job.pipeline_config, job.overrides)
     folders = ValidationFolders(statistics=job.statistics, anomalies=job.anomalies)
-    found = validate_examples(job.examples, limits, folders)
+    found = validate_examples(job.examples, config, job.baseline, options, folders)
     write_blessing(job.blessing, not found.reasons, [*found.reasons, *found.warnings])
     return {
         "stop_reasons": "; ".join(found.reasons)[:_LONGEST],

@@ -20,10 +20,12 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from components.publishing.folders import VersionFolders
 from components.publishing.rollback import predecessor, returned_to, superfluous
+from detection_core.artifacts.detector import EXTRA
 from detection_core.artifacts.published import (
     IN_SERVICE,
     TFLITE,
@@ -171,6 +173,7 @@ class PushDestination:
         *,
         onto: str | None = None,
         again: bool = True,
+        extras: Mapping[str, str] = MappingProxyType({}),
     ) -> PublishedVersion:
         """Add a version and point at it.
 
@@ -182,6 +185,7 @@ class PushDestination:
                 would return to is kept in any case.
             onto: the deployed version that this one may replace, "" for none; None: whichever it is.
             again: also a model that was rolled back.
+            extras: file name to a file that is published in the SavedModel's `assets.extra/detflow`.
 
         Returns:
             The version as published.
@@ -202,7 +206,7 @@ class PushDestination:
                 raise RolledBack(before)
             if onto is not None and onto != (str(current.number) if current else ""):
                 raise Overtaken(current)
-            version = self._add(saved_model, tflite, version, confirm)
+            version = self._add((saved_model, tflite, extras), version, confirm)
             deployment = deployment.pointing_at(version.number)
             write_deployment(self.root, deployment)
             for number in superfluous(deployment, self._folders.complete(), keep):
@@ -256,12 +260,18 @@ class PushDestination:
             return Deployment(max(in_service, default=None), tuple(out))
 
     def _add(
-        self, saved_model: str, tflite: str, version: PublishedVersion, confirm: Callable[[], None]
+        self,
+        pieces: tuple[str, str, Mapping[str, str]],
+        version: PublishedVersion,
+        confirm: Callable[[], None],
     ) -> PublishedVersion:
         """Write a new version's pieces, the SavedModel last."""
+        saved_model, tflite, extras = pieces
         number = max(int(time.time()), self._folders.newest_number() + 1, 1)
         with files.atomic_dir(self.saved_model_dir(number)) as folder:
             files.copy_tree(saved_model, folder)
+            for name, path in extras.items():
+                files.copy_file(path, os.path.join(folder, EXTRA, name))
             version = dataclasses.replace(version, number=number, files=files.sizes(folder))
             if tflite:
                 with files.atomic_dir(self.tflite_dir(number)) as beside:

@@ -11,6 +11,7 @@ from typing import Any
 from component_specs import PusherJob
 from components.publishing.destination import Overtaken, PushDestination, RolledBack
 from detection_core.artifacts.blessing import Verdict, read_verdict
+from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.evaluation import METRICS
 from detection_core.artifacts.published import PublishedVersion
@@ -61,12 +62,20 @@ def _decide(job: PusherJob) -> PushReport:
     # Two runs at a time: the later one was not compared with what the earlier one has published.
     onto = job.baseline_version if job.run_key else None
     try:
-        version = destination.publish(source, job.tflite, version, job.keep_versions, onto=onto, again=False)
+        version = destination.publish(
+            source, job.tflite, version, job.keep_versions, onto=onto, again=False, extras=_extras(job)
+        )
     except RolledBack as e:
         return _not_pushed(f"the same model was published as version {e.version.number} and rolled back")
     except Overtaken as e:
         return _not_pushed(_overtaken(job, e.current))
     return _pushed(destination, version)
+
+
+def _extras(job: PusherJob) -> dict[str, str]:
+    """Return what is published within the SavedModel: name to file."""
+    path = STATISTICS.path(job.statistics) if job.statistics else ""
+    return {STATISTICS.name: path} if path and files.exists(path) else {}
 
 
 def _pushed(destination: PushDestination, version: PublishedVersion) -> PushReport:

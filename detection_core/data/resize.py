@@ -35,6 +35,10 @@ class Resizer(Protocol):
         """Shape of every output."""
         ...
 
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size before padding, of an image of int32 [2] `size`."""
+        ...
+
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         ...
@@ -77,9 +81,14 @@ class FixedShapeResizer:
         """Shape of every output."""
         return self.height, self.width, 3
 
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the one size that images get."""
+        del size
+        return tf.constant([self.height, self.width], tf.int32)
+
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
-        size = tf.constant([self.height, self.width], tf.int32)
+        size = self.resized_size(tf.shape(image)[:2])
         resized = resize_pixels(image, size, self.resize_method)
         return Resized(resized, resize_masks(masks, size), size)
 
@@ -167,9 +176,8 @@ class ConditionalShapeResizer:
         """Shape of every output."""
         return None, None, 3
 
-    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
-        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
-        size = tf.shape(image)[:2]
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size that an image of int32 [2] `size` gets."""
         if self.condition == "GREATER":
             side = tf.reduce_max(size)
             applies = side > self.size_threshold
@@ -177,7 +185,11 @@ class ConditionalShapeResizer:
             side = tf.reduce_min(size)
             applies = side < self.size_threshold
         scaled = _scaled_size(size, self.size_threshold / tf.cast(side, tf.float32))
-        size = tf.where(applies, scaled, size)
+        return tf.where(applies, scaled, size)
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        size = self.resized_size(tf.shape(image)[:2])
         resized = resize_pixels(image, size, self.resize_method, align_corners=True)
         masks = resize_masks(masks, size, align_corners=True)
         return Resized(resized, masks, size)
@@ -207,6 +219,10 @@ class PadToMultipleResizer:
         """Shape of every output."""
         return None, None, 3
 
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size of the image: it is not resized."""
+        return size
+
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         size = tf.shape(image)[:2]
@@ -223,6 +239,10 @@ class IdentityResizer:
     def static_shape(self) -> tuple[int | None, int | None, int]:
         """Shape of every output."""
         return None, None, 3
+
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size of the image: it is not resized."""
+        return size
 
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Give back uint8 or float32 [H, W, 3] as float32, and the masks."""

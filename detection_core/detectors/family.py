@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from detection_core.errors import ConfigError, ExportError, ModelError
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
     from detection_core.artifacts.quantization import Quantization
@@ -143,6 +144,8 @@ class Family:
         keypoints: message -> keypoints of an object that the detector is trained on, and the field below the
             message that says so; None: it is not trained on any.
         checkpoints: how it starts from checkpoints of the field; None: it starts from none.
+        anchors: detector -> float32 [A, 4], normalised to the network input, which objects are matched with;
+            None: it has none, or others for every image.
         tflite: how it becomes a TensorFlow Lite file; None: it does not.
         quantization: how it is quantized; None: it is not.
     """
@@ -158,6 +161,7 @@ class Family:
     size_problems: Callable[[Any, str, tuple[int, int]], Iterable[Problem]] = lambda message, path, size: ()
     keypoints: Callable[[Any], tuple[int, str] | None] = lambda message: None
     checkpoints: CheckpointSupport | None = None
+    anchors: Callable[[Detector], np.ndarray] | None = None
     tflite: TFLiteExport | None = None
     quantization: QuantizationSupport | None = None
 

@@ -4,24 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics
+from detection_core.artifacts.dataset_card import CARD
+from detection_core.artifacts.detector import extra_file
 from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
+from detection_core.config.load import PipelineConfig
+from detection_core.data.label_map import LabelMap
+from detection_core.datasets.decoding import Decoding
+from detection_core.errors import ContractError
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.validation.box_statistics import SampleCounter
+from detection_core.validation.annotations import check_copies
 from detection_core.validation.checks import FindingList, Limits
 from detection_core.validation.class_balance import check_classes
-from detection_core.validation.duplicates import DigestList, check_duplicates
+from detection_core.validation.differences import check_differences
+from detection_core.validation.duplicates import check_duplicates
 from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import LabelledImage, read_split, split_names
+from detection_core.validation.near_copies import check_near_copies
+from detection_core.validation.network_view import NetworkView, check_boxes_at_input
+from detection_core.validation.split_pass import FolderCounters, PassOptions, SplitPass, pass_over
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ValidationOptions:
+    """How examples are validated.
+
+    Attributes:
+        limits: the checks as they are to be made.
+        decoding: which images are decoded.
+        near_duplicate_images: how many images there may be for those that look alike to be searched for,
+            which decodes all of them.
+    """
+
+    limits: Limits
+    decoding: Decoding
+    near_duplicate_images: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,15 +64,24 @@ class ValidationFolders:
     anomalies: str
 
 
-def validate_examples(examples_dir: str, limits: Limits, folders: ValidationFolders) -> DataFindings:
-    """Look at every example once, without decoding its pixels, and say what is wrong.
+def validate_examples(
+    examples_dir: str,
+    config: PipelineConfig,
+    baseline_dir: str,
+    options: ValidationOptions,
+    folders: ValidationFolders,
+) -> DataFindings:
+    """Look at every example once and say what is wrong.
 
     Args:
         examples_dir: what ExampleGen wrote.
-        limits: the checks as they are to be made.
+        config: that a detector is to be trained by.
+        baseline_dir: the deployed detector; "" where there is none.
+        options: how.
         folders: to fill.
 
     Raises:
+        ConfigError: for a config that no detector can be built from.
         DataError: when examples are missing or damaged.
     """
     label_map = load_label_map(files.join(examples_dir, LABEL_MAP))
@@ -54,27 +90,89 @@ def validate_examples(examples_dir: str, limits: Limits, folders: ValidationFold
     def read(split: str) -> Iterator[LabelledImage]:
         return read_split(split_pattern(examples_dir, split), label_map)
 
-    findings = FindingList(limits)
-    counters = {split: SampleCounter(label_map.names) for split in splits}
-    digests = {split: DigestList() for split in splits}
-    with Progress("validate", total=sum(splits.values()), unit="image") as progress:
-        for split in splits:
-            for image in read(split):
-                counters[split].add(image)
-                digests[split].add(image.sha256)
-                progress.advance()
-    statistics = DataStatistics(
-        classes=label_map.names, splits={split: counter.statistics() for split, counter in counters.items()}
+    findings = FindingList(options.limits)
+    hashes = _wants_hashes(sum(splits.values()), options, findings)
+    wanted = PassOptions(
+        classes=label_map.names, spans=_spans(examples_dir), decoding=options.decoding, hashes=hashes
     )
-    check_classes(statistics.splits, label_map.names, findings)
-    check_duplicates(digests, findings)
+    by_folder = FolderCounters(label_map.names)
+    with Progress("validate", total=sum(splits.values()), unit="image") as progress:
+        passes = {
+            split: pass_over(split, read(split), count, wanted, by_folder, progress)
+            for split, count in splits.items()
+        }
+    statistics = DataStatistics(
+        classes=label_map.names,
+        splits={split: found.statistics for split, found in passes.items()},
+        spans=passes["train"].spans if "train" in passes else {},
+        folders=by_folder.statistics(),
+    )
+    _check_all(passes, label_map, _view(config, findings), findings)
+    check_differences(statistics, _baseline_statistics(baseline_dir), findings)
     found = DataFindings(
         findings=complete_examples(findings.findings(), read, label_map.names, folders.anomalies),
         checks=findings.outcomes(),
         images=splits,
+        decoded=sum(split.files.decoded for split in passes.values()),
     )
     STATISTICS.write(folders.statistics, statistics)
     FINDINGS.write(folders.anomalies, found)
     for finding in found.findings:
         _logger.warning("validate | %s | %s", finding.severity, finding.message)
     return found
+
+
+def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList) -> bool:
+    checks = [check for check in ("near_leakage", "near_duplicates") if findings.is_on(check)]
+    if images <= options.near_duplicate_images:
+        return bool(checks)
+    for check in checks:
+        findings.could_not(
+            check,
+            f"{images:,} images are more than validation.near_duplicate_images,"
+            f" {options.near_duplicate_images:,}",
+        )
+    return False
+
+
+def _spans(examples_dir: str) -> tuple[str, ...]:
+    card = CARD.find(examples_dir)
+    return tuple(card.spans.get("train", ())) if card else ()
+
+
+def _view(config: PipelineConfig, findings: FindingList) -> NetworkView | None:
+    """Return what the network does with images; None where no check asks."""
+    if not findings.is_on("tiny_boxes") and not findings.is_on("unmatched_boxes"):
+        return None
+    model = configured_model(config)
+    anchors = model.family.anchors if findings.is_on("unmatched_boxes") else None
+    return NetworkView(
+        resizer=model.build_resizer(), anchors=anchors(model.build(seed=None)) if anchors else None
+    )
+
+
+def _check_all(
+    passes: Mapping[str, SplitPass], label_map: LabelMap, view: NetworkView | None, findings: FindingList
+) -> None:
+    check_classes({split: found.statistics for split, found in passes.items()}, label_map.names, findings)
+    copies = check_duplicates({split: found.digests for split, found in passes.items()}, findings)
+    annotations = {split: found.annotations for split, found in passes.items()}
+    check_copies([pair for pairs in copies.values() for pair in pairs], annotations, findings)
+    check_near_copies({split: found.hashes for split, found in passes.items()}, copies, findings)
+    for split, found in passes.items():
+        found.annotations.report(split, label_map.names, findings)
+        found.files.report(split, findings)
+        if view:
+            check_boxes_at_input(split, found.boxes, view, findings)
+
+
+def _baseline_statistics(baseline_dir: str) -> DataStatistics | None:
+    """Return the statistics of what a detector was trained on; None where it does not tell."""
+    if not baseline_dir:
+        return None
+    path = extra_file(baseline_dir, STATISTICS.name)
+    try:
+        return STATISTICS.parse(files.read_text(path), path) if files.exists(path) else None
+    except ContractError as error:
+        _logger.warning("validate | the deployed model's statistics are left out: %s", error)
+        return None

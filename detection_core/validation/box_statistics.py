@@ -84,17 +84,31 @@ class SampleCounter:
             return
         kept = [~image.is_crowd for image in images]
         counts = np.asarray([int(rows.sum()) for rows in kept])
-        owners: np.ndarray = np.repeat(np.arange(len(images)), counts)
         boxes = np.concatenate([i.boxes[rows] for i, rows in zip(images, kept, strict=True)])
         classes = np.concatenate([i.classes[rows] for i, rows in zip(images, kept, strict=True)])
         sides = np.asarray([(max(i.height, 1), max(i.width, 1)) for i in images], np.float64)
-        self._images += len(images)
+        self.add_columns(counts, boxes, classes, sides)
+
+    def add_columns(
+        self, counts: np.ndarray, boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray
+    ) -> None:
+        """Count many images at once.
+
+        Args:
+            counts: int [B], objects of each image.
+            boxes: float [N, 4], ymin, xmin, ymax, xmax, normalised, of all of them, image after image.
+            classes: int [N], index in the names of the label map; -1 for none.
+            sides: float [B, 2], height and width of each image, pixels.
+        """
+        images = len(counts)
+        owners: np.ndarray = np.repeat(np.arange(images), counts)
+        self._images += images
         self._empty += int((counts == 0).sum())
         self._objects += int(counts.sum())
         for name, bins in _box_bins(boxes, classes, sides[owners]).items():
-            self._of_boxes[name].add(bins, owners, len(images))
+            self._of_boxes[name].add(bins, owners, images)
         for name, bins in _image_bins(counts, sides).items():
-            self._of_images[name].add(bins, np.arange(len(images)), len(images))
+            self._of_images[name].add(bins, np.arange(images), images)
 
 
 def _box_bins(boxes: np.ndarray, classes: np.ndarray, sides: np.ndarray) -> dict[str, np.ndarray]:

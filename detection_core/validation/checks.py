@@ -46,7 +46,37 @@ CHECKS: dict[str, Check] = {
     ),
     "empty_images": Check(threshold=0.5, measures="fraction of images without an object"),
     "leakage": Check(threshold=0, measures="fraction of the split's images that are in `train` too"),
+    "near_leakage": Check(
+        threshold=0, measures="fraction of the split's images that look like one of `train`"
+    ),
     "duplicates": Check(threshold=0.01, measures="fraction of images that repeat another one of the split"),
+    "near_duplicates": Check(
+        threshold=0.1, measures="fraction of images that look like another one of the split"
+    ),
+    "contradicting_copies": Check(
+        threshold=0, measures="fraction of copies of an image that have other objects than it"
+    ),
+    "contradictions": Check(threshold=0, measures="fraction of images with one box of two classes"),
+    "repeated_boxes": Check(threshold=0, measures="fraction of images with one box twice"),
+    "undecodable_images": Check(threshold=0, measures="fraction of the decoded images that are damaged"),
+    "tiny_boxes": Check(threshold=0.02, measures="fraction of boxes below 4 pixels at the network's input"),
+    "unmatched_boxes": Check(
+        threshold=0.05, measures="fraction of boxes that no anchor of the config matches at IoU 0.5"
+    ),
+    "vanished_class": Check(
+        threshold=0, measures="classes that the data before had and these lack", largest=1e6
+    ),
+    "new_class": Check(threshold=0, measures="classes that the data before had not", largest=1e6),
+    "span_drift": Check(
+        threshold=0.02, measures="divergence, in bits, of the newest span from the spans before it"
+    ),
+    "baseline_drift": Check(
+        threshold=0.02, measures="divergence, in bits, from what the deployed model was trained on"
+    ),
+    "split_drift": Check(threshold=0.02, measures="divergence, in bits, of a split from `train`"),
+    "folder_drift": Check(
+        threshold=0.1, measures="divergence, in bits, of a folder's images from all others"
+    ),
 }
 """Name to check. All of them warn until the settings say otherwise."""
 

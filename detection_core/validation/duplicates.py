@@ -80,7 +80,11 @@ def repeated_images(split: str, digests: DigestList) -> list[Pair]:
     ]
 
 
-def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -> dict[str, list[Pair]]:
+Copies = Mapping[tuple[str, str], Sequence[Pair]]
+"""Split, and other or same split, to the images of the first whose file is in the second."""
+
+
+def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -> Copies:
     """Look for images that are in a split twice, or in `train` and in another split.
 
     Args:
@@ -88,14 +92,13 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
         findings: takes what is found; the examples' ids are not known here.
 
     Returns:
-        Id of the finding to the pairs that it is about.
+        Every image that is there twice.
     """
-    pairs: dict[str, list[Pair]] = {}
+    pairs: dict[tuple[str, str], list[Pair]] = {}
     for split, here in digests.items():
         images = len(here.values()[0])
-        if findings.is_on("duplicates") and images:
-            found = repeated_images(split, here)
-            pairs[f"duplicates:{split}"] = found
+        if images:
+            found = pairs[split, split] = repeated_images(split, here)
             findings.add_above(
                 "duplicates",
                 split,
@@ -105,9 +108,8 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
                 count=len(found),
                 examples=_examples(found),
             )
-        if split != "train" and "train" in digests and findings.is_on("leakage") and images:
-            found = shared_images(split, here, "train", digests["train"])
-            pairs[f"leakage:{split}"] = found
+        if split != "train" and "train" in digests and images:
+            found = pairs[split, "train"] = shared_images(split, here, "train", digests["train"])
             findings.add_above(
                 "leakage",
                 split,

@@ -157,6 +157,17 @@ class ValidationSettings(Settings):
         examples=[{"leakage": {"threshold": 0.01, "severity": "stop"}}],
         unset="all checks, none of which stops the run",
     )
+    decode_images: Literal["sample", "all", "none"] = setting(
+        "sample",
+        "Which images are decoded in full to see whether they can be: as `data.decode_images`, after they"
+        " were stored.",
+    )
+    near_duplicate_images: Annotated[int, between(0, 10_000_000)] = setting(
+        50_000,
+        "How many images there may be for those that look alike to be searched for: it decodes every one,"
+        " some hundred a second and core.",
+        unit="images",
+    )
 
     @pydantic.field_validator("checks")
     @classmethod

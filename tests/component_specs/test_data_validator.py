@@ -10,6 +10,8 @@ from tests.component_specs.contract import carried, wiring
 def test_what_it_takes_and_gives():
     assert wiring("data_validator", DataValidatorJob) == {
         "examples": "Examples",
+        "pipeline_config": "PipelineConfig",
+        "baseline": "Model?",
         "statistics": "ExampleStatistics",
         "anomalies": "ExampleAnomalies",
         "blessing": "DataBlessing",

@@ -10,6 +10,7 @@ def test_what_it_takes_and_gives():
         "quantized_blessing": "ModelBlessing?",
         "tflite": "TFLiteModel?",
         "tflite_blessing": "ModelBlessing?",
+        "statistics": "ExampleStatistics?",
         "pushed_model": "PushedModel",
     }
 

@@ -63,6 +63,10 @@ def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | No
     return rewrite_ssd(detector, options, step)
 
 
+def _anchors(detector: Any) -> Any:
+    return detector.anchors
+
+
 FAMILY = Family(
     name="ssd",
     build=_build,
@@ -76,6 +80,7 @@ FAMILY = Family(
     size_problems=prediction_size_problems,
     keypoints=keypoints,
     checkpoints=CheckpointSupport(names=_checkpoint_names, named_extractors=NAMED_EXTRACTORS),
+    anchors=_anchors,
     tflite=TFLiteExport(
         problems=ssd_tflite_problems, function=_tflite_function, normalisation=_normalisation
     ),

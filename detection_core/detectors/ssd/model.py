@@ -143,6 +143,11 @@ class SsdModel(Detector):
         """The anchors on each feature map, finest first."""
         return self._parts.levels
 
+    @property
+    def anchors(self) -> np.ndarray:
+        """The anchors, float32 [A, 4], normalised to the network input."""
+        return self._parts.anchors
+
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth; see `Detector.losses`."""
         return self.compare(self.predict(batch.images, training), batch.truth)

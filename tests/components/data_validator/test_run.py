@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 
 import pytest
 
@@ -9,7 +11,10 @@ from components.data_validator.run import run
 from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.data_statistics import STATISTICS
+from detection_core.artifacts.dataset_card import CARD, DatasetCard
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+from tests.detection_core.tasks.tiny_training import config_text
 from tests.detection_core.validation.made_examples import Made, write_examples
 
 BOTH = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9)), classes=("cat", "dog"))
@@ -17,8 +22,12 @@ BOTH = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9)), classes=("cat", 
 
 def _job(tmp_path, splits, **given):
     examples = write_examples(tmp_path / "examples", splits)
-    outputs = {name: str(tmp_path / name) for name in ("statistics", "anomalies", "blessing")}
-    return DataValidatorJob(examples=examples, **outputs, **given)
+    places = {name: str(tmp_path / name) for name in ("statistics", "anomalies", "blessing", "config")}
+    files.write_text(os.path.join(places["config"], "pipeline.config"), config_text(10))
+    places["pipeline_config"] = places.pop("config")
+    # To know the anchors a network is built, which takes seconds; one test is about them.
+    checks = {"unmatched_boxes": {"severity": "off"}, **given.pop("checks", {})}
+    return DataValidatorJob(examples=examples, checks=checks, **places, **given)
 
 
 def _clean():
@@ -36,7 +45,9 @@ def test_clean_examples_are_blessed(tmp_path):
     assert report == {"stop_reasons": "", "blessed": True, "findings": 0, "images": 24}
     assert read_verdict(job.blessing).blessed
     found = FINDINGS.read(job.anomalies)
-    assert set(found.checks.values()) == {"passed"} and found.images == {"train": 20, "eval": 4}
+    made = {name: how for name, how in found.checks.items() if how != "passed"}
+    assert set(made) == {"unmatched_boxes", "span_drift", "baseline_drift", "split_drift", "folder_drift"}
+    assert found.images == {"train": 20, "eval": 4}
     statistics = STATISTICS.read(job.statistics)
     assert statistics.classes == ["cat", "dog"] and statistics.splits["train"].objects == 40
 
@@ -74,6 +85,79 @@ def test_equal_examples_give_equal_files(tmp_path):
 def test_a_check_that_there_is_not_and_missing_examples_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="expected one of class_without_objects"):
         run(_job(tmp_path, _clean(), checks={"x": {}}))
-    (tmp_path / "examples" / "Split-eval" / "examples-00000-of-00001.tfrecord").unlink()
     with pytest.raises(DataError, match="found none"):
-        run(DataValidatorJob(examples=str(tmp_path / "examples"), statistics="", anomalies="", blessing=""))
+        run(_job(tmp_path / "other", {"train": [], "eval": []}))
+
+
+def _with_baseline(tmp_path, name, splits, **given):
+    """Validate examples against a detector that was trained on what `first` has."""
+    first = _job(tmp_path / "first", {"train": [BOTH] * 60, "eval": [BOTH]})
+    run(first)
+    serving = tmp_path / "baseline" / "Format-Serving"
+    files.write_text(str(serving / "saved_model.pb"), "graph")
+    files.copy_file(
+        STATISTICS.path(first.statistics), str(serving / "assets.extra" / "detflow" / STATISTICS.name)
+    )
+    job = _job(tmp_path / name, splits, baseline=str(tmp_path / "baseline"), **given)
+    return run(job), FINDINGS.read(job.anomalies)
+
+
+def test_data_without_a_class_that_the_deployed_model_knows_stop_the_run(tmp_path):
+    stop = {"vanished_class": {"severity": "stop"}}
+    splits = {"train": [Made()] * 60, "eval": [Made()]}
+    report, found = _with_baseline(tmp_path, "second", splits, checks=stop)
+    assert (
+        "no object of 1 class that what the deployed model was trained on had: dog" in report["stop_reasons"]
+    )
+    assert found.checks["baseline_drift"] == "warn"
+
+
+def test_the_same_data_again_do_not_differ(tmp_path):
+    report, found = _with_baseline(tmp_path, "second", {"train": [BOTH] * 60, "eval": [BOTH]})
+    assert report["findings"] == 0 and found.checks["baseline_drift"] == "passed"
+
+
+def test_a_baseline_that_tells_nothing_or_nonsense_is_no_error(tmp_path):
+    serving = tmp_path / "baseline" / "Format-Serving"
+    files.write_text(str(serving / "saved_model.pb"), "graph")
+    for text in (None, "{", '{"classes": 1}'):
+        if text:
+            files.write_text(str(serving / "assets.extra" / "detflow" / STATISTICS.name), text)
+        job = _job(tmp_path / repr(text), _clean(), baseline=str(tmp_path / "baseline"))
+        assert run(job)["blessed"]
+        assert "no statistics" in FINDINGS.read(job.anomalies).checks["baseline_drift"]
+
+
+def test_spans_are_compared_where_the_examples_are_of_several(tmp_path):
+    def span(number, made):
+        return [dataclasses.replace(made, source_id=f"{number}/{i}") for i in range(40)]
+
+    job = _job(tmp_path, {"train": [*span(1, BOTH), *span(2, Made())], "eval": [BOTH]})
+    CARD.write(job.examples, DatasetCard(spans={"train": ["1", "2"]}))
+    run(job)
+    found = {f.id for f in FINDINGS.read(job.anomalies).findings}
+    assert {"vanished_class:span 2 against span 1", "span_drift:span 2 against span 1"} <= found
+    assert list(STATISTICS.read(job.statistics).spans) == ["1", "2"]
+
+
+def test_too_many_images_are_not_compared_by_their_looks(tmp_path):
+    job = _job(tmp_path, _clean(), near_duplicate_images=23, decode_images="none")
+    run(job)
+    found = FINDINGS.read(job.anomalies)
+    assert "24 images are more than validation.near_duplicate_images, 23" in found.checks["near_leakage"]
+    assert found.decoded == 0
+
+
+def test_boxes_are_judged_by_the_config_as_trainer_has_it(tmp_path):
+    small = {"model.ssd.image_resizer": "{fixed_shape_resizer {height: 32 width: 32}}"}
+    tiny = Made(boxes=((0.1, 0.1, 0.17, 0.5), (0.5, 0.5, 0.9, 0.9)), classes=("cat", "dog"))
+    found = {}
+    for name, overrides in (("config", {}), ("small", small)):
+        checks = {"unmatched_boxes": {"severity": "warn"}}
+        job = _job(
+            tmp_path / name, {"train": [tiny] * 20, "eval": [tiny]}, overrides=overrides, checks=checks
+        )
+        run(job)
+        found[name] = {f.id: f.measured for f in FINDINGS.read(job.anomalies).findings}
+    assert "tiny_boxes:train" not in found["config"] and found["small"]["tiny_boxes:train"] == 0.5
+    assert found["config"]["unmatched_boxes:train"] == 0.5

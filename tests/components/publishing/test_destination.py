@@ -244,3 +244,17 @@ def test_two_writers_on_an_object_store_both_end_well(saved_model):
         published = sorted(d.result().number for d in done)
         assert [v.number for v in destination.versions()] == published
         assert destination.current().number == published[1]
+
+
+def test_what_is_published_within_a_model_is_part_of_the_version(destination, saved_model, tmp_path):
+    (tmp_path / "s.json").write_text("{}")
+    version = destination.publish(
+        saved_model,
+        "",
+        PublishedVersion(number=0),
+        0,
+        extras={"box_statistics.json": str(tmp_path / "s.json")},
+    )
+    assert version.files["assets.extra/detflow/box_statistics.json"] == 2
+    destination.fetch(version.number, str(tmp_path / "fetched"))
+    assert (tmp_path / "fetched" / "assets.extra" / "detflow" / "box_statistics.json").read_text() == "{}"

@@ -188,3 +188,12 @@ def test_a_push_that_was_killed_before_it_said_so_says_so_when_it_is_repeated(ar
     os.remove(artifacts / "pushed_model" / "pushed.json")
     assert run(_job(artifacts)) == first
     assert not run(_job(artifacts, push_token="another run's"))["pushed"]
+
+
+def test_statistics_of_the_data_are_published_within_the_model(artifacts, tmp_path):
+    files.write_text(str(artifacts / "statistics" / "box_statistics.json"), "{}")
+    report = run(_job(artifacts, statistics=str(artifacts / "statistics")))
+    folder = artifacts / "pushed" / "saved_model" / str(report["version"])
+    assert (folder / "assets.extra" / "detflow" / "box_statistics.json").read_text() == "{}"
+    # They are no part of what tells two models apart.
+    assert not run(_job(artifacts, push_token="u"))["pushed"]

@@ -6,7 +6,13 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.image_resizer import build_image_resizer
-from detection_core.data.resize import KeepAspectRatioResizer, PadToMultipleResizer
+from detection_core.data.resize import (
+    ConditionalShapeResizer,
+    FixedShapeResizer,
+    IdentityResizer,
+    KeepAspectRatioResizer,
+    PadToMultipleResizer,
+)
 from detection_core.errors import ConfigError
 from detection_core.protos import image_resizer_pb2
 from tests.detection_core.golden_cases import load_cases
@@ -69,3 +75,20 @@ def test_values_that_no_image_fits_are_refused() -> None:
         KeepAspectRatioResizer(per_channel_pad_value=(1.0, 2.0))
     with pytest.raises(ValueError, match="above 0, found -4"):
         PadToMultipleResizer(multiple=-4)
+
+
+@pytest.mark.parametrize(
+    "resizer",
+    [
+        FixedShapeResizer(height=30, width=20),
+        KeepAspectRatioResizer(min_dimension=20, max_dimension=40, pad_to_max_dimension=True),
+        ConditionalShapeResizer(condition="GREATER", size_threshold=25),
+        ConditionalShapeResizer(condition="SMALLER", size_threshold=50),
+        PadToMultipleResizer(multiple=16),
+        IdentityResizer(),
+    ],
+)
+@pytest.mark.parametrize("size", [(33, 70), (70, 33), (10, 10)])
+def test_the_size_of_an_image_is_known_without_it(resizer, size) -> None:
+    found = resizer(tf.zeros([*size, 3]), tf.zeros([0, 0, 0], tf.uint8))
+    assert resizer.resized_size(tf.constant(size)).numpy().tolist() == found.true_size.numpy().tolist()

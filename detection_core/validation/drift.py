@@ -1,0 +1,223 @@
+"""Checks whether examples differ from others, such as a span from those before it.
+
+A histogram has drifted where two things hold: two samples of one population would differ as much with a
+probability below `SIGNIFICANCE`, adjusted for all that is compared at a time, and the Jensen-Shannon
+divergence is above the check's threshold. The first keeps small samples from crying wolf, the second large
+ones, in which every difference is significant. `benchmarks/drift_false_alarms.py` measures how often it is
+wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
+from detection_core.validation.box_statistics import counts_by_bin
+from detection_core.validation.checks import FindingList
+from detection_core.validation.homogeneity import Comparison, compare, holm
+
+SIGNIFICANCE = 0.01
+"""Probability of a false alarm in one comparison of all histograms, at most."""
+LEAST_IMAGES = 30
+"""Images that both samples have to have."""
+
+_CLASS = "class"
+_IN_IMAGES = "images with "
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drift:
+    """A histogram that differs.
+
+    Attributes:
+        name: of the histogram; `images with CLASS` for how many images have a class.
+        comparison: of the two.
+        p_value: adjusted for all that was compared.
+    """
+
+    name: str
+    comparison: Comparison
+    p_value: float
+
+
+def find_drift(
+    sample: SampleStatistics,
+    reference: SampleStatistics,
+    *,
+    divergence: float,
+    significance: float = SIGNIFICANCE,
+) -> list[Drift]:
+    """Return the histograms in which two samples differ, the most different first.
+
+    Args:
+        sample: the newer one.
+        reference: what it is compared with.
+        divergence: Jensen-Shannon divergence in bits that a difference has to be above.
+        significance: adjusted p value that it has to be below.
+    """
+    compared = {
+        name: found
+        for name, (here, there) in _pairs(sample, reference).items()
+        if (found := compare(here, there)) is not None
+    }
+    adjusted = holm([found.p_value for found in compared.values()])
+    drifted = [
+        Drift(name=name, comparison=found, p_value=p_value)
+        for (name, found), p_value in zip(compared.items(), adjusted, strict=True)
+        if p_value < significance and found.divergence > divergence
+    ]
+    return sorted(drifted, key=lambda drift: -drift.comparison.divergence)
+
+
+def _pairs(sample: SampleStatistics, reference: SampleStatistics) -> dict[str, tuple[Histogram, Histogram]]:
+    pairs = {
+        name: (here, reference.histograms[name])
+        for name, here in sample.histograms.items()
+        if name in reference.histograms
+    }
+    # Every class by itself, by the images that have it, which are independent of each other.
+    if _CLASS in pairs:
+        here, there = pairs[_CLASS]
+        for label in dict.fromkeys((*here.bins, *there.bins)):
+            pairs[_IN_IMAGES + label] = (
+                _presence(here, label, sample.images),
+                _presence(there, label, reference.images),
+            )
+    return pairs
+
+
+def _presence(histogram: Histogram, label: str, images: int) -> Histogram:
+    """Return how many images have a class and how many have not, each image being one object."""
+    present = histogram.images[histogram.bins.index(label)] if label in histogram.bins else 0
+    counts = [present, images - present]
+    return Histogram(
+        bins=["with", "without"],
+        counts=counts,
+        squares=counts,
+        products=counts,
+        images=counts,
+        total_squares=images,
+    )
+
+
+def check_drift(
+    check: str,
+    names: tuple[str, str],
+    sample: SampleStatistics,
+    reference: SampleStatistics,
+    findings: FindingList,
+    *,
+    comparisons: int = 1,
+) -> None:
+    """Compare two samples and add what differs.
+
+    Args:
+        check: one of those that compare.
+        names: of the sample and of the reference, for messages.
+        sample: the newer one.
+        reference: what it is compared with.
+        findings: takes what is found.
+        comparisons: how many are made for one question, which all share the `SIGNIFICANCE`.
+    """
+    here, there = names
+    if min(sample.images, reference.images) < LEAST_IMAGES:
+        fewest = min(sample.images, reference.images)
+        findings.could_not(check, f"{fewest:,} images in {here} or {there}, {LEAST_IMAGES} are needed")
+        return
+    drifted = find_drift(
+        sample,
+        reference,
+        divergence=findings.threshold(check),
+        significance=SIGNIFICANCE / comparisons,
+    )
+    if not drifted:
+        return
+    worst = drifted[0].comparison.divergence
+    findings.add(
+        check,
+        f"{here} against {there}",
+        f"{here} differs from {there} in {'; '.join(map(_text, drifted[:5]))}"
+        + (f" and {len(drifted) - 5} more" if len(drifted) > 5 else "")
+        + "; look whether it is what the detector will meet",
+        measured=worst,
+        count=len(drifted),
+    )
+
+
+def _text(drift: Drift) -> str:
+    found = drift.comparison
+    chance = f"{max(drift.p_value, 1e-12):.1g}"
+    if drift.name.startswith(_IN_IMAGES):
+        before, after = (
+            (found.before, found.after)
+            if found.most_changed == "with"
+            else (1 - found.before, 1 - found.after)
+        )
+        return f"{drift.name} ({before:.1%} before, {after:.1%} now, by chance with p = {chance})"
+    return (
+        f"{drift.name} (above all {found.most_changed}: {found.before:.1%} before, {found.after:.1%} now;"
+        f" divergence {found.divergence:.3f}, by chance with p = {chance})"
+    )
+
+
+def check_vanished(
+    names: tuple[str, str], sample: SampleStatistics, reference: SampleStatistics, findings: FindingList
+) -> None:
+    """Look for classes that the reference has and the sample lacks, and for those that are new in it.
+
+    A class has vanished where chance would put all images that have it into the reference with a probability
+    below `SIGNIFICANCE` over all classes (Fisher's exact test).
+
+    Args:
+        names: of the sample and of the reference, for messages.
+        sample: the newer one.
+        reference: what it is compared with.
+        findings: takes what is found.
+    """
+    here, there = names
+    now, before = counts_by_bin(sample, _CLASS), counts_by_bin(reference, _CLASS)
+    new = [label for label, count in now.items() if count and not before.get(label)]
+    findings.add_above(
+        "new_class",
+        f"{here} against {there}",
+        f"{here} has {len(new):,} class{'' if len(new) == 1 else 'es'} that {there} had not: {_list(new)}",
+        measured=len(new),
+        count=len(new),
+    )
+    histogram = reference.histograms.get(_CLASS)
+    if histogram is None or not reference.images:
+        return
+    had = dict(zip(histogram.bins, histogram.images, strict=True))
+    missing = [label for label, count in before.items() if count and not now.get(label)]
+    known = max(1, sum(count > 0 for count in before.values()))
+    vanished = [
+        label
+        for label in missing
+        if _chance_of_none(had[label], reference.images, sample.images) < SIGNIFICANCE / known
+    ]
+    findings.add_above(
+        "vanished_class",
+        f"{here} against {there}",
+        f"{here} has no object of {len(vanished):,} class{'' if len(vanished) == 1 else 'es'} that {there}"
+        f" had: {_list(vanished)}; check that annotations and label map are complete",
+        measured=len(vanished),
+        count=len(vanished),
+    )
+
+
+def _chance_of_none(images_with: int, reference: int, sample: int) -> float:
+    """Return the probability that all of some images are drawn into the reference, none into the sample."""
+    logs = (
+        math.lgamma(reference + 1)
+        - math.lgamma(reference - images_with + 1)
+        - math.lgamma(reference + sample + 1)
+        + math.lgamma(reference + sample - images_with + 1)
+    )
+    return math.exp(logs)
+
+
+def _list(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + rest

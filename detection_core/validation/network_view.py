@@ -1,0 +1,194 @@
+"""What a network sees of boxes: how large they are at its input, and whether an anchor fits them."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.artifacts.data_findings import FoundExample
+from detection_core.data.resize import Resizer
+from detection_core.ops.iou import iou
+from detection_core.validation.checks import FindingList
+from detection_core.validation.labelled_images import LabelledImage
+
+TINY_PIXELS = 4.0
+"""Shorter side of a box at the network's input, pixels, below which nothing is left to learn from."""
+MATCH_OVERLAP = 0.5
+"""Intersection over union at which the Object Detection API's matchers take an anchor for an object."""
+_SAMPLED = 20_000
+_MATCHED = 5_000
+_PAIRS = 4_000_000
+"""Boxes times anchors that are compared at once, 16 MB a step of the computation."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SampledBoxes:
+    """Boxes drawn from a split, each with the same probability.
+
+    Attributes:
+        boxes: float32 [N, 4], normalised to the image.
+        sizes: int32 [N, 2], rows and columns of the image.
+        records: [N], number of the record.
+        total: how many boxes there are.
+    """
+
+    boxes: np.ndarray
+    sizes: np.ndarray
+    records: np.ndarray
+    total: int
+
+
+class BoxSample:
+    """Draws boxes as they come, so that each is kept with the same probability (Vitter's algorithm R)."""
+
+    def __init__(self, size: int = _SAMPLED) -> None:
+        self._size = size
+        self._kept: list[tuple[np.ndarray, tuple[int, int], int]] = []
+        self._total = 0
+        self._random = random.Random(0)
+
+    def add(self, image: LabelledImage) -> None:
+        """Draw from the objects of an image; crowd regions are none."""
+        for box in image.boxes[~image.is_crowd]:
+            self._total += 1
+            entry = (box, (image.height, image.width), image.record)
+            if len(self._kept) < self._size:
+                self._kept.append(entry)
+            else:
+                place = self._random.randrange(self._total)
+                if place < self._size:
+                    self._kept[place] = entry
+
+    def drawn(self) -> SampledBoxes:
+        """Return what was drawn, in the order of the records."""
+        kept = sorted(self._kept, key=lambda entry: entry[2])
+        return SampledBoxes(
+            boxes=np.asarray([box for box, _, _ in kept], np.float32).reshape(-1, 4),
+            sizes=np.asarray([size for _, size, _ in kept], np.int32).reshape(-1, 2),
+            records=np.asarray([record for _, _, record in kept], np.int64),
+            total=self._total,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkView:
+    """What a network does with images.
+
+    Attributes:
+        resizer: brings them to its input.
+        anchors: float32 [A, 4], normalised to the input; None of a detector without fixed anchors.
+    """
+
+    resizer: Resizer
+    anchors: np.ndarray | None
+
+    def resized_sizes(self, sizes: np.ndarray) -> np.ndarray:
+        """Return rows and columns that images have at the input, without padding, float64 [N, 2].
+
+        Args:
+            sizes: int32 [N, 2], rows and columns of the images.
+        """
+        if not len(sizes):
+            return np.zeros((0, 2))
+        known, at = np.unique(np.maximum(sizes, 1), axis=0, return_inverse=True)
+        resized = tf.map_fn(self.resizer.resized_size, tf.constant(known, tf.int32))
+        return resized.numpy().astype(np.float64)[at.reshape(-1)]
+
+    def shorter_sides(self, sample: SampledBoxes) -> np.ndarray:
+        """Return the shorter side of each box at the input, pixels, float64 [N]."""
+        sides = sample.boxes[:, 2:] - sample.boxes[:, :2]
+        return (sides * self.resized_sizes(sample.sizes)).min(axis=1, initial=np.inf)
+
+    def best_overlaps(self, sample: SampledBoxes) -> np.ndarray:
+        """Return the intersection over union of each box with the anchor that fits it best, float [N]."""
+        if self.anchors is None:
+            raise ValueError("expected a detector with anchors")
+        rows, columns = self.resizer.static_shape[:2]
+        padded = np.asarray([rows, columns], np.float64)
+        # Boxes are normalised to the image, anchors to the input, of which the image may be a part.
+        shares = np.tile(self.resized_sizes(sample.sizes) / padded, 2)
+        boxes = (sample.boxes * shares).astype(np.float32)
+        chunk = max(1, _PAIRS // max(1, len(self.anchors)))
+        best = [
+            tf.reduce_max(iou(boxes[start : start + chunk], self.anchors), axis=1).numpy()
+            for start in range(0, len(boxes), chunk)
+        ]
+        return np.concatenate(best) if best else np.zeros(0)
+
+
+def check_boxes_at_input(split: str, sample: SampledBoxes, view: NetworkView, findings: FindingList) -> None:
+    """Look for boxes that the network cannot learn.
+
+    Args:
+        split: that the boxes are of.
+        sample: some of its boxes.
+        view: what the network does with images.
+        findings: takes what is found.
+    """
+    if not len(sample.boxes):
+        return
+    if findings.is_on("tiny_boxes"):
+        sides = view.shorter_sides(sample)
+        _add(
+            "tiny_boxes",
+            split,
+            sides < TINY_PIXELS,
+            (sample, [f"{side:.1f} pixels" for side in sides]),
+            f"are less than {TINY_PIXELS:g} pixels wide or high at the network's input; make image_resizer"
+            " larger, cut images into tiles, or leave them out",
+            findings,
+        )
+    if view.anchors is None or None in view.resizer.static_shape:
+        findings.could_not("unmatched_boxes", "the detector has no fixed anchors")
+    elif findings.is_on("unmatched_boxes"):
+        some = _first(sample, _MATCHED)
+        best = view.best_overlaps(some)
+        _add(
+            "unmatched_boxes",
+            split,
+            best < MATCH_OVERLAP,
+            (some, [f"best anchor at IoU {value:.2f}" for value in best]),
+            f"have no anchor with an IoU of {MATCH_OVERLAP:g}; change scales and aspect ratios of the"
+            " anchor_generator to the boxes' own",
+            findings,
+        )
+
+
+def _first(sample: SampledBoxes, count: int) -> SampledBoxes:
+    """Return evenly spaced boxes of a sample."""
+    step = max(1, len(sample.boxes) // count)
+    rows = slice(None, None, step)
+    return dataclasses.replace(
+        sample, boxes=sample.boxes[rows], sizes=sample.sizes[rows], records=sample.records[rows]
+    )
+
+
+def _add(
+    check: str,
+    split: str,
+    found: np.ndarray,
+    where: tuple[SampledBoxes, Sequence[str]],
+    what: str,
+    findings: FindingList,
+) -> None:
+    sample, notes = where
+    records, first = np.unique(sample.records[found], return_index=True)
+    places = np.flatnonzero(found)[first]
+    looked_at = len(sample.boxes)
+    drawn = f", looking at {looked_at:,} of {sample.total:,}" if looked_at < sample.total else ""
+    fraction = float(found.mean())
+    findings.add_above(
+        check,
+        split,
+        f"{fraction:.1%} of the boxes of {split} {what}{drawn}",
+        measured=fraction,
+        count=int(found.sum()),
+        examples=[
+            FoundExample(split=split, source_id="", record=int(record), note=notes[place])
+            for record, place in zip(records, places, strict=True)
+        ],
+    )

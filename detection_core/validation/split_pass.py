@@ -1,0 +1,135 @@
+"""One pass over the examples of a split, in which everything that checks need is gathered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from detection_core.artifacts.data_statistics import SampleStatistics
+from detection_core.datasets.decoding import Decoding
+from detection_core.progress import Progress
+from detection_core.validation.annotations import AnnotationChecker
+from detection_core.validation.box_statistics import SampleCounter
+from detection_core.validation.duplicates import DigestList
+from detection_core.validation.image_files import ImageFiles
+from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
+from detection_core.validation.network_view import BoxSample, SampledBoxes
+
+TRAIN = "train"
+MOST_FOLDERS = 50
+"""Folders that are compared; of data in more, a folder is a video or a day and not a person."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PassOptions:
+    """What is gathered.
+
+    Attributes:
+        classes: names of the label map.
+        spans: that the examples are made of, oldest first.
+        decoding: which images are decoded.
+        hashes: hash every image, to find those that look alike.
+    """
+
+    classes: Sequence[str]
+    spans: tuple[str, ...]
+    decoding: Decoding
+    hashes: bool
+
+
+class FolderCounters:
+    """Counts the images of each folder, as long as there are few.
+
+    Args:
+        classes: names of the label map.
+    """
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self._classes = classes
+        self._counters: dict[str, SampleCounter] | None = {}
+
+    def add(self, image: LabelledImage) -> None:
+        """Count an image."""
+        if self._counters is None:
+            return
+        folder = folder_of(image)
+        if folder not in self._counters and len(self._counters) == MOST_FOLDERS:
+            self._counters = None
+            return
+        self._counters.setdefault(folder, SampleCounter(self._classes)).add(image)
+
+    def statistics(self) -> dict[str, SampleStatistics]:
+        """Return folder to statistics; empty where there is one folder, or too many."""
+        counters = self._counters or {}
+        if len(counters) < 2:
+            return {}
+        return {folder: counters[folder].statistics() for folder in sorted(counters)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitPass:
+    """What was gathered of a split.
+
+    Attributes:
+        statistics: of its images.
+        spans: of training images by span.
+        digests: of its image files.
+        hashes: of its images; empty where none were wanted.
+        files: what became of decoding.
+        annotations: what its boxes say about each other.
+        boxes: some of them.
+    """
+
+    statistics: SampleStatistics
+    spans: dict[str, SampleStatistics]
+    digests: DigestList
+    hashes: list[bytes | None]
+    files: ImageFiles
+    annotations: AnnotationChecker
+    boxes: SampledBoxes
+
+
+def pass_over(
+    split: str,
+    images: Iterable[LabelledImage],
+    count: int,
+    options: PassOptions,
+    folders: FolderCounters,
+    progress: Progress,
+) -> SplitPass:
+    """Look at every example of a split once.
+
+    Args:
+        split: its name.
+        images: its examples.
+        count: how many there are.
+        options: what is gathered.
+        folders: counts images by folder, over all splits.
+        progress: of all splits.
+
+    Raises:
+        DataError: when examples are damaged.
+    """
+    counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
+    spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
+    sample = BoxSample()
+    with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
+        for image in images:
+            counter.add(image)
+            folders.add(image)
+            digests.add(image.sha256)
+            annotations.add(image)
+            sample.add(image)
+            files.add(image)
+            if spans and (span := span_of(image, options.spans)):
+                spans[span].add(image)
+            progress.advance()
+    return SplitPass(
+        statistics=counter.statistics(),
+        spans={span: of_span.statistics() for span, of_span in spans.items()},
+        digests=digests,
+        hashes=files.hashes if options.hashes else [],
+        files=files,
+        annotations=annotations,
+        boxes=sample.drawn(),
+    )

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.data.label_map import label_map_from_names
+from detection_core.validation.annotations import AnnotationChecker, check_copies, same_boxes
+from detection_core.validation.checks import FindingList, make_limits
+from detection_core.validation.duplicates import Pair
+from detection_core.validation.labelled_images import parse_record
+from tests.detection_core.validation.made_examples import CLASSES, Made, encode
+
+BOX, MOVED, OTHER = (0.1, 0.1, 0.5, 0.5), (0.1, 0.1, 0.5, 0.503), (0.6, 0.6, 0.9, 0.9)
+LABELS = label_map_from_names(list(CLASSES))
+
+
+def _checker(*images):
+    checker = AnnotationChecker()
+    for number, made in enumerate(images):
+        checker.add(parse_record(encode(made, number), number, LABELS))
+    return checker
+
+
+def _found(*images):
+    findings = FindingList(make_limits({}))
+    _checker(*images).report("train", CLASSES, findings)
+    return {finding.check: finding for finding in findings.findings()}
+
+
+def _iou(one, other):
+    height = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
+    width = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
+    areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (one, other)]
+    return height * width / (sum(areas) - height * width)
+
+
+def test_same_boxes_are_those_of_a_slow_loop():
+    random = np.random.default_rng(0)
+    corners, sides = random.uniform(0, 0.5, (30, 2)), random.uniform(0.1, 0.5, (30, 2))
+    boxes = np.concatenate([corners, corners + sides], axis=1)
+    boxes[20:] = boxes[:10] + random.uniform(0, 0.01, (10, 4))
+    expected = [[i != j and _iou(a, b) >= 0.9 for j, b in enumerate(boxes)] for i, a in enumerate(boxes)]
+    found = same_boxes(boxes, overlap=0.9)
+    assert found.tolist() == expected and found.any()
+
+
+def test_one_box_of_two_classes_contradicts_itself():
+    found = _found(Made(), Made(boxes=(BOX, OTHER, MOVED), classes=("cat", "cat", "dog")))
+    assert list(found) == ["contradictions"]
+    finding = found["contradictions"]
+    assert (finding.measured, [e.record for e in finding.examples]) == (0.5, [1])
+    assert finding.examples[0].note == "cat and dog"
+
+
+def test_one_box_twice_is_a_repetition():
+    found = _found(Made(boxes=(BOX, MOVED, MOVED, OTHER), classes=("cat",) * 4))
+    assert list(found) == ["repeated_boxes"] and found["repeated_boxes"].examples[0].note == "2 boxes again"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Made(boxes=(BOX, OTHER), classes=("cat", "dog")),
+        Made(boxes=(BOX, BOX), classes=("cat", "dog"), crowd=(0, 1)),
+        Made(boxes=(BOX,), classes=("cat",)),
+        Made(boxes=(), classes=()),
+    ],
+)
+def test_other_boxes_crowds_and_images_without_boxes_are_fine(made):
+    assert _found(made) == {}
+
+
+def test_boxes_without_an_area_are_the_same_as_none():
+    flat = (0.5, 0.5, 0.5, 0.5)
+    assert same_boxes(np.asarray([flat, flat, BOX])).sum() == 0
+
+
+def test_copies_that_are_annotated_differently_are_found():
+    two = Made(boxes=(BOX, OTHER), classes=("cat", "dog"))
+    swapped = Made(boxes=(OTHER, BOX), classes=("dog", "cat"))
+    checkers = {"train": _checker(two, two), "eval": _checker(swapped, Made(boxes=(BOX,)))}
+    pairs = [Pair(split="eval", record=record, other_split="train", other_record=record) for record in (0, 1)]
+    findings = FindingList(make_limits({}))
+    check_copies(pairs, checkers, findings)
+    [finding] = findings.findings()
+    assert (finding.measured, finding.examples[0].record) == (0.5, 1)
+    check_copies([], checkers, findings)
+    assert len(findings.findings()) == 1

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from benchmarks.drift_false_alarms import draw_images
+from detection_core.artifacts.data_statistics import DataStatistics
+from detection_core.validation.checks import FindingList, make_limits
+from detection_core.validation.differences import check_differences
+
+CATS, DOGS = {"cat": 0.9, "dog": 0.1}, {"cat": 0.1, "dog": 0.9}
+
+
+def _statistics(train=CATS, **fields):
+    splits = {"train": draw_images(300, train, seed=1), "eval": draw_images(100, train, seed=2)}
+    return DataStatistics(classes=["cat", "dog"], splits=splits, **fields)
+
+
+def _found(statistics, baseline=None):
+    findings = FindingList(make_limits({}))
+    check_differences(statistics, baseline, findings)
+    return {f.id for f in findings.findings()}, findings.outcomes()
+
+
+def test_alike_samples_differ_in_nothing_and_what_is_not_there_is_not_compared():
+    found, outcomes = _found(_statistics())
+    assert found == set() and outcomes["split_drift"] == "passed"
+    assert "data.window" in outcomes["span_drift"] and "fifty folders" in outcomes["folder_drift"]
+    assert outcomes["baseline_drift"] == "there are no statistics of a deployed model's data"
+    assert _found(_statistics(), _statistics())[0] == set()
+
+
+def test_the_newest_span_is_compared_with_all_before_it():
+    spans = {
+        "1": draw_images(100, CATS, seed=3),
+        "2": draw_images(100, CATS, seed=4),
+        "3": draw_images(100, DOGS, seed=5),
+    }
+    assert _found(_statistics(spans=spans))[0] == {"span_drift:span 3 against spans 1 to 2"}
+    del spans["1"]
+    assert _found(_statistics(spans=spans))[0] == {"span_drift:span 3 against span 2"}
+
+
+def test_a_split_of_another_kind_is_found():
+    statistics = _statistics()
+    changed = {**statistics.splits, "eval": draw_images(100, DOGS, seed=6)}
+    other = DataStatistics(classes=["cat", "dog"], splits=changed)
+    assert _found(other)[0] == {"split_drift:eval against train"}
+
+
+def test_data_that_differ_from_the_deployed_models_are_found():
+    found, _ = _found(_statistics(train=DOGS), _statistics(train=CATS))
+    assert found == {"baseline_drift:train against what the deployed model was trained on"}
+    found, _ = _found(_statistics(train={"cat": 1.0}), _statistics())
+    assert "vanished_class:train against what the deployed model was trained on" in found
+
+
+def test_a_folder_unlike_the_others_is_found():
+    folders = {name: draw_images(100, CATS, seed=n) for n, name in enumerate("abc")}
+    assert _found(_statistics(folders=folders))[0] == set()
+    folders["b"] = draw_images(100, DOGS, seed=9)
+    folders["d"] = draw_images(5, DOGS, seed=9)
+    found, _ = _found(_statistics(folders=folders))
+    assert "folder_drift:the folder b against the others" in found
+    assert not any("folder d" in name for name in found)
