@@ -21,7 +21,6 @@ from detection_core.errors import ContractError
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.validation.annotations import check_copies
 from detection_core.validation.checks import FindingList, Limits
 from detection_core.validation.class_balance import check_classes
 from detection_core.validation.differences import check_differences
@@ -30,6 +29,7 @@ from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import LabelledImage, read_split, split_names
 from detection_core.validation.near_copies import check_near_copies
 from detection_core.validation.network_view import NetworkView, check_boxes_at_input
+from detection_core.validation.same_boxes import check_copies
 from detection_core.validation.split_pass import FolderCounters, PassOptions, SplitPass, pass_over
 
 _logger = logging.getLogger(__name__)

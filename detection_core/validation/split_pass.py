@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.datasets.decoding import Decoding
 from detection_core.progress import Progress
-from detection_core.validation.annotations import AnnotationChecker
 from detection_core.validation.box_statistics import SampleCounter
+from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.duplicates import DigestList
-from detection_core.validation.image_files import ImageFiles
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
+from detection_core.validation.same_boxes import AnnotationChecker
 
 TRAIN = "train"
 MOST_FOLDERS = 50

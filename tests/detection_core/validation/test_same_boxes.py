@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from detection_core.data.label_map import label_map_from_names
-from detection_core.validation.annotations import AnnotationChecker, check_copies, same_boxes
 from detection_core.validation.checks import FindingList, make_limits
 from detection_core.validation.duplicates import Pair
 from detection_core.validation.labelled_images import parse_record
+from detection_core.validation.same_boxes import AnnotationChecker, check_copies, same_boxes
 from tests.detection_core.validation.made_examples import CLASSES, Made, encode
 
 BOX, MOVED, OTHER = (0.1, 0.1, 0.5, 0.5), (0.1, 0.1, 0.5, 0.503), (0.6, 0.6, 0.9, 0.9)

@@ -5,7 +5,7 @@ import dataclasses
 from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets.decoding import find_decoding
 from detection_core.validation.checks import FindingList, make_limits
-from detection_core.validation.image_files import ImageFiles
+from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.labelled_images import parse_record
 from detection_core.validation.perceptual_hash import hash_image_file
 from tests.detection_core.validation.made_examples import CLASSES, Made, encode, picture_bytes
