@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.data.image_header import MAX_FILE_BYTES
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
@@ -28,6 +29,7 @@ from detection_core.datasets.splits import is_by_ratio
 from detection_core.errors import ConfigError, DataError
 from detection_core.progress import Progress
 from detection_core.storage import files
+from detection_core.storage.file_parts import file_part
 
 WHOLE = ""
 """Name of the only part of a data set that comes in one piece."""
@@ -132,7 +134,8 @@ def _read_all(
 
 
 def _add(writer: CocoWriter, image: AnnotatedImage, folder: str, *, copy: bool) -> None:
-    if not files.exists(image.path):
+    part = file_part(image.path)
+    if not files.exists(part.path if part else image.path):
         raise Rejected("missing_image", "there is no such file")
     size = (image.width, image.height) if image.width and image.height else shown_size(image.path)
     name = os.path.normpath(image.filename)
@@ -145,6 +148,9 @@ def _add(writer: CocoWriter, image: AnnotatedImage, folder: str, *, copy: bool) 
 
 def _put(source: str, place: str, *, copy: bool) -> None:
     """Put an image file into the new folder, as a link to the same content where the disk allows that."""
+    if file_part(source):
+        files.write_bytes(place, files.read_regular(source, MAX_FILE_BYTES))
+        return
     if not copy and not files.is_remote(source) and not files.is_remote(place):
         os.makedirs(os.path.dirname(place), exist_ok=True)
         try:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.storage import files
+from detection_core.storage.file_parts import file_part
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -65,6 +66,8 @@ def shown_size(path: str) -> tuple[int, int]:
 
 
 def _open_beginning(path: str) -> IO[bytes]:
+    if file_part(path):
+        return io.BytesIO(files.read_regular(path, MAX_FILE_BYTES))
     if files.is_remote(path):
         with files.open_file(path, "rb") as file:
             return io.BytesIO(file.read(_HEAD))

@@ -14,6 +14,8 @@ from detection_core.datasets.formats import (
     cvat,
     label_studio,
     labelme,
+    tfrecord,
+    tfrecord_files,
     voc,
     voc_layout,
     yolo,
@@ -70,6 +72,12 @@ READERS: dict[str, AnnotationReader] = {
     ),
     "csv": AnnotationReader(
         locate=csv_boxes.locate, read=csv_boxes.read, find=csv_boxes.find, looks_for=csv_boxes.LOOKS_FOR
+    ),
+    "tfrecord": AnnotationReader(
+        locate=tfrecord.locate,
+        read=tfrecord.read,
+        find=tfrecord_files.find,
+        looks_for=tfrecord_files.LOOKS_FOR,
     ),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""

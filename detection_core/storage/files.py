@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage import local_files, store_lock
+from detection_core.storage.file_parts import FilePart, file_part
 from detection_core.storage.local_files import temporary_name
 from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
 
@@ -78,25 +79,37 @@ def read_regular(path: str, limit: int) -> bytes:
     For files whose names arrive with the data: a named pipe would block for ever, a device never end.
 
     Args:
-        path: local or remote.
+        path: local or remote, or that of a part of a file.
         limit: bytes above which it is not read.
 
     Raises:
         OSError: when it cannot be opened; with EINVAL when it is no regular file, EFBIG when it is too large.
     """
+    part = file_part(path)
+    path = part.path if part else path
+    if part and part.length > limit:
+        raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", path)
     if is_remote(path):
-        return read_bytes(path)
+        return _read_part(path, part) if part else read_bytes(path)
     descriptor = os.open(_local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.EINVAL, "expected a regular file", path)
+        if part:
+            return os.pread(descriptor, part.length, part.offset)
         if state.st_size > limit:
             raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {state.st_size:,}", path)
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
             return file.read()
     finally:
         os.close(descriptor)
+
+
+def _read_part(path: str, part: FilePart) -> bytes:
+    with open_file(path, "rb") as file:
+        file.seek(part.offset)
+        return bytes(file.read(part.length))
 
 
 def exists(path: str) -> bool:

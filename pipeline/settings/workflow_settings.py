@@ -62,7 +62,7 @@ def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandl
 
 
 Format = Annotated[
-    Literal["coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv"],
+    Literal["coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "tfrecord"],
     pydantic.WrapValidator(_registered_format),
 ]
 

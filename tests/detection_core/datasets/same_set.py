@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
+from detection_core.data.record_writer import write_record
 from tests.detection_core.datasets.dataset_files import picture, voc_xml
 
 WIDTH, HEIGHT = 40, 30
@@ -146,6 +148,34 @@ def _label_studio(root):
     write_text(root / "export.json", json.dumps(tasks))
 
 
+def _tfrecord(root):
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "boxes.record").open("wb") as out:
+        for number, (name, objects) in enumerate(IMAGES.items()):
+            data = picture(width=WIDTH, height=HEIGHT, seed=number)
+            image = EncodedImage(
+                data=data,
+                sha256="",
+                format="jpeg",
+                height=HEIGHT,
+                width=WIDTH,
+                filename=f"{name}.jpg",
+                source_id=name,
+            )
+            boxes = [box for _, box, _ in objects]
+            columns = ObjectColumns(
+                xmin=[box[0] / WIDTH for box in boxes],
+                ymin=[box[1] / HEIGHT for box in boxes],
+                xmax=[box[2] / WIDTH for box in boxes],
+                ymax=[box[3] / HEIGHT for box in boxes],
+                labels=[CLASSES.index(label) + 1 for label, _, _ in objects],
+                texts=[label for label, _, _ in objects],
+                is_crowd=[0] * len(objects),
+                area=[0.0] * len(objects),
+            )
+            write_record(out, encode_example(image, columns))
+
+
 WRITERS = {
     "coco": _coco,
     "voc": _voc,
@@ -154,6 +184,7 @@ WRITERS = {
     "label_studio": _label_studio,
     "labelme": _labelme,
     "csv": _csv,
+    "tfrecord": _tfrecord,
 }
 """Format to what writes the set to a folder."""
 

@@ -1,0 +1,128 @@
+"""Serialised `tf.train.Example` messages read without TensorFlow, and where in them a value lies.
+
+The wire format is that of https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class Span(NamedTuple):
+    """Bytes of a record: where they begin, and where they end."""
+
+    begin: int
+    end: int
+
+
+Feature = list[Span] | list[float] | list[int]
+
+
+def parse_example(data: bytes) -> dict[str, Feature]:
+    """Return the features of an example: places of byte strings, or numbers.
+
+    Args:
+        data: the serialised message.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    features: dict[str, Feature] = {}
+    for field, features_at in _fields(data, Span(0, len(data))):
+        if field != 1 or not isinstance(features_at, Span):
+            continue
+        for entry_field, entry in _fields(data, features_at):
+            if entry_field == 1 and isinstance(entry, Span):
+                name, value = _entry(data, entry)
+                features[name] = value
+    return features
+
+
+def _entry(data: bytes, at: Span) -> tuple[str, Feature]:
+    name, value = "", Span(at.end, at.end)
+    for field, content in _fields(data, at):
+        if isinstance(content, Span):
+            if field == 1:
+                name = data[content.begin : content.end].decode()
+            elif field == 2:
+                value = content
+    feature: Feature = []
+    for field, content in _fields(data, value):
+        if isinstance(content, Span):
+            if field == 1:
+                feature = [span for at, span in _fields(data, content) if at == 1 and isinstance(span, Span)]
+            elif field == 2:
+                feature = _floats(data, content)
+            elif field == 3:
+                feature = _integers(data, content)
+    return name, feature
+
+
+def _floats(data: bytes, at: Span) -> list[float]:
+    found: list[float] = []
+    for field, content in _fields(data, at):
+        if field == 1 and isinstance(content, Span):
+            if content.end - content.begin < 4:
+                raise ValueError("a float of fewer than 4 bytes")
+            found += struct.unpack(
+                f"<{(content.end - content.begin) // 4}f", data[content.begin : content.end]
+            )
+    return found
+
+
+def _integers(data: bytes, at: Span) -> list[int]:
+    found: list[int] = []
+    for field, content in _fields(data, at):
+        if field != 1:
+            continue
+        if isinstance(content, int):
+            found.append(_signed(content))
+            continue
+        position = content.begin
+        while position < content.end:
+            value, position = _varint(data, position, content.end)
+            found.append(_signed(value))
+    return found
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _fields(data: bytes, at: Span) -> Iterator[tuple[int, Span | int]]:
+    """Yield the number of each field, and its place or, of a varint, its value."""
+    position = at.begin
+    while position < at.end:
+        tag, position = _varint(data, position, at.end)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, position = _varint(data, position, at.end)
+            yield tag >> 3, value
+            continue
+        if kind == _BYTES:
+            length, position = _varint(data, position, at.end)
+        elif kind in (_FIXED32, _FIXED64):
+            length = 4 if kind == _FIXED32 else 8
+        else:
+            raise ValueError(f"a field of the unknown kind {kind}")
+        if length > at.end - position:
+            raise ValueError("a field that is longer than its message")
+        yield tag >> 3, Span(position, position + length)
+        position += length
+
+
+def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= end:
+            raise ValueError("a number that ends too early")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & ((1 << 64) - 1), position
+    raise ValueError("a number of more than 64 bits")

@@ -1,0 +1,167 @@
+"""Finds TFRecord files of the Object Detection API, by their content."""
+
+from __future__ import annotations
+
+import collections
+import fnmatch
+import itertools
+import os
+import posixpath
+import struct
+from collections.abc import Iterator, Sequence
+
+from detection_core.data.record_scan import FOOTER_BYTES, HEADER_BYTES, MAX_RECORD_BYTES
+from detection_core.data.record_writer import masked_checksum
+from detection_core.datasets.layouts import (
+    RATIOS,
+    TRAIN,
+    Layout,
+    is_image,
+    name_folder,
+    name_splits,
+    split_of_path,
+    split_word,
+)
+from detection_core.errors import DataError
+from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing
+
+LOOKS_FOR = "TFRecord: files of any name with examples of the Object Detection API"
+
+_OTHERS = (
+    ".xml",
+    ".json",
+    ".txt",
+    ".csv",
+    ".yaml",
+    ".yml",
+    ".pbtxt",
+    ".config",
+    ".py",
+    ".md",
+    ".zip",
+    ".jsonl",
+)
+"""Suffixes of files that are not opened to see what they are."""
+
+_SAMPLE = 20
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find the TFRecord files in a folder; several of one split are named by a pattern."""
+    found = find_files(listing)
+    if not found:
+        return None
+    by_split: dict[str, list[str]] = collections.defaultdict(list)
+    for path in found:
+        by_split[split_word(posixpath.basename(path)) or split_of_path(posixpath.dirname(path))].append(path)
+    patterns = {split: _pattern(listing, paths) for split, paths in by_split.items() if split}
+    divided = TRAIN in patterns and all(patterns.values())
+    splits = name_splits(patterns) if divided else dict(RATIOS)
+    places = sorted({posixpath.dirname(path) for path in found})
+    said = f"{len(found)} TFRecord files in {', '.join(map(name_folder, places[:4]))}"
+    images = sum(count_records(listing.path(path)) for path in found[:_SAMPLE])
+    more = " or more" if len(found) > _SAMPLE else ""
+    return Layout(
+        format="tfrecord",
+        path=listing.root,
+        splits=splits,
+        evidence=f"{said}, {images}{more} records",
+        images=images,
+    )
+
+
+def find_files(listing: FolderListing) -> list[str]:
+    """Return the TFRecord files with images in a folder. Of many in one folder only some are opened."""
+    found = []
+    for folder, names in listing.folders.items():
+        maybe = [posixpath.join(folder, name) for name in names if _may_be_records(name)]
+        known = [path for path in maybe[:_SAMPLE] if _holds_images(listing, path)]
+        if len(known) == _SAMPLE:
+            suffix = {posixpath.splitext(path)[1][:4] for path in known}
+            known += [path for path in maybe[_SAMPLE:] if posixpath.splitext(path)[1][:4] in suffix]
+        found += known
+    return found
+
+
+def _may_be_records(name: str) -> bool:
+    return not is_image(name) and not name.lower().endswith(_OTHERS)
+
+
+def _holds_images(listing: FolderListing, path: str) -> bool:
+    head, _ = listing.ends(path, 1 << 16)
+    return record_length(head[:HEADER_BYTES]) is not None and b"image/" in head
+
+
+def record_length(header: bytes) -> int | None:
+    """Return the length of the record that follows; None where the bytes are not the head of one."""
+    if len(header) < HEADER_BYTES:
+        return None
+    length, checksum = struct.unpack("<QI", header[:HEADER_BYTES])
+    return int(length) if masked_checksum(header[:8]) == checksum and length <= MAX_RECORD_BYTES else None
+
+
+def count_records(path: str) -> int:
+    """Count the records of a local file by their lengths, up to the first that is damaged; of others none."""
+    if files.is_remote(path):
+        return 0
+    count = position = 0
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            while (length := record_length(os.pread(file.fileno(), HEADER_BYTES, position))) is not None:
+                position += HEADER_BYTES + length + FOOTER_BYTES
+                if position > size:
+                    break
+                count += 1
+    except OSError:
+        return count
+    return count
+
+
+def read_records(path: str) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the records of a file: where the data begin, and the data; None for data that are damaged.
+
+    Raises:
+        DataError: when the file cannot be read, or no record can be found after a damaged length.
+    """
+    position = number = 0
+    try:
+        with files.open_file(path, "rb") as file:
+            while header := file.read(HEADER_BYTES):
+                length = record_length(header)
+                if length is None:
+                    raise _damaged(path, number, "no length")
+                position += HEADER_BYTES
+                data = file.read(length)
+                footer = file.read(FOOTER_BYTES)
+                if len(footer) < FOOTER_BYTES:
+                    raise _damaged(path, number, "the end of the file")
+                sound = struct.unpack("<I", footer)[0] == masked_checksum(data)
+                yield position, data if sound else None
+                position += length + FOOTER_BYTES
+                number += 1
+    except OSError as e:
+        raise DataError(
+            f"expected a TFRecord file, found one that cannot be read: {e.strerror}", where=path
+        ) from e
+
+
+def _damaged(path: str, number: int, found: str) -> DataError:
+    return DataError(
+        f"expected record {number} of a TFRecord file, found {found}: the file is damaged or cut; copy it "
+        "again (one that is compressed has to be unpacked)",
+        where=path,
+    )
+
+
+def _pattern(listing: FolderListing, paths: Sequence[str]) -> str:
+    """Return a text that finds these files and no others; "" where there is none."""
+    if len(paths) == 1:
+        return files.escape(paths[0])
+    shared = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*paths, strict=False))
+    pattern = f"{files.escape(''.join(letters[0] for letters in shared))}*"
+    here = posixpath.dirname(paths[0])
+    same = all(posixpath.dirname(path) == here for path in paths)
+    there = [posixpath.join(here, name) for name in listing.folders[here]]
+    return pattern if same and set(fnmatch.filter(there, pattern)) == set(paths) else ""

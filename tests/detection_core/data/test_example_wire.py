@@ -1,0 +1,59 @@
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.data.example_wire import Span, parse_example
+
+_names = st.text(max_size=5)
+_values = st.one_of(
+    st.lists(st.binary(max_size=300), max_size=4),
+    st.lists(st.floats(width=32, allow_nan=False), max_size=4),
+    st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=4),
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(_names, _values, max_size=4))
+def test_what_tensorflow_writes_is_read(features):
+    from tensorflow.core.example.example_pb2 import Example
+
+    example = Example()
+    for name, values in features.items():
+        feature = example.features.feature[name]
+        if values and isinstance(values[0], bytes):
+            feature.bytes_list.value.extend(values)
+        elif values and isinstance(values[0], float):
+            feature.float_list.value.extend(values)
+        else:
+            feature.int64_list.value.extend(values)
+    data = example.SerializeToString()
+    found = {
+        name: [data[at.begin : at.end] if isinstance(at, Span) else at for at in values]
+        for name, values in parse_example(data).items()
+    }
+    assert found == features
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60))
+def test_any_bytes_are_an_example_or_none(data):
+    with contextlib.suppress(ValueError):
+        assert all(isinstance(name, str) for name in parse_example(data))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [b"\x1a\x04\x08\x05\x08\x07", b"\x1a\x04\x0a\x02\x05\x07", b"\x1a\x03\x0a\x01\x05\x1a\x02\x08\x07"],
+)
+def test_lists_may_be_packed_or_not(numbers):
+    entry = b"\x0a\x01a\x12" + bytes([len(numbers)]) + numbers
+    data = b"\x0a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
+    assert parse_example(data)["a"] in ([5, 7], [7])
+
+
+@pytest.mark.parametrize("data", [b"\x0a\x7f", b"\x0a", b"\xff" * 11, b"\x0b\x00"])
+def test_a_cut_message_is_refused(data):
+    with pytest.raises(ValueError, match="a "):
+        parse_example(data)

@@ -1,0 +1,96 @@
+import pytest
+
+from detection_core.data.encode import (
+    EncodedImage,
+    ImageLabels,
+    KeypointColumns,
+    ObjectColumns,
+    encode_example,
+)
+from detection_core.data.record_writer import write_record
+from detection_core.datasets.annotated_images import ImageLabel
+from detection_core.datasets.formats import tfrecord
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+from tests.detection_core.datasets.dataset_files import picture
+
+COLUMNS = {
+    "xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0], "labels": [7], "texts": ["cat"],
+    "is_crowd": [1], "area": [12.5],
+}  # fmt: skip
+MORE = {
+    "difficult": [1], "truncated": [0], "views": ["Left"], "group_of": [1], "occluded": [0], "depiction": [1],
+    "confidences": [0.5], "weights": [2.0], "masks": [picture("PNG")],
+}  # fmt: skip
+
+
+def _record(columns=None, source_id="a", image=None, size=(40, 30), **more):
+    data = picture() if image is None else image
+    stored = EncodedImage(
+        data=data,
+        sha256="",
+        format="jpeg",
+        width=size[0],
+        height=size[1],
+        filename="a.jpg",
+        source_id=source_id,
+    )
+    return encode_example(stored, ObjectColumns(**(columns or COLUMNS)), **more)
+
+
+def _write(path, *records):
+    with path.open("wb") as out:
+        for record in records:
+            write_record(out, record)
+
+
+def test_every_field_of_a_record_is_kept(tmp_path):
+    keypoints = KeypointColumns(x=[0.5, 0], y=[0.5, 0], visibility=[2, 0], texts=["nose", "ear"], numbers=[1])
+    labels = ImageLabels(labels=[9], texts=["fish"], confidences=[0.0])
+    _write(tmp_path / "a.record", _record({**COLUMNS, **MORE}, keypoints=keypoints, labels=labels))
+    found = tfrecord.read(str(tmp_path), "*.record")
+    (image,) = found.images
+    (item,) = image.objects
+    assert (image.source_id, image.filename, image.width, image.height) == ("a", "a.jpg", 40, 30)
+    assert files.read_regular(image.path, 1 << 20) == picture()
+    assert (item.box, item.area, item.crowd, item.pose) == ((10, 15, 20, 30), 12.5, 1, "Left")
+    assert (item.difficult, item.truncated, item.group_of, item.occluded, item.depiction) == (1, 0, 1, 0, 1)
+    assert (item.confidence, item.weight, item.keypoints) == (0.5, 2.0, [(20, 15, 2), (0, 0, 0)])
+    assert files.read_regular(item.mask.path, 1 << 20) == picture("PNG")
+    assert image.labels == [ImageLabel("fish", 0.0)]
+    assert found.categories == {"cat": 7, "fish": 9} and found.keypoint_names == {"cat": ["nose", "ear"]}
+
+
+def test_a_record_without_a_size_or_an_id_gets_them(tmp_path):
+    _write(tmp_path / "a.record", _record(size=(0, 0), source_id=""), _record(source_id=""))
+    images = tfrecord.read(str(tmp_path), "a.record").images
+    assert [(image.source_id, image.width, image.height) for image in images] == [
+        ("a.record-0", 40, 30), ("a.record-1", 40, 30)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [(b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
+     (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
+     (_record().replace(b"class/text", b"class/none"), "malformed_record"),
+     (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record"),
+     (_record(image=b"", size=(0, 0)), "empty_image")],
+)  # fmt: skip
+def test_a_bad_record_costs_only_itself(tmp_path, record, reason):
+    _write(tmp_path / "a.record", _record(), record, _record(source_id="b"))
+    found = tfrecord.read(str(tmp_path), "a.record")
+    assert [(r.file, r.record, r.reason) for r in found.rejected] == [("a.record", "record 1", reason)]
+    assert [image.source_id for image in found.images] == ["a", "b"]
+
+
+def test_a_class_of_two_ids_and_a_location_that_leads_nowhere_are_refused(tmp_path):
+    _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
+    with pytest.raises(DataError, match=r"one id for the class 'cat', found 7 and 8"):
+        tfrecord.read(str(tmp_path), None)
+    with pytest.raises(ConfigError, match="a TFRecord file or a pattern"):
+        tfrecord.locate(str(tmp_path), {"a": "b"})
+    with pytest.raises(DataError, match="expected TFRecord files, found none"):
+        tfrecord.locate(str(tmp_path), "b*")
+    with pytest.raises(DataError, match="expected TFRecord files, found none"):
+        tfrecord.locate(str(tmp_path / ".."), "none/*")

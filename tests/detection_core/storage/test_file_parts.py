@@ -1,0 +1,25 @@
+import pytest
+
+from detection_core.storage import files
+from detection_core.storage.file_parts import FilePart, file_part, part_path
+from tests.object_store import s3_server
+
+
+@pytest.mark.parametrize("path", ["/a/b", "a:b+1:c", "s3://bucket/key", "part:1+2:x", "line\nbreak"])
+def test_a_path_tells_the_part_that_it_means(path):
+    part = FilePart(3, 4, path)
+    assert file_part(part_path(part)) == part
+    assert file_part(path) == (FilePart(1, 2, "x") if path.startswith("part:") else None)
+
+
+def test_a_part_is_read_like_a_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"0123456789")
+    part = part_path(FilePart(2, 3, str(tmp_path / "a")))
+    assert files.read_regular(part, 3) == b"234"
+    with pytest.raises(OSError, match="at most 2 bytes, found 3"):
+        files.read_regular(part, 2)
+    with pytest.raises(FileNotFoundError):
+        files.read_regular(part_path(FilePart(0, 1, str(tmp_path / "none"))), 9)
+    with s3_server() as bucket:
+        files.write_bytes(f"{bucket}/a", b"0123456789")
+        assert files.read_regular(part_path(FilePart(2, 3, f"{bucket}/a")), 3) == b"234"
