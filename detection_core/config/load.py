@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from google.protobuf.descriptor import Descriptor
 
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.paths.overrides import Overrides, apply_overrides, merge_override_file
+from detection_core.config.text.comments import with_comments
 from detection_core.config.text.positions import field_lines, nearest_line
 from detection_core.config.text.text_proto import format_message, line_of, parse_message, read_message_text
 from detection_core.errors import ConfigError
@@ -46,6 +47,16 @@ def parse_pipeline_config(text: str, where: str = "") -> TrainEvalPipelineConfig
 def format_pipeline_config(config: TrainEvalPipelineConfig) -> str:
     """Return text that parses to an equal config."""
     return format_message(config)
+
+
+def format_commented_config(config: TrainEvalPipelineConfig, comments: Mapping[str, str]) -> str:
+    """Return text that parses to an equal config, with comments above fields.
+
+    Args:
+        config: to write.
+        comments: field path to what to say of it.
+    """
+    return with_comments(format_message(config), _ROOT, comments)
 
 
 def load_checked_config(

@@ -64,11 +64,20 @@ def assign_splits(items: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -
         ratios: split name to fraction, as `check_splits` gives them.
     """
     assigned: dict[str, list[T]] = {name: [] for name in ratios}
-    edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
     for item_id, item in items:
-        at = _hash("split", item_id) / 2**64
-        assigned[next((name for edge, name in edges if at < edge), edges[-1][1])].append(item)
+        assigned[split_at(split_position(item_id), ratios)].append(item)
     return assigned
+
+
+def split_position(source_id: str) -> float:
+    """Return the place of an image's hash between 0 and 1, by which it is assigned to a split."""
+    return _hash("split", source_id) / 2**64
+
+
+def split_at(position: float, ratios: Mapping[str, float]) -> str:
+    """Return the split that a place between 0 and 1 belongs to."""
+    edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
+    return next((name for edge, name in edges if position < edge), edges[-1][1])
 
 
 def order_key(source_id: str) -> tuple[int, str]:

@@ -122,6 +122,51 @@ class QuantizationSupport:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorFit:
+    """Anchors chosen by the boxes of a data set.
+
+    Attributes:
+        overrides: field path to value; empty where the config's own anchors are the best that were tried.
+        default: part of the boxes that the config's own anchors match, at an intersection over union of 0.5.
+        fitted: part that the chosen ones match.
+        anchors: boxes that are then predicted for one image.
+    """
+
+    overrides: Mapping[str, Any]
+    default: float
+    fitted: float
+    anchors: int
+
+
+class FitAnchors(Protocol):
+    """Chooses anchors by boxes."""
+
+    def __call__(self, message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
+        """Choose the anchors' sizes and ratios.
+
+        Args:
+            message: of the arm, checked.
+            where: its field path.
+            boxes: float [N, 4], normalised to the network's input.
+            keep_count: as many anchors at each place as there are.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorSupport:
+    """How the anchors of a family's detectors are held against the boxes of a data set, without TensorFlow.
+
+    Attributes:
+        overlaps: (message of the arm, its field path, boxes float [N, 4] normalised to the network's input)
+            -> the highest intersection over union that an anchor has with each box, float64 [N].
+        fit: chooses anchors by boxes.
+    """
+
+    overlaps: Callable[[Any, str, np.ndarray], np.ndarray]
+    fit: FitAnchors
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
     """A family of detectors: everything that is known of it, in one record.
 
@@ -148,6 +193,7 @@ class Family:
             None: it has none, or others for every image.
         tflite: how it becomes a TensorFlow Lite file; None: it does not.
         quantization: how it is quantized; None: it is not.
+        anchor_fit: how its anchors are chosen by boxes, without TensorFlow; None: it has none.
     """
 
     name: str
@@ -164,6 +210,7 @@ class Family:
     anchors: Callable[[Detector], np.ndarray] | None = None
     tflite: TFLiteExport | None = None
     quantization: QuantizationSupport | None = None
+    anchor_fit: AnchorSupport | None = None
 
     def require_checkpoint_names(self) -> CheckpointNames:
         """Return how checkpoints of the field name its variables.

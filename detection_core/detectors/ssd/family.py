@@ -9,6 +9,8 @@ from detection_core.config.messages.sizes import prediction_size_problems
 from detection_core.config.messages.ssd import keypoints
 from detection_core.config.messages.tflite import ssd_tflite_problems
 from detection_core.detectors.family import (
+    AnchorFit,
+    AnchorSupport,
     CheckpointSupport,
     Family,
     FamilyDescription,
@@ -20,6 +22,7 @@ from detection_core.detectors.family import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
     from detection_core.detectors.base import Detector
@@ -67,6 +70,18 @@ def _anchors(detector: Any) -> Any:
     return detector.anchors
 
 
+def _overlaps(message: Any, where: str, boxes: np.ndarray) -> np.ndarray:
+    from detection_core.detectors.ssd.anchor_fit import anchor_overlaps
+
+    return anchor_overlaps(message, where, boxes)
+
+
+def _fit_anchors(message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
+    from detection_core.detectors.ssd.anchor_fit import fit_anchors
+
+    return fit_anchors(message, where, boxes, keep_count=keep_count)
+
+
 FAMILY = Family(
     name="ssd",
     build=_build,
@@ -85,4 +100,5 @@ FAMILY = Family(
         problems=ssd_tflite_problems, function=_tflite_function, normalisation=_normalisation
     ),
     quantization=QuantizationSupport(rewrite=_rewrite),
+    anchor_fit=AnchorSupport(overlaps=_overlaps, fit=_fit_anchors),
 )

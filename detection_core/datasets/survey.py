@@ -1,0 +1,258 @@
+"""A first look at a data set: how much there is, what it is like, and some of it to look at.
+
+Everything but the annotations of one split is bounded: sizes and boxes are counted and sampled.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from detection_core.data.orientation import SWAPS_SIDES
+from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
+from detection_core.datasets.quarantine import count_reasons
+from detection_core.datasets.readers import find_reader
+from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
+from detection_core.errors import DataError
+from detection_core.storage import files
+
+T = TypeVar("T")
+
+SAMPLED_BOXES = 20_000
+OPENED_IMAGES, OPENED_REMOTE_IMAGES = 200, 40
+_SHOWN_OF_A_CLASS = 2
+_PLACES = 100
+_LOOKED_AT = 1_000  # further files that are tried where some cannot be opened
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What was seen of a data set.
+
+    Attributes:
+        images: annotated ones, of all splits.
+        located: split to annotated images, of a set that comes divided.
+        positions: how many images have their hash in each hundredth, by which a set in one piece is divided.
+        empty_images: without objects.
+        rejected: reason to images and annotations that cannot be used, as far as the annotations tell.
+        classes: to objects, the most frequent first; one that a list names and nobody annotated has 0.
+        most_objects: in one image.
+        sizes: rows and columns of sampled images, int [S, 2].
+        boxes: of sampled objects, normalised to their images, ymin, xmin, ymax, xmax, float32 [N, 4].
+        box_sides: rows and columns of these, in pixels of their images, float32 [N, 2].
+        opened: how many image files were looked into, of which ...
+        unreadable: ... these have no size that can be read, each with what is wrong.
+        examples: images to show, of every class where there is room.
+    """
+
+    images: int
+    located: Mapping[str, int]
+    positions: tuple[int, ...]
+    empty_images: int
+    rejected: Mapping[str, int]
+    classes: Mapping[str, int]
+    most_objects: int
+    sizes: np.ndarray
+    boxes: np.ndarray
+    box_sides: np.ndarray
+    opened: int
+    unreadable: tuple[str, ...]
+    examples: tuple[AnnotatedImage, ...]
+
+    @property
+    def objects(self) -> int:
+        """Annotated objects of all splits."""
+        return sum(self.classes.values())
+
+    def count(self, split: str, splits: Mapping[str, Any]) -> int:
+        """Return how many images a split has, or would have.
+
+        Args:
+            split: its name.
+            splits: as `data.splits`; ratios are taken to the hundredth.
+        """
+        if not is_by_ratio(splits):
+            return self.located.get(split, 0)
+        middles = ((place + 0.5) / len(self.positions) for place in range(len(self.positions)))
+        return sum(n for n, at in zip(self.positions, middles, strict=True) if split_at(at, splits) == split)
+
+
+def survey(root: str, data_format: str, splits: Mapping[str, Any], *, shown: int = 12) -> Survey:
+    """Look at a data set.
+
+    Args:
+        root: its folder, local or on an object store.
+        data_format: a key of `readers.READERS`.
+        splits: split to ratio or to where its annotations are.
+        shown: how many images to choose for showing.
+
+    Raises:
+        ConfigError: for splits that cannot be used.
+        DataError: for annotations that cannot be read, or when there is no image with an object in them.
+    """
+    counting = _Counting()
+    for name, images, rejected, categories in _parts(root, data_format, check_splits(splits)):
+        counting.add(name, images, rejected, categories)
+    if not counting.objects.seen:
+        raise DataError(
+            f"expected annotated objects, found none on {counting.images.seen:,} images", where=root
+        )
+    most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
+    sizes, unreadable = _open(counting.images.kept, most)
+    boxes, sides = _boxes(counting.objects.kept, dict(sizes))
+    return Survey(
+        images=counting.images.seen,
+        located=dict(counting.splits),
+        positions=tuple(counting.positions),
+        empty_images=counting.empty,
+        rejected=count_reasons(counting.rejected.kept) if counting.rejected.seen <= SAMPLED_BOXES else {},
+        classes=dict(counting.classes.most_common()),
+        most_objects=counting.most_objects,
+        sizes=np.array([size for _, size in sizes] or np.zeros((0, 2)), np.int64),
+        boxes=boxes,
+        box_sides=sides,
+        opened=len(sizes) + len(unreadable),
+        unreadable=tuple(unreadable),
+        examples=tuple(counting.examples(shown)),
+    )
+
+
+class _Reservoir(Generic[T]):
+    """A sample of a stream in which every item is as likely, algorithm R of Vitter, the same in every run."""
+
+    def __init__(self, size: int) -> None:
+        self.kept: list[T] = []
+        self.seen = 0
+        self._size, self._random = size, random.Random(0)
+
+    def add(self, item: T) -> None:
+        self.seen += 1
+        if len(self.kept) < self._size:
+            self.kept.append(item)
+        elif (place := self._random.randrange(self.seen)) < self._size:
+            self.kept[place] = item
+
+
+class _Counting:
+    """Counts and samples of what is read."""
+
+    def __init__(self) -> None:
+        self.splits: collections.Counter[str] = collections.Counter()
+        self.classes: collections.Counter[str] = collections.Counter()
+        self.positions = [0] * _PLACES
+        self.empty = self.most_objects = 0
+        self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
+        self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
+        self.rejected: _Reservoir[Rejection] = _Reservoir(SAMPLED_BOXES)
+        self._of_class: dict[str, list[AnnotatedImage]] = {}
+
+    def add(
+        self,
+        split: str,
+        images: Iterable[AnnotatedImage],
+        rejected: Iterable[Rejection],
+        categories: Iterable[str],
+    ) -> None:
+        self.splits[split] += 0
+        self.classes.update(dict.fromkeys(categories, 0))
+        for rejection in rejected:
+            self.rejected.add(rejection)
+        for image in images:
+            self.splits[split] += 1
+            self.positions[int(split_position(image.source_id) * _PLACES)] += 1
+            self.images.add(image)
+            self.empty += not image.objects
+            self.most_objects = max(self.most_objects, len(image.objects))
+            for number, item in enumerate(image.objects):
+                self.classes[item.name] += 1
+                self.objects.add((image, number))
+                shown = self._of_class.setdefault(item.name, [])
+                if len(shown) < _SHOWN_OF_A_CLASS and image not in shown:
+                    shown.append(image)
+
+    def examples(self, count: int) -> list[AnnotatedImage]:
+        """Choose images: of rare classes first, then of the sample."""
+        rare = [
+            image
+            for name, _ in reversed(self.classes.most_common())
+            for image in self._of_class.get(name, ())
+        ]
+        mixed = [image for pair in zip(rare, self.images.kept, strict=False) for image in pair]
+        unique = {image.path: image for image in (*mixed, *rare, *self.images.kept)}
+        return list(unique.values())[:count]
+
+
+def _parts(
+    root: str, data_format: str, splits: Mapping[str, Any]
+) -> Iterator[tuple[str, Iterable[AnnotatedImage], Iterable[Rejection], Iterable[str]]]:
+    """Yield split, images, what is rejected, and classes."""
+    reader = find_reader(data_format)
+    if not is_by_ratio(splits):
+        for name, location in splits.items():
+            found = reader.read(root, location)
+            yield name, found.images, found.rejected, found.categories
+        return
+    found = reader.read(root, None)
+    yield "", found.images, found.rejected, found.categories
+
+
+def _open(images: Iterable[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:
+    """Read the size of so many image files; return path, rows and columns of those that have one; faults."""
+    sizes: list[tuple[str, tuple[int, int]]] = []
+    faults: list[str] = []
+    for image in images:
+        if len(sizes) >= most or len(faults) >= most:
+            break
+        try:
+            sizes.append((image.path, read_size(image.path)))
+        except DataError as error:
+            faults.append(f"{image.filename}: {error.message}")
+    return sizes, faults
+
+
+def read_size(path: str) -> tuple[int, int]:
+    """Return rows and columns of an image file as it is shown, without decoding it.
+
+    Raises:
+        DataError: when there is no such file or it is no image.
+    """
+    if not files.is_remote(path) and not os.path.isfile(path):  # A named pipe would block.
+        raise DataError("expected an image, found no such file", where=path)
+    try:
+        with files.open_file(path, "rb") as file, Image.open(file) as picture:
+            turned = picture.getexif().get(_ORIENTATION, 1) in SWAPS_SIDES
+            return (picture.width, picture.height) if turned else (picture.height, picture.width)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"expected an image, found none: {error}", where=path) from error
+
+
+_ORIENTATION = 0x0112
+
+
+def _boxes(
+    objects: Iterable[tuple[AnnotatedImage, int]], sizes: Mapping[str, tuple[int, int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sampled boxes, normalised, and their sides in pixels, of images whose size is known."""
+    boxes, sides = [], []
+    for image, number in objects:
+        rows, columns = (
+            (image.height, image.width) if image.height and image.width else sizes.get(image.path, (0, 0))
+        )
+        xmin, ymin, xmax, ymax = image.objects[number].box
+        if min(rows, columns) < 1 or not (xmin < xmax and ymin < ymax):
+            continue
+        box = np.clip((ymin / rows, xmin / columns, ymax / rows, xmax / columns), 0.0, 1.0)
+        if np.isfinite(box).all() and box[2] > box[0] and box[3] > box[1]:
+            boxes.append(box)
+            sides.append((ymax - ymin, xmax - xmin))
+    return (
+        np.array(boxes or np.zeros((0, 4)), np.float32).reshape(-1, 4),
+        np.array(sides or np.zeros((0, 2)), np.float32).reshape(-1, 2),
+    )

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import io
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from detection_core.datasets.splits import assign_splits
+from detection_core.datasets.survey import OPENED_IMAGES, read_size, survey
+from detection_core.errors import DataError
+from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
+
+RATIOS = {"train": 0.8, "eval": 0.2}
+
+
+def test_what_is_seen_is_what_is_there(tmp_path):
+    data = Coco(tmp_path, images=30)
+    data.add_box(2, [0, 0, 20, 15], category_id=1)
+    data.add_box(99, [0, 0, 20, 15])
+    data.write()
+    seen = survey(str(tmp_path), "coco", RATIOS)
+    assert (seen.images, seen.empty_images, seen.most_objects) == (30, 10, 2)
+    assert seen.classes == {"cat": 20, "dog": 1} and seen.objects == 21
+    assert seen.rejected == {"unknown_image": 1}
+    assert (seen.opened, seen.unreadable) == (30, ())
+    assert (seen.sizes == (30, 40)).all() and len(seen.sizes) == 30
+    expected = [(0, 0, 15 / 30, 20 / 40), (3 / 30, 2 / 40, 23 / 30, 12 / 40)]
+    np.testing.assert_allclose(np.unique(seen.boxes, axis=0), expected, rtol=1e-6)
+    assert {tuple(sides) for sides in seen.box_sides} == {(20, 10), (15, 20)}
+
+
+def test_splits_by_ratio_are_counted_as_they_will_be_made(tmp_path):
+    names = [f"image-{i}" for i in range(200)]
+    write_voc(tmp_path, names=names)
+    seen = survey(str(tmp_path), "voc", RATIOS)
+    for ratios in (RATIOS, {"train": 0.8, "eval": 0.1, "test": 0.1}, {"train": 0.5, "eval": 0.5}):
+        made = assign_splits([(name, name) for name in names], ratios)
+        assert {name: seen.count(name, ratios) for name in ratios} == {n: len(i) for n, i in made.items()}
+
+
+def test_splits_of_a_divided_set_are_counted(tmp_path):
+    write_voc(tmp_path, names="abcdef")
+    (tmp_path / "ImageSets" / "Main" / "val.txt").write_text("a\nb\n")
+    splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
+    seen = survey(str(tmp_path), "voc", splits)
+    assert {name: seen.count(name, splits) for name in ("train", "eval", "test")} == {
+        "train": 6,
+        "eval": 2,
+        "test": 0,
+    }
+
+
+def test_rare_classes_are_shown(tmp_path):
+    names = [f"i{n}" for n in range(40)]
+    write_voc(tmp_path, names=names, i33=voc_xml("i33", label="rare"))
+    seen = survey(str(tmp_path), "voc", RATIOS, shown=4)
+    assert len(seen.examples) == 4
+    assert any(item.name == "rare" for image in seen.examples for item in image.objects)
+
+
+def test_files_that_are_no_images_are_told(tmp_path):
+    data = Coco(tmp_path, images=5)
+    (tmp_path / "images" / "1.jpg").unlink()
+    (tmp_path / "images" / "2.jpg").write_bytes(b"nothing")
+    (tmp_path / "images" / "4.jpg").unlink()
+    os.mkfifo(tmp_path / "images" / "4.jpg")
+    data.write()
+    seen = survey(str(tmp_path), "coco", RATIOS)
+    assert len(seen.unreadable) == 3 and seen.opened == 5
+    assert sorted(fault.partition(":")[0] for fault in seen.unreadable) == ["1.jpg", "2.jpg", "4.jpg"]
+
+
+def test_sizes_and_boxes_are_sampled(tmp_path, monkeypatch):
+    data = Coco(tmp_path, images=0)
+    for number in range(1, 260):
+        data.add_image(number, name=f"{number}.jpg", data=picture())
+    data.write()
+    seen = survey(str(tmp_path), "coco", RATIOS)
+    assert (seen.opened, len(seen.boxes)) == (OPENED_IMAGES, 259)
+    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 100)
+    seen = survey(str(tmp_path), "coco", RATIOS)
+    assert len(seen.boxes) == 100 and seen.objects == 259
+
+
+def test_boxes_without_a_shape_do_not_count(tmp_path):
+    data = Coco(tmp_path, images=1)
+    for box in ([0, 0, 0, 5], [10, 10, -4, 5], [float("nan"), 0, 5, 5], [500, 500, 5, 5]):
+        data.add_box(1, box)
+    data.write()
+    seen = survey(str(tmp_path), "coco", RATIOS)
+    assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all()
+
+
+def test_a_set_without_objects_is_refused(tmp_path):
+    data = Coco(tmp_path, images=0)
+    data.add_image(1, boxes=())
+    data.write()
+    with pytest.raises(DataError, match="expected annotated objects, found none on 1 images"):
+        survey(str(tmp_path), "coco", RATIOS)
+
+
+def test_a_size_is_that_of_the_picture_as_it_is_shown(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(file, "JPEG", exif=exif)
+    path = tmp_path / "turned.jpg"
+    path.write_bytes(file.getvalue())
+    assert read_size(str(path)) == (40, 30)
+    path.write_bytes(picture())
+    assert read_size(str(path)) == (30, 40)
