@@ -76,7 +76,7 @@ def ours(model: Detector, batch: Batch) -> Callable[[], object]:
     rate = Constant(ConstantOptions(learning_rate=1e-3))
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
     options = TrainOptions(num_steps=1)
-    state = TrainState(model, Optimization(optimizer=optimizer, schedule=rate), options, None)
+    state = TrainState(model, Optimization(optimizer=optimizer), options, None)
     update = compile_steps(state, options, lambda outputs: None)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
     return lambda: float(update(batches, tf.constant(1)).losses[TOTAL_LOSS])

@@ -2,11 +2,23 @@
 
 from importlib import metadata
 
-from pipeline.cli import cluster, compile, completion, config, data, doctor, schedule, standalone, workflow
+from pipeline.cli import (
+    cluster,
+    compile,
+    completion,
+    config,
+    data,
+    doctor,
+    init,
+    schedule,
+    standalone,
+    workflow,
+)
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 
 VERBS: tuple[Verb | Group, ...] = (
+    *init.VERBS,
     *workflow.VERBS,
     *compile.VERBS,
     *cluster.VERBS,

@@ -103,15 +103,33 @@ def check_processor(machine: Machine) -> Iterator[Finding]:
         yield ok(f"{what}; {', '.join(found)}")
 
 
+def total_memory(machine: Machine) -> int:
+    """Return the bytes of memory that the machine has; 0 where the kernel does not tell."""
+    table = dict(line.split(":", 1) for line in _read(machine.proc, "meminfo").splitlines() if ":" in line)
+    return int(table["MemTotal"].split()[0]) * 1024 if "MemTotal" in table else 0
+
+
+def allowed_memory(machine: Machine) -> int:
+    """Return the bytes of memory that this process may take; 0 where the kernel does not tell."""
+    total, limit = total_memory(machine), _read(machine.cgroup, "memory.max").strip()
+    return min(total, int(limit)) if limit.isdigit() else total
+
+
+def gpu_memory(machine: Machine) -> tuple[str, int]:
+    """Return name and bytes of memory of the first GPU; "" and 0 where there is none to use."""
+    if not _read(machine.proc, "driver", "nvidia", "version"):
+        return "", 0
+    listed = _output("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits") or ""
+    name, _, mebibytes = next(iter(listed.splitlines()), "").rpartition(",")
+    return (name.strip(), int(mebibytes) << 20) if mebibytes.strip().isdigit() else ("", 0)
+
+
 def check_memory(machine: Machine) -> Iterator[Finding]:
     """Compare the memory that this process may take with what training wants."""
-    table = dict(line.split(":", 1) for line in _read(machine.proc, "meminfo").splitlines() if ":" in line)
-    if "MemTotal" not in table:
+    total, allowed = total_memory(machine), allowed_memory(machine)
+    if not total:
         yield unknown("the kernel does not tell", "make sure that there are some 8 GiB for training")
         return
-    total = int(table["MemTotal"].split()[0]) * 1024
-    limit = _read(machine.cgroup, "memory.max").strip()
-    allowed = min(total, int(limit)) if limit.isdigit() else total
     what = f"{allowed / GIB:.1f} GiB" + (" (a limit of this container)" if allowed < total else "")
     if allowed < 2 * GIB:
         yield problem(f"{what}: TensorFlow alone takes about 1", "give it 4 GiB or more")

@@ -1,0 +1,74 @@
+"""Parameters, operations and memory of the networks that `detflow init` offers: the facts of its ladder.
+
+    python -m benchmarks.networks operations [NAME...]
+    python -m benchmarks.networks memory [NAME...]
+
+`pipeline/init/ladder.py` has them. `operations` builds each network for 90 classes at its published input.
+`memory` trains some steps on noise with two batch sizes, each in a process of its own, and divides the
+difference of their peaks by that of their pixels: bytes for each pixel of a batch, on processors.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+
+from detection_core.config.load import PipelineConfig, parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from pipeline.init.ladder import find_network, list_networks
+
+_CLASSES = 90
+_SIDE, _BATCHES, _STEPS = 256, (2, 6), 3
+
+
+def _config(name: str, side: int = 0) -> PipelineConfig:
+    config = parse_pipeline_config(find_network(name).text())
+    size = {"height": side, "width": side}
+    changes = {"model.ssd.image_resizer": {"fixed_shape_resizer": size}} if side else {}
+    return apply_overrides(config, {"model.ssd.num_classes": _CLASSES, **changes})
+
+
+def operations(name: str) -> dict[str, int]:
+    from detection_core.tasks.describe import describe
+
+    found = describe(_config(name))
+    return {"parameters": found.parameters, "multiply_adds": found.flops // 2}
+
+
+def memory(name: str) -> dict[str, int]:
+    peaks = []
+    for batch in _BATCHES:
+        command = [sys.executable, "-m", "benchmarks.networks", "peak", name, str(batch)]
+        peaks.append(
+            int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+        )
+    pixels = (_BATCHES[1] - _BATCHES[0]) * _SIDE**2
+    return {"training_bytes": (peaks[1] - peaks[0]) // pixels, "rest_bytes": peaks[0]}
+
+
+def peak(name: str, batch: int) -> int:
+    from benchmarks.training_step import make_batch, ours
+    from detection_core.builders.detector import build_detector
+
+    step = ours(build_detector(_config(name, _SIDE).model), make_batch(batch, _SIDE, _CLASSES))
+    for _ in range(_STEPS):
+        step()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+_COMMANDS = {"operations": operations, "memory": memory}
+
+
+def main() -> None:
+    command, *names = sys.argv[1:] or ["operations"]
+    if command == "peak":
+        print(peak(names[0], int(names[1])))
+        return
+    for name in names or [network.name for network in list_networks()]:
+        print(json.dumps({"name": name, **_COMMANDS[command](name)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

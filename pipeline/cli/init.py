@@ -1,0 +1,130 @@
+"""The verb `init`: makes the files of a first workflow by looking at a data set."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from detection_core.errors import ConfigError
+from detection_core.storage import files
+from pipeline.cli.base import Result, Verb, argument
+from pipeline.console import native_output_to, quick_tensorflow
+from pipeline.tables import Page, Table
+
+_SPEEDS = ("fast", "balanced", "accurate")
+
+
+def init(arguments: argparse.Namespace) -> Result:
+    """Look at a data set and write the files, or list the networks."""
+    if arguments.list_models:
+        return _list(arguments)
+    if not arguments.data:
+        raise ConfigError("expected the folder of a data set, found none", where="init")
+    from pipeline.init.documents import write_documents
+    from pipeline.init.hardware import look_at_hardware
+    from pipeline.init.plan import Request, make_plan
+    from pipeline.init.settings_choice import pipeline_name
+    from pipeline.init.summary import summary_rows
+    from pipeline.init.written_files import write_unchanged
+
+    data = arguments.data if files.is_remote(arguments.data) else os.path.abspath(arguments.data)
+    folder = arguments.output or f"{pipeline_name(data)}-detector"
+    request = Request(
+        data=data,
+        folder=folder,
+        model=arguments.model,
+        speed=arguments.speed,
+        weights=not arguments.from_scratch,
+    )
+    plan = make_plan(request, look_at_hardware())
+    rows = summary_rows(plan)
+    contents = write_documents(plan)
+    write_unchanged(folder, contents)
+    settings = os.path.join(folder, "settings.yaml")
+    measured = _measured(plan) if arguments.measure else []
+    lines = [*rows, *measured]
+    after = f"\nlook at {os.path.join(folder, 'samples.png')}, then: detflow run {settings}"
+    return Result(
+        text=Page((Table(lines, header=False), after)),
+        data={**dict(lines), "settings": settings, "files": sorted(contents)},
+    )
+
+
+def _measured(plan: Any) -> list[tuple[str, str]]:
+    from pipeline.init.measured import measure
+
+    with native_output_to(os.devnull), quick_tensorflow():
+        found = measure(plan.config, classes=len(plan.seen.classes))
+    return [
+        (
+            "measured",
+            f"{found.parameters:,} parameters, {found.multiply_adds:,} multiply-adds,"
+            f" {found.milliseconds:.0f} ms an image on this machine, in TensorFlow",
+        )
+    ]
+
+
+def _list(arguments: argparse.Namespace) -> Result:
+    """List the networks, those of a rung where one is named, measured where that is asked for."""
+    from pipeline.init.ladder import find_network, list_networks
+
+    networks = [find_network(arguments.model)] if arguments.model else list(list_networks())
+    networks = [n for n in networks if arguments.speed in (None, n.speed)]
+    times = {n.name: round(_milliseconds(n), 1) for n in networks} if arguments.measure else {}
+    data = [
+        {
+            "name": n.name,
+            "speed": n.speed,
+            "input": n.side,
+            "parameters": n.parameters,
+            "multiply_adds": n.multiply_adds,
+            "coco_map": n.published.coco_map if n.published else None,
+            "milliseconds": times.get(n.name),
+        }
+        for n in networks
+    ]
+    rows = [("model", "speed", "input", "parameters", "multiply-adds", "COCO mAP", "ms an image here")]
+    rows += [
+        (
+            n.name,
+            n.speed,
+            str(n.side),
+            f"{n.parameters / 1e6:.1f} M",
+            f"{n.multiply_adds / 1e9:.2f} G",
+            f"{n.published.coco_map:.1f}" if n.published else "-",
+            f"{times[n.name]:.0f}" if n.name in times else "-",
+        )
+        for n in networks
+    ]
+    note = "" if arguments.measure else "\n--measure times them on this machine, --speed names a rung"
+    return Result(text=Page((Table(rows), note)), data=data)
+
+
+def _milliseconds(network: Any) -> float:
+    from detection_core.config.load import parse_pipeline_config
+    from pipeline.init.measured import measure
+
+    with native_output_to(os.devnull), quick_tensorflow():
+        return measure(parse_pipeline_config(network.text()), classes=90).milliseconds
+
+
+VERBS = (
+    Verb(
+        name="init",
+        summary="Look at a data set and write the files of a first workflow for it.",
+        example="detflow init path/to/images -o build/mine",
+        arguments=(
+            argument("data", nargs="?", default="", metavar="DATA", help="its folder, or s3://, gs://"),
+            argument(
+                "-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"
+            ),
+            argument("--model", default="", metavar="NAME", help="network to take; without it one that fits"),
+            argument("--speed", choices=_SPEEDS, default=None, help="rung of the ladder to choose from"),
+            argument("--from-scratch", action="store_true", help="look for no weights to start from"),
+            argument("--measure", action="store_true", help="build the network and time it on this machine"),
+            argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),
+        ),
+        command=init,
+    ),
+)

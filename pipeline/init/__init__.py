@@ -1,0 +1,1 @@
+"""Makes the files of a first workflow by looking at a data set."""

@@ -1,0 +1,49 @@
+"""The files of a first workflow, as texts and as a picture."""
+
+from __future__ import annotations
+
+import os
+
+from detection_core.config.load import format_commented_config
+from detection_core.config.text.comments import comment_lines
+from detection_core.zoo.fine_tuning import Choice
+from pipeline.init.plan import Plan
+from pipeline.init.sample_grid import draw_sample_grid
+from pipeline.init.settings_choice import PIPELINE_CONFIG, pipeline_name
+from pipeline.init.settings_text import choice_comment, format_settings_file
+
+SETTINGS, GRID = "settings.yaml", "samples.png"
+_WORKSPACE = "workspace"
+
+
+def write_documents(plan: Plan) -> dict[str, bytes]:
+    """Return file name to content; the picture is left out where no image can be read."""
+    contents = {
+        SETTINGS: settings_text(plan).encode(),
+        PIPELINE_CONFIG: config_text(plan).encode(),
+    }
+    grid = draw_sample_grid(plan.seen.examples, list(plan.seen.classes))
+    return contents if grid is None else {**contents, GRID: grid}
+
+
+def settings_text(plan: Plan) -> str:
+    """Return the settings file."""
+    name = pipeline_name(os.path.abspath(plan.request.folder))
+    return format_settings_file(
+        (
+            f"A first workflow for {plan.request.data}; every choice has its reason above it.",
+            f"Look at {GRID} first: boxes should lie where the objects are. Then: detflow run {SETTINGS}",
+        ),
+        (
+            Choice(path="name", value=name, reason="", source=""),
+            Choice(path="workspace", value=_WORKSPACE, reason="", source=""),
+            *plan.settings,
+        ),
+    )
+
+
+def config_text(plan: Plan) -> str:
+    """Return the pipeline.config."""
+    comments = {c.path: comment for c in plan.config_choices if (comment := choice_comment(c))}
+    head = f"The detector of {SETTINGS}, and how it is trained; every choice has its reason above it."
+    return "\n".join([*comment_lines(head), format_commented_config(plan.config, comments)])

@@ -1,0 +1,48 @@
+"""Published weights for a first training, where they can be had."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from detection_core.errors import ModelError, StorageError
+from detection_core.zoo.cache import fetch_model, find_model_files
+from pipeline.init.ladder import Network
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StartingWeights:
+    """Whether there are weights to start from.
+
+    Attributes:
+        found: they are on this machine.
+        reason: why, in some words.
+        remedy: what is wrong and what to do about it; "" where nothing is.
+    """
+
+    found: bool
+    reason: str
+    remedy: str = ""
+
+
+def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
+    """Return whether a network's published weights are on this machine, fetched where they are not.
+
+    Args:
+        network: that is to start from them.
+        wanted: False leaves them alone.
+    """
+    if network.published is None:
+        return StartingWeights(found=False, reason="nobody publishes weights of this network")
+    if not wanted:
+        return StartingWeights(found=False, reason="as asked for by --from-scratch")
+    here = find_model_files(network.published) is not None
+    try:
+        fetched = fetch_model(network.published)
+    except (ModelError, StorageError) as error:
+        return StartingWeights(
+            found=False,
+            reason=f"the weights of {network.name} cannot be had here",
+            remedy=f"{error.where}: {error.message}",
+        )
+    how = "lie" if here else "were fetched"
+    return StartingWeights(found=True, reason=f"the published weights {how} in {fetched.folder}")

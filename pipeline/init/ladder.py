@@ -1,0 +1,182 @@
+"""The detectors that a first workflow may have, from fast to accurate, as facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+
+from detection_core.errors import ConfigError, shorten
+from detection_core.zoo.networks import network_text
+from detection_core.zoo.published_models import SPEEDS, PublishedModel, Speed, list_models
+
+SMALL = "ssd_mobilenet_v2_fpnlite_half"
+_SMALL_SIDE = 256
+_SMALL_TEXT = """model {
+  ssd {
+    image_resizer { fixed_shape_resizer { height: 256 width: 256 } }
+    feature_extractor {
+      type: "ssd_mobilenet_v2_fpn_keras"
+      use_depthwise: true
+      depth_multiplier: 0.5
+      min_depth: 8
+      fpn { min_level: 3 max_level: 5 additional_layer_depth: 64 }
+      override_base_feature_extractor_hyperparams: true
+      conv_hyperparams {
+        activation: RELU_6
+        regularizer { l2_regularizer { weight: 0.00004 } }
+        initializer { variance_scaling_initializer { factor: 2.0 mode: FAN_IN uniform: false } }
+        batch_norm { scale: true decay: 0.97 epsilon: 0.001 }
+      }
+    }
+    box_predictor {
+      weight_shared_convolutional_box_predictor {
+        depth: 64
+        num_layers_before_predictor: 2
+        kernel_size: 3
+        use_depthwise: true
+        share_prediction_tower: true
+        class_prediction_bias_init: -4.6
+        conv_hyperparams {
+          activation: RELU_6
+          regularizer { l2_regularizer { weight: 0.00004 } }
+          initializer { variance_scaling_initializer { factor: 2.0 mode: FAN_IN uniform: false } }
+          batch_norm { scale: true decay: 0.97 epsilon: 0.001 }
+        }
+      }
+    }
+    anchor_generator {
+      multiscale_anchor_generator {
+        min_level: 3
+        max_level: 5
+        anchor_scale: 3.0
+        aspect_ratios: [1.0]
+        scales_per_octave: 2
+      }
+    }
+    box_coder { faster_rcnn_box_coder { y_scale: 10.0 x_scale: 10.0 height_scale: 5.0 width_scale: 5.0 } }
+    matcher {
+      argmax_matcher {
+        matched_threshold: 0.5
+        unmatched_threshold: 0.5
+        ignore_thresholds: false
+        negatives_lower_than_unmatched: true
+        force_match_for_each_row: true
+      }
+    }
+    similarity_calculator { iou_similarity { } }
+    encode_background_as_zeros: true
+    normalize_loss_by_num_matches: true
+    normalize_loc_loss_by_codesize: true
+    loss {
+      classification_loss { weighted_sigmoid_focal { alpha: 0.25 gamma: 2.0 } }
+      localization_loss { weighted_smooth_l1 { } }
+      classification_weight: 1.0
+      localization_weight: 1.0
+    }
+    post_processing {
+      batch_non_max_suppression {
+        score_threshold: 0.01
+        iou_threshold: 0.5
+        max_detections_per_class: 100
+        max_total_detections: 100
+      }
+      score_converter: SIGMOID
+    }
+  }
+}
+"""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network:
+    """A detector to start from, its weights or its architecture.
+
+    Attributes:
+        name: what `--model` takes.
+        speed: rung of the ladder.
+        side: height and width of the input that the other numbers are for, pixels.
+        parameters: numbers in all variables, of a detector of 90 classes.
+        multiply_adds: of a detector of 90 classes for one image.
+        training_bytes: memory that a step of training takes for each pixel of a batch; 0: not measured.
+        published: whose weights it may start from; None for one that is trained from scratch.
+    """
+
+    name: str
+    speed: Speed
+    side: int
+    parameters: int
+    multiply_adds: int
+    training_bytes: int
+    published: PublishedModel | None = None
+
+    def text(self) -> str:
+        """Return the `model` section of its pipeline.config, without a number of classes."""
+        return network_text(self.published) if self.published else _SMALL_TEXT
+
+
+# What benchmarks/networks.py measures; a test builds the networks and compares.
+_MULTIPLY_ADDS: dict[str, int] = {
+    SMALL: 149_858_304,
+    "ssd_mobilenet_v2_320x320_coco17_tpu-8": 772_779_056,
+    "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8": 985_034_496,
+    "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8": 3_938_345_600,
+    "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8": 61_582_451_200,
+    "ssd_resnet50_v1_fpn_640x640_coco17_tpu-8": 89_158_976_000,
+    "efficientdet_d0_coco17_tpu-32": 2_492_331_520,
+    "efficientdet_d1_coco17_tpu-32": 5_504_677_680,
+    "efficientdet_d2_coco17_tpu-32": 9_964_721_920,
+    "ssd_resnet50_v1_fpn_1024x1024_coco17_tpu-8": 228_246_978_560,
+    "ssd_resnet101_v1_fpn_640x640_coco17_tpu-8": 119_462_822_400,
+    "ssd_resnet101_v1_fpn_1024x1024_coco17_tpu-8": 305_824_825_344,
+    "ssd_resnet152_v1_fpn_640x640_coco17_tpu-8": 149_766_668_800,
+    "ssd_resnet152_v1_fpn_1024x1024_coco17_tpu-8": 383_402_672_128,
+    "efficientdet_d3_coco17_tpu-32": 23_164_788_224,
+    "efficientdet_d4_coco17_tpu-32": 52_092_086_624,
+    "efficientdet_d5_coco17_tpu-32": 123_977_489_088,
+    "efficientdet_d6_coco17_tpu-32": 255_647_351_904,
+    "efficientdet_d7_coco17_tpu-32": 304_240_432_992,
+}
+_SMALL_PARAMETERS = 648_814
+# Bytes for each pixel of a batch in a step of training on processors.
+_TRAINING_BYTES: dict[str, int] = {SMALL: 1_028}
+
+
+def list_networks() -> tuple[Network, ...]:
+    """Return all, from fast to accurate, the fewest operations first."""
+    small = Network(
+        name=SMALL,
+        speed="fast",
+        side=_SMALL_SIDE,
+        parameters=_SMALL_PARAMETERS,
+        multiply_adds=_MULTIPLY_ADDS[SMALL],
+        training_bytes=_TRAINING_BYTES.get(SMALL, 0),
+    )
+    published = [
+        Network(
+            name=model.name,
+            speed=model.speed,
+            side=model.input_side,
+            parameters=model.parameters,
+            multiply_adds=_MULTIPLY_ADDS.get(model.name, 0),
+            training_bytes=_TRAINING_BYTES.get(model.name, 0),
+            published=model,
+        )
+        for model in list_models()
+    ]
+    return small, *sorted(published, key=lambda n: (SPEEDS.index(n.speed), n.multiply_adds))
+
+
+def find_network(name: str) -> Network:
+    """Return a network by its name.
+
+    Raises:
+        ConfigError: where there is none of that name, with the names that look like it.
+    """
+    known = {network.name: network for network in list_networks()}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`detflow init --list-models` shows them"
+    raise ConfigError(
+        f"expected a detector that is built here, found {shorten(name)}; {hint}", where="--model"
+    )

@@ -1,0 +1,65 @@
+"""What a network is, and how long it takes on this machine, by building it."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+
+from detection_core.config.load import PipelineConfig
+from detection_core.config.num_classes import with_classes
+
+_RUNS, _LONGEST_SECONDS = 9, 10.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A network on this machine.
+
+    Attributes:
+        parameters: numbers in all variables.
+        multiply_adds: of its layers, for one image.
+        milliseconds: median time of an image in TensorFlow, suppression of detections included.
+    """
+
+    parameters: int
+    multiply_adds: int
+    milliseconds: float
+
+
+def measure(config: PipelineConfig, *, classes: int) -> Measured:
+    """Build the network of a config and time it.
+
+    Args:
+        config: whose images have one size.
+        classes: where the config leaves them out.
+
+    Raises:
+        ConfigError: when the config cannot be followed.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    from detection_core.builders.configured_model import configured_model
+    from detection_core.structures import Images
+    from detection_core.tasks.describe import describe
+
+    config = with_classes(config, classes)
+    described = describe(config)
+    detector = configured_model(config).build(seed=None)
+    rows, columns = detector.input_shape.smallest
+    pixels = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, rows, columns, 3)), tf.float32)
+    sizes = tf.constant([[rows, columns]])
+    images = Images(pixels=pixels, true_sizes=sizes, original_sizes=sizes, source_ids=tf.constant(["noise"]))
+    detect = tf.function(detector.detect)
+    detect(images)  # traces
+    times: list[float] = []
+    while len(times) < _RUNS and (not times or sum(times) < _LONGEST_SECONDS):
+        began = time.perf_counter()
+        detect(images).count.numpy()
+        times.append(time.perf_counter() - began)
+    return Measured(
+        parameters=described.parameters,
+        multiply_adds=described.flops // 2,
+        milliseconds=statistics.median(times) * 1000,
+    )

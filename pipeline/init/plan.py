@@ -1,0 +1,163 @@
+"""A first workflow for a data set: everything that is chosen, from a look at it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.config.load import PipelineConfig
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.layouts import Layout
+from detection_core.datasets.splits import is_by_ratio
+from detection_core.datasets.survey import Survey, survey
+from detection_core.zoo.fine_tuning import Choice
+from detection_core.zoo.published_models import Speed
+from pipeline.init import settings_choice
+from pipeline.init.found_weights import StartingWeights, find_weights
+from pipeline.init.hardware import Hardware
+from pipeline.init.network_choice import NetworkChoice, choose_network, fit_network, from_scratch
+from pipeline.init.training_choice import choose_batch, choose_training, num_steps, peak_rate
+
+_METRICS = "coco_detection_metrics"
+_QUANTIZATION = {"quantization": {"delay": 0, "weight_bits": 8, "activation_bits": 8}}
+_LISTED_CLASSES = 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for.
+
+    Attributes:
+        data: folder of the data set.
+        folder: that the files go to.
+        model: name of a network; "" for the one that fits.
+        speed: rung of the ladder; None: by the machine.
+        weights: look for weights to start from.
+    """
+
+    data: str
+    folder: str
+    model: str = ""
+    speed: Speed | None = None
+    weights: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A first workflow.
+
+    Attributes:
+        request: what was asked for.
+        layouts: data sets that were found; the first one is taken.
+        seen: of it.
+        hardware: that is trained on.
+        network: with its input and anchors.
+        weights: that are started from, or why none.
+        config: the whole pipeline.config, without a number of classes.
+        config_choices: what it says, with reasons.
+        settings: what the settings file says, with reasons.
+    """
+
+    request: Request
+    layouts: tuple[Layout, ...]
+    seen: Survey
+    hardware: Hardware
+    network: NetworkChoice
+    weights: StartingWeights
+    config: PipelineConfig
+    config_choices: tuple[Choice, ...]
+    settings: tuple[Choice, ...]
+
+    def value(self, path: str) -> Any:
+        """Return what was chosen for a field of the config or a key of the settings."""
+        return next(c.value for c in (*self.config_choices, *self.settings) if c.path == path)
+
+
+def make_plan(request: Request, hardware: Hardware) -> Plan:
+    """Look at a data set and choose everything that its first workflow needs.
+
+    Raises:
+        ConfigError: for a network that there is not.
+        DataError: when no data set is found, with what was looked for; or when nothing is annotated in it.
+    """
+    layouts = find_layouts(request.data)
+    layout = layouts[0]
+    seen = survey(layout.path, layout.format, layout.splits)
+    splits, why_splits = _splits(layout, seen)
+    network, why = choose_network(seen, hardware, name=request.model, speed=request.speed)
+    weights = find_weights(network, wanted=request.weights)
+    if not weights.found and not request.model:
+        network, why = from_scratch(weights.reason)
+    chosen = fit_network(network, why, seen, hardware)
+    train_images = max(1, seen.count("train", splits))
+    batch = choose_batch(train_images, chosen, hardware)
+    training = choose_training(seen, train_images, chosen, batch, weights=weights.found)
+    in_config = tuple(choice for choice in training if not choice.path.startswith("train."))
+    held_out = {name: seen.count(name, splits) for name in splits if name != "train"}
+    return Plan(
+        request=request,
+        layouts=tuple(layouts),
+        seen=seen,
+        hardware=hardware,
+        network=chosen,
+        weights=weights,
+        config=_config(chosen, in_config),
+        config_choices=(_classes(seen), *chosen.choices, *in_config),
+        settings=(
+            *settings_choice.data_choices(layout, splits, why_splits, seen),
+            Choice(path="model.config", value=settings_choice.PIPELINE_CONFIG, reason="", source=""),
+            *_start(weights, training),
+            *settings_choice.evaluate_choices(held_out),
+            *settings_choice.quantize_choices(num_steps(training), peak_rate(training)),
+            *settings_choice.export_choices(seen, min(held_out.values())),
+        ),
+    )
+
+
+def _splits(layout: Layout, seen: Survey) -> tuple[Mapping[str, Any], str]:
+    if not is_by_ratio(layout.splits):
+        counts = ", ".join(f"{seen.count(name, layout.splits):,} {name}" for name in layout.splits)
+        return layout.splits, f"as the data set is divided: {counts}"
+    return settings_choice.choose_ratios(seen)
+
+
+def _config(chosen: NetworkChoice, choices: tuple[Choice, ...]) -> PipelineConfig:
+    fields = {choice.path: choice.value for choice in choices}
+    return apply_overrides(
+        chosen.config,
+        {**fields, "eval_config.metrics_set": [_METRICS], "graph_rewriter": _QUANTIZATION},
+    )
+
+
+def _classes(seen: Survey) -> Choice:
+    names = list(seen.classes)
+    listed = ", ".join(names[:_LISTED_CLASSES]) + (", ..." if len(names) > _LISTED_CLASSES else "")
+    return Choice(
+        path="model.ssd",
+        value=len(names),
+        reason=f"num_classes is left out: it follows the label map, which now has {len(names):,}: {listed}",
+        source="",
+    )
+
+
+def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choice]:
+    """Return the section `train`, whose comments say where weights may be had."""
+    if weights.found:
+        return [
+            dataclasses.replace(choice, reason=f"{choice.reason}; {weights.reason}")
+            if choice.path == "train.start_from"
+            else choice
+            for choice in training
+            if choice.path.startswith("train.")
+        ]
+    remedy = f". {weights.remedy}. Once they are here, run `detflow init` again" if weights.remedy else ""
+    return [
+        Choice(
+            path="train.checkpoint_minutes",
+            value=5.0,
+            reason=f"from scratch, as {weights.reason}{remedy}",
+            source="",
+        )
+    ]

@@ -1,0 +1,149 @@
+"""What the settings file of a first workflow says, with reasons."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.datasets.layouts import Layout
+from detection_core.datasets.survey import Survey
+from detection_core.errors import DataError
+from detection_core.zoo.fine_tuning import Choice
+from pipeline.init.training_choice import COSINE
+
+PIPELINE_CONFIG = "pipeline.config"
+_DECODE_ALL = 5_000  # images that are decoded in a minute or two
+_LEARNT_NOTHING = 0.05
+_MOST_DETECTIONS = 100
+_MAP50 = "DetectionBoxes_Precision/mAP@.50IOU"
+_RATIOS: tuple[Mapping[str, float], ...] = (
+    {"train": 0.8, "eval": 0.1, "test": 0.1},
+    {"train": 0.8, "eval": 0.2},
+    {"train": 0.7, "eval": 0.3},
+    {"train": 0.5, "eval": 0.5},
+)
+_LEAST_HELD_OUT = 40  # images of a split to measure on
+_SHARDS = 8
+
+
+def pipeline_name(folder: str) -> str:
+    """Return a name for the pipeline: that of the folder, as far as its letters may be used."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(folder.rstrip("/")))[:60].strip("-_")
+    return name if name and name[0].isalnum() else f"detector-{name}".strip("-")
+
+
+def choose_ratios(seen: Survey) -> tuple[dict[str, float], str]:
+    """Return how a data set that comes in one piece is divided, and why.
+
+    Raises:
+        DataError: for fewer images than splits.
+    """
+    for ratios in _RATIOS:
+        counts = {name: seen.count(name, ratios) for name in ratios}
+        least = min(counts.values())
+        if least >= (_LEAST_HELD_OUT if "test" in ratios else 1):
+            break
+    else:
+        raise DataError(
+            f"expected images for training and for measuring, found {seen.images:,}; annotate more, or divide"
+            " them by hand, into folders train and val"
+        )
+    text = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return dict(ratios), (
+        f"the set comes in one piece: divided by a hash of each image's name ({text}), so that an image stays"
+        " in its split when others are added"
+    )
+
+
+def data_choices(
+    layout: Layout, splits: Mapping[str, Any], why_splits: str, seen: Survey
+) -> Iterator[Choice]:
+    """Yield the section `data`."""
+    yield _choice("data.path", layout.path, "")
+    yield _choice("data.format", layout.format, layout.evidence)
+    yield _choice("data.splits", dict(splits), why_splits)
+    rejected = sum(seen.rejected.values())
+    limit, reason = 0.01, ""
+    if seen.images < 1_000:
+        limit, reason = 0.05, f"of {seen.images:,} images a few broken ones are more than a hundredth"
+    if rejected:
+        found = ", ".join(f"{count:,} {name}" for name, count in seen.rejected.items())
+        reason = "; ".join(filter(None, (reason, f"found so far: {found}")))
+    if reason:
+        yield _choice("data.quarantine_limit", limit, reason)
+    if seen.images <= _DECODE_ALL:
+        yield _choice(
+            "data.decode_images",
+            "all",
+            f"{seen.images:,} images are soon decoded, which finds damage that a header does not show",
+        )
+    if seen.images < 1_000 * _SHARDS:
+        shard = max(20, -(-seen.images // _SHARDS))
+        yield _choice("data.shard_examples", shard, "some shards, so that training can mix them")
+
+
+def evaluate_choices(splits: Mapping[str, int]) -> Iterator[Choice]:
+    """Yield the section `evaluate`.
+
+    Args:
+        splits: split to images.
+    """
+    split = "test" if splits.get("test") else "eval"
+    why = "nothing is chosen by looking at it" if split == "test" else "there is no split test"
+    images = splits.get(split, 0)
+    margin = 0.03 if images < 200 else 0.01 if images < 2_000 else 0.005
+    yield _choice("evaluate.split", split, why)
+    yield _choice(
+        "evaluate.thresholds",
+        {_MAP50: {"lower_bound": _LEARNT_NOTHING, "min_change": -margin}},
+        "refuses a detector that has learnt nothing, or is worse than the published one by more than chance"
+        f" on {images:,} images; raise lower_bound to what your use needs",
+    )
+    yield _choice("evaluate.quantized_thresholds", {_MAP50: {"min_change": -max(margin, 0.02)}}, "")
+
+
+def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
+    """Yield the section `quantize`.
+
+    Args:
+        steps: of the float training.
+        rate: peak of its learning rate.
+    """
+    short = max(100, steps // 10)
+    cosine = {
+        "learning_rate_base": float(f"{rate / 20:.4g}"),
+        "total_steps": short,
+        "warmup_learning_rate": float(f"{rate / 80:.4g}"),
+        "warmup_steps": max(1, short // 10),
+    }
+    yield _choice(
+        "quantize.overrides",
+        {
+            "train_config.num_steps": short,
+            **{f"{COSINE}.{name}": value for name, value in cosine.items()},
+        },
+        "trained weights only settle on the integer grid: a tenth of the steps, a twentieth of the rate",
+    )
+
+
+def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
+    """Yield the section `export`.
+
+    Args:
+        seen: of the data set.
+        images: that the files are measured on.
+    """
+    if seen.most_objects > _MOST_DETECTIONS:
+        yield _choice(
+            "export.max_detections",
+            10 * -(-seen.most_objects // 10),
+            f"the fullest picture has {seen.most_objects:,} objects",
+        )
+    drop = 0.03 if images < 500 else 0.02
+    yield _choice("export.max_map_drop", drop, f"what a file may lose; less is chance on {images:,} images")
+
+
+def _choice(path: str, value: Any, reason: str) -> Choice:
+    return Choice(path=path, value=value, reason=reason, source="")

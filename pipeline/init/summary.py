@@ -1,0 +1,78 @@
+"""What `detflow init` says of what it found, in ten lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from detection_core.errors import shorten
+from pipeline.init.plan import Plan
+
+_NAMED_CLASSES = 4
+
+
+def summary_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Return ten lines, each with its name."""
+    return list(_rows(plan))
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
+    seen, chosen, layout = plan.seen, plan.network, plan.layouts[0]
+    others = [f"{other.format} ({other.evidence})" for other in plan.layouts[1:]]
+    yield "format", f"{layout.format}: {layout.evidence}" + (f"; also {'; '.join(others)}" if others else "")
+    splits = plan.value("data.splits")
+    yield "splits", ", ".join(f"{name} {seen.count(name, splits):,}" for name in splits)
+    yield "images", _images(plan)
+    named = [f"{name} {count:,}" for name, count in list(seen.classes.items())[:_NAMED_CLASSES]]
+    more = f", ... {len(seen.classes):,} classes in all" if len(seen.classes) > _NAMED_CLASSES else ""
+    yield "objects", f"{seen.objects:,}, at most {seen.most_objects:,} an image: {', '.join(named)}{more}"
+    yield "network", _network(plan)
+    yield "input", f"{chosen.size[0]} x {chosen.size[1]} (rows x columns)"
+    yield "anchors", _anchors(plan)
+    steps, batch = plan.value("train_config.num_steps"), plan.value("train_config.batch_size")
+    yield "training", f"{steps:,} steps of {batch} images on {plan.hardware.text}"
+    yield "weights", _weights(plan)
+    yield "problems", _problems(plan)
+
+
+def _images(plan: Plan) -> str:
+    seen = plan.seen
+    text = f"{seen.images:,}, {seen.empty_images:,} without objects"
+    if not len(seen.sizes):
+        return text
+    low, high = seen.sizes.min(axis=0), seen.sizes.max(axis=0)
+    sizes = f"{low[1]} x {low[0]}" + (f" to {high[1]} x {high[0]}" if (low != high).any() else "")
+    return f"{text}; {sizes} pixels, as {len(seen.sizes):,} of them say"
+
+
+def _network(plan: Plan) -> str:
+    chosen = plan.network
+    rows, columns = chosen.size
+    operations = chosen.network.multiply_adds * rows * columns / chosen.network.side**2
+    return (
+        f"{chosen.network.name}: about {chosen.network.parameters / 1e6:.1f} million parameters,"
+        f" {operations / 1e9:.2f} billion multiply-adds an image"
+    )
+
+
+def _anchors(plan: Plan) -> str:
+    fit = plan.network.anchors
+    if fit is None:
+        return f"the network's own, as {len(plan.seen.boxes):,} boxes are too few to fit them to"
+    was = f"; the network's own match {fit.default:.1%}" if fit.overrides else ", the network's own"
+    return f"match {fit.fitted:.1%} of the boxes at IoU 0.5{was}"
+
+
+def _weights(plan: Plan) -> str:
+    if plan.weights.found:
+        return plan.weights.reason
+    remedy = "; settings.yaml says how to get them" if plan.weights.remedy else ""
+    return f"from scratch, as {plan.weights.reason}{remedy}"
+
+
+def _problems(plan: Plan) -> str:
+    seen = plan.seen
+    found = [f"{count:,} {reason}" for reason, count in seen.rejected.items()]
+    if seen.unreadable:
+        share = f"{len(seen.unreadable):,} of {seen.opened:,} image files that were opened"
+        found.append(f"{share} cannot be read, such as {shorten(seen.unreadable[0], 160)[1:-1]}")
+    return "; ".join(found) or "none so far; `detflow run` checks every file"

@@ -1,0 +1,152 @@
+"""How long and how a first training goes, by the amount of data and the memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.datasets.survey import Survey
+from detection_core.zoo.fine_tuning import FEW_IMAGES, MANY_IMAGES, Choice, fine_tuning_recipe
+from pipeline.doctor.machine import GIB
+from pipeline.init.hardware import Hardware
+from pipeline.init.network_choice import NetworkChoice
+
+_BATCHES = ((500, 8), (5_000, 16))
+_LARGEST_BATCH = 32
+_FREE_SHARE = 0.6  # of the memory, for a step of training
+_FIXED_BYTES = int(1.5 * GIB)  # TensorFlow itself, weights, input pipeline
+_MOMENTUM = "train_config.optimizer.momentum_optimizer"
+COSINE = f"{_MOMENTUM}.learning_rate.cosine_decay_learning_rate"
+_SCRATCH = "https://arxiv.org/abs/1811.08883"
+_LINEAR_SCALING = "https://arxiv.org/abs/1706.02677"
+_SSD = "SSD, https://arxiv.org/abs/1512.02325"
+_LEAST_BOXES = 20
+
+
+def choose_batch(train_images: int, chosen: NetworkChoice, hardware: Hardware) -> Choice:
+    """Return the batch size.
+
+    Args:
+        train_images: of the split train.
+        chosen: the network.
+        hardware: that is trained on.
+    """
+    batch = next((batch for images, batch in _BATCHES if train_images < images), _LARGEST_BATCH)
+    batch = min(batch, max(1, train_images))
+    an_image = chosen.network.training_bytes * chosen.size[0] * chosen.size[1]
+    room = _FREE_SHARE * hardware.memory - _FIXED_BYTES if hardware.memory else 0.0
+    wanted = batch
+    while hardware.memory and batch > 1 and batch * an_image > room:
+        batch //= 2
+    reason = f"{-(-train_images // batch):,} updates for {train_images:,} images"
+    if an_image:
+        reason += f"; a step takes about {(batch * an_image + _FIXED_BYTES) / GIB:.1f} GiB"
+    if batch < wanted:
+        reason += (
+            f", {wanted} images would take more than {_FREE_SHARE:.0%} of {hardware.memory / GIB:.0f} GiB"
+        )
+    return Choice(path="train_config.batch_size", value=batch, reason=reason, source="")
+
+
+def choose_training(
+    seen: Survey, train_images: int, chosen: NetworkChoice, batch: Choice, *, weights: bool
+) -> tuple[Choice, ...]:
+    """Return what `train_config` and what hangs together with it say.
+
+    Args:
+        seen: of the data set.
+        train_images: of the split train.
+        chosen: the network.
+        batch: its batch size.
+        weights: published ones are started from.
+    """
+    if weights and chosen.network.published:
+        recipe = fine_tuning_recipe(
+            chosen.network.published, images=train_images, classes=len(seen.classes), batch_size=batch.value
+        )
+        choices = [batch if choice.path == batch.path else choice for choice in recipe.choices]
+    else:
+        choices = [batch, *_from_scratch(train_images, batch.value)]
+    return *choices, _boxes(seen)
+
+
+def num_steps(choices: tuple[Choice, ...]) -> int:
+    """Return the length of the training that was chosen."""
+    return next(int(choice.value) for choice in choices if choice.path == "train_config.num_steps")
+
+
+def peak_rate(choices: tuple[Choice, ...]) -> float:
+    """Return the peak of the learning rate that was chosen."""
+    return next(float(choice.value["learning_rate_base"]) for choice in choices if choice.path == COSINE)
+
+
+def _boxes(seen: Survey) -> Choice:
+    most = max(_LEAST_BOXES, 10 * -(-seen.most_objects // 10))
+    return Choice(
+        path="train_config.max_number_of_boxes",
+        value=most,
+        reason=f"the fullest picture has {seen.most_objects:,} objects; more are left out of a step",
+        source="the data",
+    )
+
+
+def _from_scratch(images: int, batch: int) -> list[Choice]:
+    epochs = 100 if images < FEW_IMAGES else 50 if images < MANY_IMAGES else 24
+    steps = min(max(-(-epochs * images // batch), 1_500), 150_000)
+    rate = 0.08 * min(1.0, batch / 8)
+    warm_up = min(max(steps // 20, 50), 1_000)
+    cosine = {
+        "learning_rate_base": rate,
+        "total_steps": steps,
+        "warmup_learning_rate": rate / 8,
+        "warmup_steps": warm_up,
+    }
+    return [
+        Choice(
+            path="train_config.num_steps",
+            value=steps,
+            reason=(
+                f"{steps * batch / images:.0f} epochs of {images:,} images: without weights to start from a"
+                " detector needs several times as many"
+            ),
+            source=_SCRATCH,
+        ),
+        Choice(
+            path=COSINE,
+            value=cosine,
+            reason=f"a peak of {rate:g} for batches of {batch} after {warm_up} steps of warm-up, then to 0",
+            source=_LINEAR_SCALING,
+        ),
+        Choice(path=f"{_MOMENTUM}.momentum_optimizer_value", value=0.9, reason="", source=""),
+        Choice(path="train_config.optimizer.use_moving_average", value=False, reason="", source=""),
+        _augmentation(images),
+    ]
+
+
+def _augmentation(images: int) -> Choice:
+    steps: list[dict[str, Any]] = [{"random_horizontal_flip": {}}]
+    steps.append({"random_adjust_brightness": {"max_delta": 0.15}})
+    steps.append({"random_adjust_contrast": {"min_delta": 0.8, "max_delta": 1.2}})
+    reason = "flips, light and crops that keep objects nearly whole"
+    crop = {
+        "min_object_covered": 0.9,
+        "min_aspect_ratio": 0.75,
+        "max_aspect_ratio": 1.33,
+        "min_area": 0.6,
+        "max_area": 1.0,
+        "overlap_thresh": 0.7,
+        "random_coef": 0.3,
+    }
+    if images >= MANY_IMAGES:
+        steps = [steps[0]]
+        crop = {**crop, "min_object_covered": 0.5, "min_area": 0.3, "overlap_thresh": 0.3}
+        reason = "flips and crops, as many pictures vary by themselves"
+    steps.append({"random_crop_image": crop})
+    return Choice(
+        path="train_config.data_augmentation_options",
+        value=steps,
+        reason=(
+            f"{reason}, for {images:,} images; take the flip away where left and right differ, as in writing,"
+            " and add random_vertical_flip where pictures are taken from above"
+        ),
+        source=_SSD,
+    )

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
+from pipeline.cli import parser
+from tests.detection_core.datasets.dataset_files import Coco, write_voc
+
+FILES = ["pipeline.config", "samples.png", "settings.yaml"]
+
+
+@pytest.fixture(autouse=True)
+def no_network(tmp_path, monkeypatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path / "mirror"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_files_are_written_and_the_workflow_is_valid(tmp_path, capsys):
+    data = Coco(tmp_path / "cats and dogs", images=40).write()
+    assert parser.main(["init", data, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["files"] == FILES and said["objects"].startswith("27, ")
+    assert sorted(os.listdir("cats-and-dogs-detector")) == [".detflow-init.json", *FILES]
+    assert parser.main(["validate", said["settings"]]) == 0
+    assert "valid" in capsys.readouterr().out
+
+
+def test_people_are_told_in_lines_and_what_to_do_next(tmp_path, capsys):
+    data = write_voc(tmp_path / "voc", names=[f"i{n}" for n in range(20)])
+    assert parser.main(["init", data, "-o", "mine", "--from-scratch"]) == 0
+    lines = capsys.readouterr().out.strip().split("\n")
+    names = "format splits images objects network input anchors training weights problems"
+    assert [line.split()[0] for line in lines[:10]] == names.split()
+    assert lines[-1] == "look at mine/samples.png, then: detflow run mine/settings.yaml"
+
+
+def test_a_changed_file_stays_and_the_others_with_it(tmp_path, capsys):
+    data = Coco(tmp_path / "data", images=40).write()
+    assert parser.main(["init", data, "-o", "mine"]) == 0
+    assert parser.main(["init", data, "-o", "mine", "--speed", "balanced"]) == 0
+    config = Path("mine/pipeline.config")
+    config.write_text(config.read_text().replace("batch_size: 8", "batch_size: 4"))
+    before = {name: Path("mine", name).read_bytes() for name in FILES}
+    capsys.readouterr()
+    assert parser.main(["init", data, "-o", "mine"]) == 2
+    assert "pipeline.config, changed since" in capsys.readouterr().err
+    assert {name: Path("mine", name).read_bytes() for name in FILES} == before
+
+
+def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert parser.main(["init", str(tmp_path / "empty"), "-o", "mine"]) == 2
+    assert "Looked for" in capsys.readouterr().err
+    assert parser.main(["init", "missing", "-o", "mine"]) == 2
+    assert parser.main(["init"]) == 2
+    assert not os.path.exists("mine")
+
+
+def test_networks_are_listed(capsys):
+    assert parser.main(["init", "--list-models", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert len(listed) == 19 and all(network["milliseconds"] is None for network in listed)
+    assert parser.main(["init", "--list-models", "--speed", "balanced"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert "COCO mAP" in lines[0] and "efficientdet_d0_coco17_tpu-32" in "".join(lines)
+    assert "ssd_mobilenet_v2_fpnlite_half" not in "".join(lines)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.config.anchor_match import anchor_overlaps
+from detection_core.config.check import check_pipeline_config
+from detection_core.detectors.parts.anchors.coverage import matched_fraction
+from pipeline.init.ladder import SMALL, list_networks
+from pipeline.init.network_choice import (
+    choose_network,
+    fit_network,
+    from_scratch,
+    input_size,
+    wanted_side,
+)
+from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
+
+
+@pytest.mark.parametrize(
+    ("data", "hardware", "side", "word"),
+    [
+        (seen(side=0.1), LAPTOP, range(255, 290), "should keep 24 pixels"),
+        (seen(side=0.8), LAPTOP, range(224, 225), "224 at least"),
+        (seen(side=0.02), LAPTOP, range(320, 321), "worth their time on 2 processors"),
+        (seen(side=0.02), WITH_GPU, range(554, 556), "but the pictures have 554"),
+        (seen(side=0.02, size=(2000, 3000)), WITH_GPU, range(640, 641), "worth their time on H100"),
+        (seen(side=0.5, size=(100, 100)), LAPTOP, range(100, 101), "24 pixels"),
+    ],
+)
+def test_small_objects_ask_for_a_larger_input_within_reason(data, hardware, side, word):
+    found, reason = wanted_side(data, hardware)
+    assert found in side
+    assert word in reason
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((480, 640), (192, 256)),
+        ((640, 480), (256, 192)),
+        ((500, 500), (224, 224)),
+        ((100, 2000), (128, 384)),
+    ],
+)
+def test_the_input_has_the_shape_of_the_pictures(size, expected):
+    assert input_size(seen(size=size), 224)[0] == expected
+
+
+def test_pictures_of_all_shapes_are_told():
+    mixed = seen(sizes=np.array([(480, 640)] * 60 + [(640, 480)] * 40))
+    size, reason = input_size(mixed, 224)
+    assert size == (192, 256) and reason.startswith("60% of the pictures")
+
+
+def test_the_rung_follows_the_machine_unless_somebody_asks():
+    assert choose_network(seen(), LAPTOP, name="", speed=None)[0].speed == "fast"
+    assert choose_network(seen(), WITH_GPU, name="", speed=None)[0].speed == "balanced"
+    assert choose_network(seen(), LAPTOP, name="", speed="accurate")[0].speed == "accurate"
+    network, why = choose_network(seen(), LAPTOP, name=SMALL, speed=None)
+    assert network.name == SMALL and "--model" in why
+    assert from_scratch("no weights")[0].published is None
+
+
+@pytest.mark.parametrize("network", list_networks(), ids=lambda network: network.name)
+def test_every_network_of_the_ladder_is_fitted_to_any_data(network):
+    data = seen(side=0.15, shape=3.0)
+    chosen = fit_network(network, "for the test", data, LAPTOP)
+    check_pipeline_config(chosen.config)
+    resizer = chosen.config.model.ssd.image_resizer
+    assert resizer.WhichOneof("image_resizer_oneof") == "fixed_shape_resizer"  # which TensorFlow Lite needs
+    assert chosen.size == (resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width)
+    assert matched_fraction(anchor_overlaps(chosen.config, data.boxes)) == chosen.anchors.fitted
+    assert chosen.anchors.fitted >= chosen.anchors.default - 0.005
+    assert chosen.anchors.fitted > 0.7
+
+
+def test_anchors_of_a_network_of_its_own_may_lie_on_other_levels():
+    chosen = fit_network(list_networks()[0], "", seen(side=0.9, shape=1.3), LAPTOP)
+    pyramid = chosen.config.model.ssd.feature_extractor.fpn
+    assert chosen.anchors.fitted > 0.95
+    assert pyramid.max_level == chosen.config.model.ssd.anchor_generator.multiscale_anchor_generator.max_level
+
+
+def test_a_few_boxes_are_too_few_to_fit_anchors_to():
+    chosen = fit_network(list_networks()[0], "", seen(objects=20), LAPTOP)
+    assert chosen.anchors is None
+    assert not any("anchor" in choice.path for choice in chosen.choices)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image
+
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject
+from detection_core.evaluation.drawing import class_colour
+from pipeline.init.sample_grid import CELL, COLUMNS, draw_sample_grid
+from tests.detection_core.datasets.dataset_files import picture, png_that_claims
+
+
+def annotated(path, *, size=(40, 30), boxes=((4, 6, 20, 24),), name="cat", **flags):
+    known = {"crowd": 0, "difficult": None, "truncated": None, "pose": None, "label": ""}
+    objects = [AnnotatedObject(name=name, box=box, area=0.0, **{**known, **flags}) for box in boxes]
+    return AnnotatedImage("id", str(path), str(path), *size, objects)
+
+
+def drawn(images, classes=("cat", "dog")):
+    return np.asarray(Image.open(io.BytesIO(draw_sample_grid(images, classes))))
+
+
+def test_boxes_are_drawn_where_they_are_in_the_colour_of_their_class(tmp_path):
+    path = tmp_path / "grey.png"
+    Image.new("RGB", (400, 300), (90, 90, 90)).save(path)
+    sheet = drawn([annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),), name="dog")])
+    rows, columns = np.nonzero((sheet[:270] == class_colour(1)).all(axis=-1))
+    scale = CELL / 400
+    assert abs(rows.max() - rows.min() - 180 * scale) <= 22  # with the name above it
+    assert abs(columns.max() - columns.min() - 200 * scale) <= 4
+    assert abs(columns.min() - 6 - 100 * scale) <= 4
+
+
+def test_many_pictures_are_laid_in_rows(tmp_path):
+    paths = [tmp_path / f"{n}.jpg" for n in range(COLUMNS + 1)]
+    for n, path in enumerate(paths):
+        path.write_bytes(picture(seed=n))
+    sheet = drawn([annotated(path) for path in paths])
+    assert COLUMNS * CELL < sheet.shape[1] < (COLUMNS + 1) * CELL
+
+
+def test_pictures_that_cannot_be_read_are_left_out(tmp_path):
+    bomb, nothing, good = (tmp_path / name for name in ("bomb.png", "nothing.jpg", "good.jpg"))
+    bomb.write_bytes(png_that_claims(60_000, 60_000))
+    nothing.write_bytes(b"x")
+    bad = [annotated(path) for path in (bomb, nothing, tmp_path / "missing.jpg")]
+    assert draw_sample_grid(bad, ["cat"]) is None
+    good.write_bytes(picture())
+    assert drawn([*bad, annotated(good)]).shape[1] < 2 * CELL
+
+
+def test_a_picture_lies_as_its_boxes_do(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = tmp_path / "turned.jpg"
+    Image.new("RGB", (400, 200)).save(path, exif=exif)
+    upright = drawn([annotated(path, size=(200, 400))])
+    as_stored = drawn([annotated(path, size=(400, 200))])
+    assert upright.shape[0] > CELL and as_stored.shape[0] < CELL
+
+
+def test_names_of_any_kind_are_written(tmp_path):
+    path = tmp_path / "x.jpg"
+    path.write_bytes(picture())
+    names = ["a\nb", "\u202ex", "", "é" * 200, "\ud800"]
+    image = annotated(path, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
+    assert drawn([image], names * 20).size

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from detection_core.errors import ConfigError
+from detection_core.storage import files
+from pipeline.init.written_files import RECORD, write_unchanged
+
+CONTENTS = {"a.yaml": b"a", "b.config": b"b"}
+
+
+def contents_of(folder):
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder) if name != RECORD}
+
+
+def test_files_are_written_and_written_again(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    write_unchanged(str(folder), CONTENTS)
+    assert contents_of(folder) == CONTENTS
+    write_unchanged(str(folder), {"a.yaml": b"other", "c.png": b"c"})
+    assert contents_of(folder) == {"a.yaml": b"other", "b.config": b"b", "c.png": b"c"}
+    write_unchanged(str(folder), CONTENTS)
+    assert contents_of(folder) == {**CONTENTS, "c.png": b"c"}
+
+
+@pytest.mark.parametrize("damage", ["changed", "foreign", "link", "folder", "record", "no record"])
+def test_what_somebody_changed_is_left_alone_with_all_the_rest(tmp_path, damage):
+    folder = tmp_path / "mine"
+    if damage == "foreign":
+        folder.mkdir()
+        (folder / "b.config").write_bytes(b"of the user")
+    else:
+        write_unchanged(str(folder), CONTENTS)
+    if damage == "changed":
+        (folder / "b.config").write_bytes(b"better")
+    if damage in ("link", "folder"):
+        (folder / "b.config").unlink()
+    if damage == "link":
+        (tmp_path / "elsewhere").write_bytes(b"b")
+        (folder / "b.config").symlink_to(tmp_path / "elsewhere")
+    if damage == "folder":
+        (folder / "b.config").mkdir()
+    if damage == "record":
+        (folder / RECORD).write_text('{"files": [')
+    if damage == "no record":
+        (folder / RECORD).unlink()
+    before = {name: os.lstat(folder / name).st_mtime_ns for name in os.listdir(folder)}
+    with pytest.raises(ConfigError, match=r"b\.config.*name another folder with -o") as caught:
+        write_unchanged(str(folder), {"a.yaml": b"new", "b.config": b"new"})
+    assert caught.value.where == str(folder)
+    assert {name: os.lstat(folder / name).st_mtime_ns for name in os.listdir(folder)} == before
+
+
+def test_an_object_store_is_no_folder_for_settings():
+    with pytest.raises(ConfigError, match="expected a folder on this machine"):
+        write_unchanged("s3://bucket/x", CONTENTS)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Writing(RuleBasedStateMachine):
+    """Repeats, kills in the middle, and a user who edits, removes and adds files."""
+
+    names = st.sampled_from(["a", "b", "c"])
+
+    @initialize()
+    def begin(self):
+        self.root = tempfile.mkdtemp(prefix="detflow-init-")
+        self.folder = os.path.join(self.root, "mine")
+        self.of_user: dict[str, bytes] = {}  # what the user wrote last, which must stay
+        self.version = 0
+
+    def contents(self):
+        self.version += 1
+        return {name: f"{name}{self.version}".encode() for name in "abc"}
+
+    @rule(kill_at=st.integers(0, 5))
+    def write(self, kill_at):
+        new, calls = self.contents(), 0
+        real = files.write_bytes
+
+        def write_bytes(path, data):
+            nonlocal calls
+            calls += 1
+            if calls == kill_at:
+                raise Killed
+            real(path, data)
+
+        files.write_bytes = write_bytes
+        try:
+            write_unchanged(self.folder, new)
+        except Killed:
+            return
+        except ConfigError as error:
+            assert self.of_user and any(name in error.message for name in self.of_user)
+            return
+        finally:
+            files.write_bytes = real
+        assert not self.of_user
+        for name, content in new.items():
+            assert self.read(name) == content
+
+    @rule(name=names)
+    def edit(self, name):
+        self.version += 1
+        os.makedirs(self.folder, exist_ok=True)
+        self.of_user[name] = f"user{self.version}".encode()
+        with open(os.path.join(self.folder, name), "wb") as f:
+            f.write(self.of_user[name])
+
+    @rule(name=names)
+    def remove(self, name):
+        self.of_user.pop(name, None)
+        if os.path.exists(os.path.join(self.folder, name)):
+            os.remove(os.path.join(self.folder, name))
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name), "rb") as f:
+            return f.read()
+
+    @invariant()
+    def what_the_user_wrote_stays(self):
+        for name, content in getattr(self, "of_user", {}).items():
+            assert self.read(name) == content
+
+    def teardown(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+TestWriting = Writing.TestCase
+TestWriting.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
