@@ -62,6 +62,14 @@ class JobExecutor(base_executor.BaseExecutor):
         return self.COMPONENT
 
 
+class RegisteredExecutor(JobExecutor):
+    """Runs any component from outside of the package, as its class cannot be found by module and name."""
+
+    def component(self, exec_properties: Mapping[str, Any]) -> str:
+        """Return the component that the node names."""
+        return str(exec_properties[tfx_spec.COMPONENT])
+
+
 def _keep_results(component: str, report: Mapping[str, Any] | None, outputs: Mapping[str, list[Any]]) -> None:
     """Keep what other steps take as parameters with the first output, where a cached step has it too."""
     fields = job_fields(JOBS[component])
@@ -98,9 +106,11 @@ class JobComponent(base_component.BaseComponent):
     COMPONENT: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
-        """Take the component's name from its executor."""
+        """Take the component's name from its executor, where that runs one component alone."""
         super().__init_subclass__()
-        cls.COMPONENT = cls.EXECUTOR_SPEC.executor_class.COMPONENT
+        executor = cls.EXECUTOR_SPEC.executor_class
+        if executor is not RegisteredExecutor:
+            cls.COMPONENT = executor.COMPONENT
 
     def __init__(self, step_id: str, **values: Any) -> None:
         """Wire the component.
@@ -262,14 +272,6 @@ COMPONENTS: dict[str, type[JobComponent]] = {
     )
 }
 """Component name, as in `component_specs.JOBS`, to its TFX class."""
-
-
-class RegisteredExecutor(JobExecutor):
-    """Runs any component from outside of the package, as its class cannot be found by module and name."""
-
-    def component(self, exec_properties: Mapping[str, Any]) -> str:
-        """Return the component that the node names."""
-        return str(exec_properties[tfx_spec.COMPONENT])
 
 
 def tfx_component(component: str) -> Callable[..., JobComponent]:
