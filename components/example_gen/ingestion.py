@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from component_specs.example_gen import Spans
+from components.example_gen.image_index import ImageIndex, IndexedImages, RejectedRecords
 from components.example_gen.spans import NO_SPANS, sources
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
@@ -18,7 +18,7 @@ from detection_core.datasets.counts import Counts
 from detection_core.datasets.keypoints import merge_keypoint_names
 from detection_core.datasets.quarantine import count_reasons
 from detection_core.datasets.readers import AnnotationReader, find_reader
-from detection_core.datasets.splits import assign_splits, check_splits, is_by_ratio, order_key
+from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
 from detection_core.errors import DataError
 
 
@@ -27,22 +27,31 @@ class Dataset:
     """A data set as annotated, divided into splits. No image file has been looked at.
 
     Attributes:
-        splits: split name to images, each in the order in which they are to be stored.
-        rejected: split name to what cannot be used.
+        index: of the images, on disk.
+        split_names: in the order of their names.
         label_map: made from the categories.
         keypoint_names: class name to the names of its keypoints, in the order of the label map.
     """
 
-    splits: Mapping[str, list[AnnotatedImage]]
-    rejected: Mapping[str, list[Rejection]]
+    index: ImageIndex
+    split_names: Sequence[str]
     label_map: LabelMap
-    keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    keypoint_names: Mapping[str, Sequence[str]]
+
+    @property
+    def splits(self) -> dict[str, IndexedImages]:
+        """Split name to images, each in the order in which they are to be stored."""
+        return {name: self.index.images(name) for name in self.split_names}
+
+    @property
+    def rejected(self) -> dict[str, RejectedRecords]:
+        """Split name to what cannot be used."""
+        return {name: self.index.rejected(name) for name in self.split_names}
 
     @property
     def annotated(self) -> int:
         """Number of annotated images, including those in quarantine."""
-        kept, rejected = self.splits.values(), self.rejected.values()
-        return sum(len(images) for images in kept) + sum(len(rejections) for rejections in rejected)
+        return sum(map(len, (*self.splits.values(), *self.rejected.values())))
 
 
 def read_dataset(
@@ -66,45 +75,46 @@ def read_dataset(
         DataError: for missing files, unreadable annotation files, and for a split without images.
     """
     reader, checked = find_reader(data_format), check_splits(splits)
+    index = ImageIndex()
     with _no_collection():
-        images, rejected, found = _read_splits(reader, data_path, checked, spans)
-    for name, annotated in images.items():
-        if not annotated and not rejected[name]:
-            raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
-        annotated.sort(key=lambda image: order_key(image.source_id))
+        found = _read_splits(reader, data_path, checked, spans, index)
+        index.reject_doubles()
     label_map = label_map or make_label_map([annotations.categories for annotations in found])
     names = merge_keypoint_names([a.keypoint_names for a in found], label_map.ids_by_text)
-    return Dataset(splits=images, rejected=rejected, label_map=label_map, keypoint_names=names)
+    dataset = Dataset(index=index, split_names=list(checked), label_map=label_map, keypoint_names=names)
+    for name, images in dataset.splits.items():
+        if not len(images) and not len(dataset.rejected[name]):
+            raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
+    return dataset
 
 
 def _read_splits(
-    reader: AnnotationReader, data_path: str, checked: Mapping[str, Any], spans: Spans
-) -> tuple[dict[str, list[AnnotatedImage]], dict[str, list[Rejection]], list[Annotations]]:
-    images: dict[str, list[AnnotatedImage]] = {name: [] for name in checked}
-    rejected: dict[str, list[Rejection]] = {name: [] for name in checked}
-    sources_read: list[Annotations] = []
+    reader: AnnotationReader, data_path: str, checked: Mapping[str, Any], spans: Spans, index: ImageIndex
+) -> list[Annotations]:
+    """Fill the index, and return what was found beside the images."""
+    read: list[Annotations] = []
+
+    def read_one(path: str, location: Any, span: str, split_of: Callable[[str], str]) -> None:
+        found = reader.read(path, location)
+        for image in found.images:
+            split = split_of(image.source_id)
+            if not span or span in spans.of(split):
+                index.add(split, _in_span(image, span))
+        for rejection in found.rejected:
+            split = split_of(rejection.record or rejection.file)
+            if not span or span in spans.of(split):
+                index.reject(split, [_rejection_in_span(rejection, span)])
+        read.append(dataclasses.replace(found, images=(), rejected=[]))
+
     if is_by_ratio(checked):
         for span, path, location in sources(data_path, None, spans.all()):
-            found = reader.read(path, location)
-            kept, doubles = _drop_doubles(found)
-            sources_read.append(dataclasses.replace(found, images=[], rejected=[]))
-            faults = [*found.rejected, *doubles]
             # Assign by id alone: an image that recurs in a later span stays in its split.
-            assigned = assign_splits([(image.source_id, image) for image in kept], checked)
-            faulty = assign_splits([(r.record or r.file, r) for r in faults], checked)
-            for name in checked:
-                if not span or span in spans.of(name):
-                    images[name] += [_in_span(image, span) for image in assigned[name]]
-                    rejected[name] += [_rejection_in_span(r, span) for r in faulty[name]]
+            read_one(path, location, span, lambda item: split_at(split_position(item), checked))
     else:
         for name, where in checked.items():
             for span, path, location in sources(data_path, where, spans.of(name)):
-                found = reader.read(path, location)
-                kept, doubles = _drop_doubles(found)
-                sources_read.append(dataclasses.replace(found, images=[], rejected=[]))
-                images[name] += [_in_span(image, span) for image in kept]
-                rejected[name] += [_rejection_in_span(r, span) for r in (*found.rejected, *doubles)]
-    return images, rejected, sources_read
+                read_one(path, location, span, lambda _, name=name: name)  # type: ignore[misc]
+    return read
 
 
 def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:
@@ -128,38 +138,25 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _drop_doubles(found: Annotations) -> tuple[list[AnnotatedImage], list[Rejection]]:
-    kept: dict[str, AnnotatedImage] = {}
-    doubles = []
-    for image in found.images:
-        if kept.setdefault(image.source_id, image) is not image:
-            detail = f"the id is that of {kept[image.source_id].filename!r}, which comes first"
-            doubles.append(Rejection(image.filename, image.source_id, "duplicate_id", detail))
-    return list(kept.values()), doubles
-
-
-def gather(
-    dataset: Dataset, reports: Iterable[Mapping[str, Any]]
-) -> tuple[dict[str, Counts], dict[str, list[Rejection]]]:
-    """Add up what the shards report.
+def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, Counts]:
+    """Add up what the shards report, and note what they put aside.
 
     Args:
         dataset: that they were made from.
         reports: in the order of the shards.
 
     Returns:
-        Split name to counts, and split name to everything that was put aside.
+        Split name to counts.
 
     Raises:
         DataError: when nothing is left of a split.
     """
-    counts = {name: Counts() for name in dataset.splits}
-    rejected = defaultdict(list, {name: list(rejections) for name, rejections in dataset.rejected.items()})
+    counts = {name: Counts() for name in dataset.split_names}
     for report in reports:
         counts[report["split"]].merge(Counts(report["counts"]))
-        rejected[report["split"]] += [Rejection(*fields) for fields in report["rejected"]]
+        dataset.index.reject(report["split"], [Rejection(*fields) for fields in report["rejected"]])
     for name, split in counts.items():
         if not split.counts["total"]["images"]:
-            found = count_reasons(rejected[name])
+            found = count_reasons(dataset.rejected[name])
             raise DataError(f"expected images in the split {name!r}, found all in quarantine: {found}")
-    return counts, dict(rejected)
+    return counts

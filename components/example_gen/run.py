@@ -46,16 +46,16 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     spans = _spans(job)
     dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map, spans)
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
-    check_limit(dataset.rejected, dataset.annotated, job.quarantine_limit, list_path)
+    annotated = dataset.annotated
+    check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
     shard_folder = _shard_folder(job, spans)
     with files.atomic_dir(job.examples) as folder:
         tasks = _write_tasks(job, dataset, folder, shard_folder)
         write_shards(
             {path: count for paths in tasks.values() for path, count in paths.items()}, job.beam_args
         )
-        reports = read_reports(folder)
-        counts, quarantine = gather(dataset, reports)
-        check_limit(quarantine, dataset.annotated, job.quarantine_limit, list_path)
+        counts, quarantine = gather(dataset, read_reports(folder)), dataset.rejected
+        check_limit(quarantine, annotated, job.quarantine_limit, list_path)
         shards = {name: len(paths) for name, paths in tasks.items()}
         decoding = find_decoding(job.decode_images)
         of_splits = {name: spans.of(name) for name in counts} if spans.all() else None
@@ -66,7 +66,7 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         profiles = {name: split.boxes.profile() for name, split in counts.items()}
         BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
         if shard_folder:
-            write_manifests(folder, reports)
+            write_manifests(folder, read_reports(folder))
         files.remove_tree(files.join(folder, WORK))
     files.remove_tree(list_path)
     total = card.total

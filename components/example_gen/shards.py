@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gzip
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,10 +13,11 @@ from typing import IO, Any, cast
 
 import google_crc32c
 
-from components.example_gen.task_records import format_record, read_record
+from components.example_gen.image_index import IndexedImages
+from components.example_gen.task_records import read_record
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_writer import write_record
-from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.annotated_images import Rejected, Rejection
 from detection_core.datasets.annotation_frame import SHOWN, check_exif_annotations
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.decoding import find_decoding
@@ -34,7 +36,7 @@ SUFFIXES = {"": "", "GZIP": ".gz"}
 def write_tasks(
     folder: str,
     split: str,
-    images: Sequence[AnnotatedImage],
+    images: IndexedImages,
     shard_examples: int,
     settings: Mapping[str, Any],
 ) -> dict[str, int]:
@@ -52,17 +54,17 @@ def write_tasks(
     Returns:
         The paths of the lists, each a task for `write_shard`, with the number of records.
     """
-    count, decoding = max(1, math.ceil(len(images) / shard_examples)), find_decoding(settings["decode"])
+    total, texts, decoding = len(images), images.texts(), find_decoding(settings["decode"])
+    count = max(1, math.ceil(total / shard_examples))
     tasks = {}
     for index in range(count):
-        begin, end = (edge * len(images) // count for edge in (index, index + 1))
-        part, decoded = images[begin:end], decoding.images_in(begin, end, len(images))
+        begin, end = (edge * total // count for edge in (index, index + 1))
         path = files.join(folder, WORK, f"{split}-{index:05d}.task.json")
         shard = {"folder": folder, "split": split, "index": index, "count": count}
-        head = json.dumps({**settings, **shard, "decoded": decoded})
-        records = ",\n".join(map(format_record, part))
+        head = json.dumps({**settings, **shard, "decoded": decoding.images_in(begin, end, total)})
+        records = ",\n".join(itertools.islice(texts, end - begin))
         files.write_text(path, f'{head[:-1]}, "records": [\n{records}]}}')
-        tasks[path] = len(part)
+        tasks[path] = end - begin
     return tasks
 
 
@@ -180,10 +182,10 @@ def _open_shard(path: str, compression: str) -> Iterator[tuple[IO[bytes] | gzip.
             yield raw, measured
 
 
-def read_reports(folder: str) -> list[dict[str, Any]]:
-    """Return the shards' reports, by split and index."""
-    paths = files.list_matching(files.join(folder, WORK), "*.report.json")
-    return [json.loads(files.read_bytes(path)) for path in paths]
+def read_reports(folder: str) -> Iterator[dict[str, Any]]:
+    """Yield the shards' reports, by split and index."""
+    for path in files.list_matching(files.join(folder, WORK), "*.report.json"):
+        yield json.loads(files.read_bytes(path))
 
 
 def write_manifests(folder: str, reports: Iterable[Mapping[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,7 +50,7 @@ def make_card(
     overall = Counts()
     for split in counts.values():
         overall.merge(split)
-    rejected = [rejection for rejections in quarantine.values() for rejection in rejections]
+    rejected = sum(map(len, quarantine.values()))
     total = Totals(**{name: overall.counts["total"][name] for name in _TOTALS})
     return DatasetCard(
         format=data_format,
@@ -68,9 +69,9 @@ def make_card(
             decoders=list(decoding.decoders),
         ),
         quarantine=QuarantineCard(
-            records=len(rejected),
-            fraction=len(rejected) / (total.images + len(rejected)),
-            reasons=count_reasons(rejected),
+            records=rejected,
+            fraction=rejected / (total.images + rejected),
+            reasons=count_reasons(itertools.chain.from_iterable(quarantine.values())),
         ),
         images_in_two_splits=_shared_images(counts),
         spans={name: list(spans[name]) for name in counts} if spans else {},

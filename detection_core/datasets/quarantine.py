@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.errors import DataError
 from detection_core.storage import files
 
-Quarantine = Mapping[str, Sequence[Rejection]]
+Quarantine = Mapping[str, Collection[Rejection]]
 """Split name to its rejections."""
 
 
@@ -42,15 +43,17 @@ def check_limit(quarantine: Quarantine, annotated: int, limit: float, list_path:
     Raises:
         DataError: naming counts, reasons and the list.
     """
-    rejected = [rejection for rejections in quarantine.values() for rejection in rejections]
-    if len(rejected) <= limit * annotated:
+    count = sum(map(len, quarantine.values()))
+    if count <= limit * annotated:
         return
     write_quarantine(list_path, quarantine)
-    reasons = ", ".join(f"{reason} {count}" for reason, count in list(count_reasons(rejected).items())[:5])
-    first = rejected[0]
+    rejected = itertools.chain.from_iterable(quarantine.values())
+    first = next(rejected)
+    by_reason = count_reasons(itertools.chain([first], rejected))
+    reasons = ", ".join(f"{reason} {number}" for reason, number in list(by_reason.items())[:5])
     raise DataError(
-        f"expected at most {limit:.2%} of the images in quarantine, found {len(rejected)} of {annotated} "
-        f"({len(rejected) / annotated:.2%}): {reasons}; the first is {first.file} ({first.record}): "
+        f"expected at most {limit:.2%} of the images in quarantine, found {count} of {annotated} "
+        f"({count / annotated:.2%}): {reasons}; the first is {first.file} ({first.record}): "
         f"{first.detail}. Every one is in this list; mend the data or raise data.quarantine_limit",
         where=list_path,
     )

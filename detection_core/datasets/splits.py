@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from detection_core.errors import ConfigError, shorten
-
-T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
 
@@ -54,42 +52,34 @@ def _is_ratio(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def assign_splits(items: Sequence[tuple[str, T]], ratios: Mapping[str, float]) -> dict[str, list[T]]:
-    """Assign items to splits by a hash of their ids.
+def split_position(source_id: str) -> float:
+    """Return the place of an image's hash between 0 and 1, by which it is assigned to a split.
 
     An image stays in its split when images are added or listed in another order.
-
-    Args:
-        items: (id, item) each.
-        ratios: split name to fraction, as `check_splits` gives them.
     """
-    assigned: dict[str, list[T]] = {name: [] for name in ratios}
-    for item_id, item in items:
-        assigned[split_at(split_position(item_id), ratios)].append(item)
-    return assigned
-
-
-def split_position(source_id: str) -> float:
-    """Return the place of an image's hash between 0 and 1, by which it is assigned to a split."""
-    return _hash("split", source_id) / 2**64
+    return int.from_bytes(_digest("split", source_id), "big") / 2**64
 
 
 def split_at(position: float, ratios: Mapping[str, float]) -> str:
-    """Return the split that a place between 0 and 1 belongs to."""
+    """Return the split that a place between 0 and 1 belongs to.
+
+    Args:
+        position: see `split_position`.
+        ratios: split name to fraction, as `check_splits` gives them.
+    """
     edges = list(zip(itertools.accumulate(ratios.values()), ratios, strict=True))
     return next((name for edge, name in edges if position < edge), edges[-1][1])
 
 
-def order_key(source_id: str) -> tuple[int, str]:
-    """Return the sort key that shuffles a split's images deterministically.
+def order_digest(source_id: str) -> bytes:
+    """Return the bytes, then the id, by which a split's images are sorted: a deterministic shuffle.
 
     A trainer shuffles within a window of the records; images of one scene, which data sets list together,
     would stay together there.
     """
-    return _hash("order", source_id), source_id
+    return _digest("order", source_id)
 
 
-def _hash(purpose: str, text: str) -> int:
+def _digest(purpose: str, text: str) -> bytes:
     # The id of a rejected image may not be encodable as UTF-8.
-    digest = hashlib.sha256(f"{purpose}\0{text}".encode(errors="backslashreplace")).digest()
-    return int.from_bytes(digest[:8], "big")
+    return hashlib.sha256(f"{purpose}\0{text}".encode(errors="backslashreplace")).digest()[:8]

@@ -162,8 +162,6 @@ class _Counting:
     ) -> None:
         self.splits[split] += 0
         self.classes.update(dict.fromkeys(categories, 0))
-        for rejection in rejected:
-            self.rejected.add(rejection)
         for image in images:
             self.splits[split] += 1
             self.positions[int(split_position(image.source_id) * _PLACES)] += 1
@@ -176,6 +174,8 @@ class _Counting:
                 shown = self._of_class.setdefault(item.name, [])
                 if len(shown) < _SHOWN_OF_A_CLASS and image not in shown:
                     shown.append(image)
+        for rejection in rejected:  # complete when the last image has been read
+            self.rejected.add(rejection)
 
     def examples(self, count: int) -> list[AnnotatedImage]:
         """Choose images: of rare classes first, then of the sample."""

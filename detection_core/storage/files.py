@@ -16,9 +16,10 @@ import io
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from detection_core.errors import ConfigError
 from detection_core.storage import local_files, store_lock
@@ -76,38 +77,54 @@ def read_bytes(path: str) -> bytes:
 def read_regular(path: str, limit: int) -> bytes:
     """Return the whole file as bytes, if it is a regular one of bounded size.
 
-    For files whose names arrive with the data: a named pipe would block for ever, a device never end.
-
     Args:
         path: local or remote, or that of a part of a file.
         limit: bytes above which it is not read.
 
     Raises:
-        OSError: when it cannot be opened; with EINVAL when it is no regular file, EFBIG when it is too large.
+        OSError: as `open_regular` does.
     """
     part = file_part(path)
-    path = part.path if part else path
     if part and part.length > limit:
-        raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", path)
+        raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
+    if is_remote(part.path if part else path):
+        return _read_part(part) if part else read_bytes(path)
+    if part:
+        with open_regular(part.path, sys.maxsize) as file:
+            return os.pread(file.fileno(), part.length, part.offset)
+    with open_regular(path, limit) as file:
+        return file.read()
+
+
+def open_regular(path: str, limit: int) -> IO[bytes]:
+    """Open a file to be read in pieces, if it is a regular one of bounded size; the caller closes it.
+
+    For files whose names arrive with the data: a named pipe would block for ever, a device never end.
+
+    Args:
+        path: local or remote.
+        limit: bytes above which a local file is not read.
+
+    Raises:
+        OSError: when it cannot be opened; with EINVAL when it is no regular file, EFBIG when it is too large.
+    """
     if is_remote(path):
-        return _read_part(path, part) if part else read_bytes(path)
+        return open_file(path, "rb")
     descriptor = os.open(_local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.EINVAL, "expected a regular file", path)
-        if part:
-            return os.pread(descriptor, part.length, part.offset)
         if state.st_size > limit:
             raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {state.st_size:,}", path)
-        with open(descriptor, "rb", buffering=0, closefd=False) as file:
-            return file.read()
-    finally:
+        return cast(IO[bytes], open(descriptor, "rb", buffering=0))
+    except BaseException:
         os.close(descriptor)
+        raise
 
 
-def _read_part(path: str, part: FilePart) -> bytes:
-    with open_file(path, "rb") as file:
+def _read_part(part: FilePart) -> bytes:
+    with open_file(part.path, "rb") as file:
         file.seek(part.offset)
         return bytes(file.read(part.length))
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import array
-import json
 import os
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
-    MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
@@ -25,6 +22,8 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import AnnotationFile, locate_images
 from detection_core.datasets.formats.coco_layout import find_files
+from detection_core.datasets.grouping import Grouping
+from detection_core.datasets.json_lists import JsonLists
 from detection_core.datasets.layouts import folder_in
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
@@ -97,49 +96,65 @@ def read(root: str, location: Any) -> Annotations:
         DataError: when the file as a whole cannot be used.
     """
     path, folder = locate(root, location)
-    content = _load(path)
-    names, categories = _categories(content["categories"], path)
-    keypoint_names = _keypoint_names(content["categories"], path)
-    by_image: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     rejected: list[Rejection] = []
-    for annotation in content["annotations"]:
+    grouping, entries = _load(path, rejected)
+    names, categories = _categories(entries, path)
+    keypoint_names = _keypoint_names(entries, path)
+    images = _read_images(grouping, names, folder, os.path.basename(path), rejected)
+    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
+
+
+def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any]]:
+    """Read the file, and return its images with their annotations, and the list of categories."""
+    grouping, categories = Grouping(), []
+    lists = JsonLists(path, _LISTS)
+    for name, entries in lists:
+        if name == "categories":
+            categories += entries
+            continue
+        add, key, reason, expected = _LISTS[name]
+        for entry in entries:
+            try:
+                add(grouping, entry[key], entry)
+            except (TypeError, KeyError):
+                detail = f"expected {expected}, found {entry!r:.80}"
+                rejected.append(Rejection(os.path.basename(path), "", reason, detail))
+    for name in ("images", "annotations", "categories"):
+        if name not in lists.found:
+            raise DataError(f"expected a COCO JSON object with a list {name!r}, found none", where=path)
+    return grouping, categories
+
+
+_LISTS: dict[str, Any] = {
+    "images": (Grouping.add_image, "id", "malformed_record", "an image with id and file_name"),
+    "annotations": (
+        Grouping.add_part,
+        "image_id",
+        "malformed_annotation",
+        "an annotation with an image_id",
+    ),
+    "categories": None,
+}
+"""The lists of the file. Of those that are grouped: how, by which field, and what is wrong without it."""
+
+
+def _read_images(
+    grouping: Grouping, names: dict[int, str], folder: str, file: str, rejected: list[Rejection]
+) -> Iterator[AnnotatedImage]:
+    for entry, parts in grouping:
+        if entry is None:
+            [annotation] = parts
+            number, image_id = annotation.get("id"), annotation["image_id"]
+            detail = f"annotation {number} names image {image_id!r}, which is not listed"
+            rejected.append(Rejection(file, str(number), "unknown_image", detail))
+            continue
         try:
-            by_image[annotation["image_id"]].append(annotation)
-        except (TypeError, KeyError):
-            detail = f"expected an annotation with an image_id, found {annotation!r:.80}"
-            rejected.append(Rejection(os.path.basename(path), "", "malformed_annotation", detail))
-    images, listed = [], set()
-    for entry in content["images"]:
-        try:
-            listed.add(entry["id"])
-            images.append(_image(entry, by_image.get(entry["id"], []), names, folder))
+            yield _image(entry, parts, names, folder)
         except Rejected as e:
             rejected.append(Rejection(str(entry.get("file_name")), str(entry["id"]), e.reason, e.detail))
         except (TypeError, KeyError, AttributeError):
             detail = f"expected an image with id and file_name, found {entry!r:.80}"
-            rejected.append(Rejection(os.path.basename(path), "", "malformed_record", detail))
-    for image_id in [n for n in by_image if n not in listed]:
-        for annotation in by_image[image_id]:
-            detail = f"annotation {annotation.get('id')} names image {image_id!r}, which is not listed"
-            rejected.append(
-                Rejection(os.path.basename(path), str(annotation.get("id")), "unknown_image", detail)
-            )
-    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
-
-
-def _load(path: str) -> dict[str, list[Any]]:
-    try:
-        content = json.loads(files.read_regular(path, MAX_ANNOTATION_BYTES))
-    except OSError as e:
-        raise DataError(
-            f"expected a COCO JSON file, found one that cannot be read: {e.strerror}", where=path
-        ) from e
-    except (ValueError, RecursionError) as e:
-        raise DataError(f"expected COCO JSON, found text that cannot be parsed: {e}", where=path) from e
-    for key in ("images", "annotations", "categories"):
-        if not isinstance(content, dict) or not isinstance(content.get(key), list):
-            raise DataError(f"expected a COCO JSON object with a list {key!r}, found none", where=path)
-    return content
+            rejected.append(Rejection(file, "", "malformed_record", detail))
 
 
 def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str, int]]:
@@ -196,8 +211,8 @@ def _image(
 def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObject:
     label = f"annotation {annotation.get('id')}"
     try:
-        x, y, width, height = map(_number, annotation["bbox"])
-        area, crowd = _number(annotation.get("area") or 0), annotation.get("iscrowd") or 0
+        x, y, width, height = _numbers(annotation["bbox"])
+        (area,), crowd = _numbers((annotation.get("area") or 0,)), annotation.get("iscrowd") or 0
         name = names.get(annotation["category_id"])
     except (TypeError, KeyError, ValueError, OverflowError) as e:
         found = {key: annotation.get(key) for key in ("bbox", "area", "category_id")}
@@ -240,7 +255,7 @@ def _keypoints(annotation: dict[str, Any], label: str) -> list[Keypoint] | None:
     if not values:
         return None
     try:
-        x, y, seen = (list(map(_number, values[axis::3])) for axis in range(3))
+        x, y, seen = (_numbers(values[axis::3]) for axis in range(3))
         return [(a, b, int(v)) for a, b, v in zip(x, y, seen, strict=True)]
     except (TypeError, ValueError, OverflowError) as e:
         raise Rejected(
@@ -249,7 +264,10 @@ def _keypoints(annotation: dict[str, Any], label: str) -> list[Keypoint] | None:
         ) from e
 
 
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(value)
-    return float(value)
+def _numbers(values: Sequence[object]) -> list[float]:
+    if not _NUMBERS.issuperset(map(type, values)):
+        raise TypeError(values)
+    return list(map(float, values))  # type: ignore[arg-type]
+
+
+_NUMBERS = {int, float}

@@ -1,0 +1,70 @@
+import ast
+import gc
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.datasets.grouping import Grouping
+
+KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    images=st.lists(st.tuples(KEYS, st.integers())),
+    parts=st.lists(st.tuples(KEYS, st.text(st.characters()))),
+    parts_first=st.booleans(),
+)
+def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_first):
+    found, by_key = Grouping(), {}
+    steps = [lambda: [found.add_image(key, [key, value]) for key, value in images]]
+    steps.insert(0 if parts_first else 1, lambda: [found.add_part(key, value) for key, value in parts])
+    for step in steps:
+        step()
+    for key, value in parts:
+        by_key.setdefault(key, []).append(value)
+    listed = {key for key, _ in images}
+    expected = [([key, value], by_key.get(key, [])) for key, value in images]
+    expected += [(None, [value]) for key, value in parts if key not in listed]
+    assert list(found) == expected
+
+
+def test_a_key_that_no_image_can_have_is_refused():
+    for key in ([], {}, (1,)):
+        with pytest.raises(TypeError):
+            Grouping().add_image(key, 0)
+        with pytest.raises(TypeError):
+            Grouping().add_part(key, 0)
+
+
+FILL = """
+import os, random
+from detection_core.datasets import grouping
+grouping.CACHE_KIB = 64
+index = grouping.open_index("CREATE TABLE images (value BLOB);")
+index.executemany("INSERT INTO images VALUES (?)", ((random.randbytes(10_000),) for _ in range(200)))
+print([os.readlink(f.path) for f in os.scandir("/proc/self/fd") if "etilqs" in os.readlink(f.path)])
+"""
+
+
+def test_what_memory_does_not_hold_is_in_the_temporary_folder_and_has_no_name_there(tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment.pop("SQLITE_TMPDIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", FILL], env=environment, capture_output=True, text=True, check=True
+    )
+    [file] = ast.literal_eval(done.stdout)
+    assert file.startswith(str(tmp_path)) and file.endswith("(deleted)")
+    assert not list(tmp_path.iterdir())
+
+
+def test_images_that_nobody_asks_for_are_no_leak():
+    for _ in range(3):
+        Grouping().add_image(1, 1)
+    found = iter(Grouping())
+    assert next(found, "none") == "none"
+    gc.collect()

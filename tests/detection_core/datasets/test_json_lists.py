@@ -1,0 +1,128 @@
+import json
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.datasets import json_lists
+from detection_core.datasets.json_lists import JsonLists
+from detection_core.errors import DataError
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(LEAVES, lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(), v, max_size=4))
+
+
+def _read(tmp_path, text, names=("a", "b")):
+    path = tmp_path / "file.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+    lists = JsonLists(str(path), names)
+    return [(name, element) for name, elements in lists for element in elements], lists.found
+
+
+@pytest.fixture
+def pieces(monkeypatch):
+    """Makes every window end somewhere inside what is to be read."""
+    monkeypatch.setattr(json_lists, "PIECE", 3)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[])
+@given(
+    content=st.dictionaries(st.sampled_from(["a", "b", "c", 'ä"\\']), VALUES | st.lists(VALUES, max_size=8)),
+    indent=st.sampled_from([None, 0, 3]),
+    piece=st.integers(1, 40),
+    ascii_only=st.booleans(),
+)
+def test_elements_are_those_that_json_loads_finds_wherever_a_window_ends(
+    tmp_path_factory, content, indent, piece, ascii_only
+):
+    text = json.dumps(content, indent=indent, ensure_ascii=ascii_only)
+    tmp_path = tmp_path_factory.mktemp("json")
+    before, json_lists.PIECE = json_lists.PIECE, piece
+    try:
+        elements, found = _read(tmp_path, text)
+    finally:
+        json_lists.PIECE = before
+    lists = {name: value for name, value in json.loads(text).items() if isinstance(value, list)}
+    assert found == lists.keys() & {"a", "b"}
+    assert elements == [(name, e) for name, value in lists.items() if name in found for e in value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "{", "[", "{1", '{"a"', '{"a":', '{"a": [1', '{"a": [1,', '{"a": [1,]}', '{"a": [1 2]}',
+     '{"a": [1}', '{"a": [1]]', '{"a": [1]} x', '{"a": [nul]}', '{"a": ["x]}', '{"a": [1],}', "{'a': [1]}",
+     '{"a": {"x": }}', "not JSON at all, by far", b'{"a": ["\xff"]}', '{"a": [' + "[" * 100_000],
+)  # fmt: skip
+def test_text_that_is_no_json_is_one_error_that_names_the_file(tmp_path, pieces, text):
+    with pytest.raises(DataError, match="cannot be parsed") as caught:
+        _read(tmp_path, text)
+    assert caught.value.where == str(tmp_path / "file.json")
+
+
+def test_a_fault_is_told_by_its_place_in_the_whole_file(tmp_path, pieces):
+    with pytest.raises(DataError, match="at character 11"):
+        _read(tmp_path, '{"a": [1, 2 3]}')
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["id", "}, {", "},{"]), VALUES | st.just([{"x": 1}, {}]), min_size=1),
+        min_size=1,
+    ),
+    st.integers(1, 200),
+    st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", ":")]),
+)
+def test_lists_of_objects_are_found_whole_whatever_is_inside_them(
+    tmp_path_factory, objects, piece, separators
+):
+    before, json_lists.PIECE = json_lists.PIECE, piece
+    try:
+        text = json.dumps({"a": objects, "b": objects[:1]}, separators=separators)
+        elements, _ = _read(tmp_path_factory.mktemp("json"), text)
+    finally:
+        json_lists.PIECE = before
+    assert elements == [("a", each) for each in objects] + [("b", objects[0])]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_every_encoding_that_json_loads_knows_is_read(tmp_path, encoding):
+    elements, _ = _read(tmp_path, '{"a": ["ä", "дом"]}'.encode(encoding))
+    assert elements == [("a", "ä"), ("a", "дом")]
+
+
+def test_another_value_than_an_object_has_no_lists(tmp_path, pieces):
+    for text in ("[1, 2]", "17", '"a"', '{"a": 5, "b": {"a": [1]}}'):
+        assert _read(tmp_path, text) == ([], set())
+
+
+def test_memory_does_not_grow_with_the_file_and_one_line_is_as_good_as_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_lists, "PIECE", 1 << 14)
+    path = tmp_path / "file.json"
+    path.write_text('{"skipped": [' + ", ".join(["[1, 2, 3]"] * 300_000) + '], "a": [1]}')
+    tracemalloc.start()
+    try:
+        assert list(JsonLists(str(path), ["a"])) == [("a", [1])]
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20 < path.stat().st_size
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": ["' + "x" * 5000 + '"]}', '{"a": [' + "1, " * 5000, '{"a": {"' + "x" * 9000]
+)
+def test_an_element_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(json_lists, "PIECE", 64)
+    monkeypatch.setattr(json_lists, "MAX_ELEMENT", 1000)
+    if "1, " in text:  # many elements, not one: only the missing end is wrong
+        with pytest.raises(DataError, match="Expecting value"):
+            _read(tmp_path, text)
+        return
+    with pytest.raises(DataError, match=r"more than 1,000 characters at character \d"):
+        _read(tmp_path, text)
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    with pytest.raises(DataError, match="regular file"):
+        list(JsonLists(str(tmp_path), ["a"]))
