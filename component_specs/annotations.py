@@ -27,6 +27,7 @@ class ArtifactType:
 PIPELINE_CONFIG = ArtifactType(name="PipelineConfig", standard=False, kfp="system.Artifact")
 EXAMPLES = ArtifactType(name="Examples", standard=True, kfp="system.Dataset")
 STATISTICS = ArtifactType(name="ExampleStatistics", standard=True, kfp="system.Artifact")
+SCHEMA = ArtifactType(name="Schema", standard=True, kfp="system.Artifact")
 ANOMALIES = ArtifactType(name="ExampleAnomalies", standard=True, kfp="system.Artifact")
 DATA_BLESSING = ArtifactType(name="DataBlessing", standard=False, kfp="system.Artifact")
 MODEL = ArtifactType(name="Model", standard=True, kfp="system.Model")
@@ -43,6 +44,7 @@ ARTIFACT_TYPES = {
         PIPELINE_CONFIG,
         EXAMPLES,
         STATISTICS,
+        SCHEMA,
         ANOMALIES,
         DATA_BLESSING,
         MODEL,

@@ -12,6 +12,7 @@ from component_specs.annotations import (
     EXAMPLES,
     MODEL,
     PIPELINE_CONFIG,
+    SCHEMA,
     STATISTICS,
     Input,
     Output,
@@ -39,14 +40,18 @@ class DataValidatorJob:
         near_duplicate_images: how many images there may be for those that look alike to be searched for,
             which decodes all of them, JPEG files at a fraction of their size.
         code_version: fingerprint of the code; only there to key the cache.
-        statistics: folder to fill: box_statistics.json.
-        anomalies: folder to fill: findings.json, pictures/.
+        statistics: folder to fill: box_statistics.json, and `Split-NAME/FeatureStats.pb` as TFX's
+            StatisticsGen writes it.
+        schema: folder to fill: schema.pbtxt, inferred from the split `train`.
+        anomalies: folder to fill: findings.json, pictures/, and `Split-NAME/SchemaDiff.pb` as TFX's
+            ExampleValidator writes it.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
     """
 
     examples: Annotated[str, Input(EXAMPLES)]
     pipeline_config: Annotated[str, Input(PIPELINE_CONFIG)]
     statistics: Annotated[str, Output(STATISTICS)]
+    schema: Annotated[str, Output(SCHEMA)]
     anomalies: Annotated[str, Output(ANOMALIES)]
     blessing: Annotated[str, Output(DATA_BLESSING)]
     checks: Annotated[Checks, CHECKS] = dataclasses.field(default_factory=dict)

@@ -31,7 +31,7 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         near_duplicate_images=job.near_duplicate_images,
     )
     config = read_pipeline_config(job.pipeline_config, job.overrides)
-    folders = ValidationFolders(statistics=job.statistics, anomalies=job.anomalies)
+    folders = ValidationFolders(statistics=job.statistics, schema=job.schema, anomalies=job.anomalies)
     found = validate_examples(job.examples, config, job.baseline, options, folders)
     write_blessing(job.blessing, not found.reasons, [*found.reasons, *found.warnings])
     return {

@@ -10,6 +10,13 @@ from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.detector import extra_file
+from detection_core.artifacts.feature_files import (
+    ANOMALIES_FILE,
+    SCHEMA_FILE,
+    STATISTICS_FILE,
+    split_file,
+    write_message,
+)
 from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import split_pattern
@@ -25,6 +32,7 @@ from detection_core.validation.checks import FindingList, Limits
 from detection_core.validation.class_balance import check_classes
 from detection_core.validation.differences import check_differences
 from detection_core.validation.duplicates import check_duplicates
+from detection_core.validation.feature_schema import find_anomalies, infer_schema
 from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import LabelledImage, read_split, split_names
 from detection_core.validation.near_copies import check_near_copies
@@ -56,11 +64,13 @@ class ValidationFolders:
     """Where the results go.
 
     Attributes:
-        statistics: folder for box_statistics.json.
-        anomalies: folder for findings.json and pictures.
+        statistics: folder for box_statistics.json and each split's FeatureStats.pb.
+        schema: folder for schema.pbtxt.
+        anomalies: folder for findings.json, pictures and each split's SchemaDiff.pb.
     """
 
     statistics: str
+    schema: str
     anomalies: str
 
 
@@ -108,6 +118,7 @@ def validate_examples(
         folders=by_folder.statistics(),
     )
     _check_all(passes, label_map, _view(config, findings), findings)
+    _check_schema(passes, label_map, folders, findings)
     check_differences(statistics, _baseline_statistics(baseline_dir), findings)
     found = DataFindings(
         findings=complete_examples(findings.findings(), read, label_map.names, folders.anomalies),
@@ -164,6 +175,32 @@ def _check_all(
         found.files.report(split, findings)
         if view:
             check_boxes_at_input(split, found.boxes, view, findings)
+
+
+def _check_schema(
+    passes: Mapping[str, SplitPass],
+    label_map: LabelMap,
+    folders: ValidationFolders,
+    findings: FindingList,
+) -> None:
+    """Write statistics of columns, the schema of `train`, or of the first split, and what does not fit it."""
+    if not passes:
+        return
+    schema = infer_schema(passes.get("train", next(iter(passes.values()))).features, label_map.names)
+    write_message(files.join(folders.schema, SCHEMA_FILE), schema)
+    for split, found in passes.items():
+        write_message(split_file(folders.statistics, split, STATISTICS_FILE), found.features)
+        anomalies = find_anomalies(found.features, schema)
+        write_message(split_file(folders.anomalies, split, ANOMALIES_FILE), anomalies)
+        texts = [f"{name} ({info.description})" for name, info in sorted(anomalies.anomaly_info.items())]
+        findings.add_above(
+            "schema",
+            split,
+            f"{len(texts):,} columns of {split} do not fit the schema: {', '.join(texts[:5])}; make all"
+            " splits in one way",
+            measured=len(texts),
+            count=len(texts),
+        )
 
 
 def _baseline_statistics(baseline_dir: str) -> DataStatistics | None:

@@ -59,6 +59,9 @@ CHECKS: dict[str, Check] = {
     "contradictions": Check(threshold=0, measures="fraction of images with one box of two classes"),
     "repeated_boxes": Check(threshold=0, measures="fraction of images with one box twice"),
     "undecodable_images": Check(threshold=0, measures="fraction of the decoded images that are damaged"),
+    "schema": Check(
+        threshold=0, measures="columns of a split that do not fit the schema of `train`", largest=1e6
+    ),
     "tiny_boxes": Check(threshold=0.02, measures="fraction of boxes below 4 pixels at the network's input"),
     "unmatched_boxes": Check(
         threshold=0.05, measures="fraction of boxes that no anchor of the config matches at IoU 0.5"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
+
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.datasets.decoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.duplicates import DigestList
+from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.same_boxes import AnnotationChecker
@@ -73,6 +76,7 @@ class SplitPass:
     Attributes:
         statistics: of its images.
         spans: of training images by span.
+        features: statistics of its columns.
         digests: of its image files.
         hashes: of its images; empty where none were wanted.
         files: what became of decoding.
@@ -82,6 +86,7 @@ class SplitPass:
 
     statistics: SampleStatistics
     spans: dict[str, SampleStatistics]
+    features: DatasetFeatureStatisticsList
     digests: DigestList
     hashes: list[bytes | None]
     files: ImageFiles
@@ -112,10 +117,11 @@ def pass_over(
     """
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
-    sample = BoxSample()
+    sample, features = BoxSample(), FeatureCounter()
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:
             counter.add(image)
+            features.add(image.features)
             folders.add(image)
             digests.add(image.sha256)
             annotations.add(image)
@@ -127,6 +133,7 @@ def pass_over(
     return SplitPass(
         statistics=counter.statistics(),
         spans={span: of_span.statistics() for span, of_span in spans.items()},
+        features=features.statistics(),
         digests=digests,
         hashes=files.hashes if options.hashes else [],
         files=files,

@@ -13,6 +13,7 @@ def test_what_it_takes_and_gives():
         "pipeline_config": "PipelineConfig",
         "baseline": "Model?",
         "statistics": "ExampleStatistics",
+        "schema": "Schema",
         "anomalies": "ExampleAnomalies",
         "blessing": "DataBlessing",
     }

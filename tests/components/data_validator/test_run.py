@@ -22,7 +22,9 @@ BOTH = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9)), classes=("cat", 
 
 def _job(tmp_path, splits, **given):
     examples = write_examples(tmp_path / "examples", splits)
-    places = {name: str(tmp_path / name) for name in ("statistics", "anomalies", "blessing", "config")}
+    places = {
+        name: str(tmp_path / name) for name in ("statistics", "schema", "anomalies", "blessing", "config")
+    }
     files.write_text(os.path.join(places["config"], "pipeline.config"), config_text(10))
     places["pipeline_config"] = places.pop("config")
     # To know the anchors a network is built, which takes seconds; one test is about them.

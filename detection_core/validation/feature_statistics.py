@@ -1,0 +1,256 @@
+"""Statistics of the columns of examples, as the protos of TensorFlow Metadata that TFDV makes.
+
+TensorFlow Data Validation itself has wheels for x86-64 alone and needs a package that has none, so the
+numbers are added up here, in one pass and bounded memory; its tools read and compare them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
+
+_IS_BYTES = ("image/encoded", "image/object/mask")
+"""Columns of files, of which lengths count and not values."""
+_TOP_VALUES, _RANKED = 20, 100
+_MOST_VALUES = 20_000
+"""Different texts of a column that are counted; of more no frequencies are told."""
+_SAMPLED = 10_000
+_BUCKETS = 10
+_MOST_COLUMNS = 1_000
+"""Further columns are left out: no tool writes as many, and what is not bounded fills memory."""
+
+
+class _Lengths:
+    """How many values a column has in an example."""
+
+    def __init__(self) -> None:
+        self.present = self.total = self.largest = 0
+        self.smallest = -1
+
+    def add(self, count: int) -> None:
+        self.present += 1
+        self.total += count
+        self.largest = max(self.largest, count)
+        self.smallest = count if self.smallest < 0 else min(self.smallest, count)
+
+    def fill(self, common: Any, examples: int) -> None:
+        common.num_non_missing = self.present
+        common.num_missing = examples - self.present
+        common.min_num_values = max(0, self.smallest)
+        common.max_num_values = self.largest
+        common.tot_num_values = self.total
+        common.avg_num_values = self.total / self.present if self.present else 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Range:
+    """Sums of numbers: mean and squares of those that are finite, the rest of all but NaN."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    least: float = float("inf")
+    most: float = float("-inf")
+    zeros: int = 0
+    nans: int = 0
+
+    def with_values(self, values: np.ndarray) -> _Range:
+        """Return the sums with more values (Chan, Golub and LeVeque, 1979, for mean and squares)."""
+        numbers, finite = values[~np.isnan(values)], values[np.isfinite(values)]
+        nans = self.nans + len(values) - len(numbers)
+        if not len(numbers):
+            return dataclasses.replace(self, nans=nans)
+        count, mean, squares = self.count + len(finite), self.mean, self.squares
+        if len(finite):
+            apart = float(finite.mean()) - mean
+            squares += float(((finite - finite.mean()) ** 2).sum())
+            squares += apart**2 * self.count * len(finite) / count
+            mean += apart * len(finite) / count
+        return _Range(
+            count=count,
+            mean=mean,
+            squares=squares,
+            least=min(self.least, float(numbers.min())),
+            most=max(self.most, float(numbers.max())),
+            zeros=self.zeros + int((numbers == 0).sum()),
+            nans=nans,
+        )
+
+
+class _NumberColumn:
+    """A column of integers or floats."""
+
+    def __init__(self, kind: int) -> None:
+        self.kind = kind
+        self.lengths = _Lengths()
+        self._waiting: list[float] = []
+        self._range = _Range()
+        self._sample: list[float] = []
+        self._seen = 0
+        self._random = random.Random(0)
+
+    def add(self, values: Any) -> None:
+        self.lengths.add(len(values))
+        self._waiting.extend(values)
+        if len(self._waiting) >= _SAMPLED:
+            self._count()
+
+    def _count(self) -> None:
+        values: np.ndarray = np.asarray(self._waiting, np.float64)
+        self._range = self._range.with_values(values)
+        for value in self._waiting:
+            self._seen += 1
+            if len(self._sample) < _SAMPLED:
+                self._sample.append(value)
+            elif (place := self._random.randrange(self._seen)) < _SAMPLED:
+                self._sample[place] = value
+        self._waiting = []
+
+    def fill(self, feature: Any, examples: int) -> None:
+        self._count()
+        feature.type = self.kind
+        stats, found = feature.num_stats, self._range
+        self.lengths.fill(stats.common_stats, examples)
+        if not found.count:
+            return
+        stats.mean, stats.std_dev = found.mean, float(np.sqrt(found.squares / found.count))
+        stats.min, stats.max, stats.num_zeros = found.least, found.most, found.zeros
+        sample: np.ndarray = np.asarray(self._sample, np.float64)
+        sample = sample[np.isfinite(sample)]
+        if not len(sample):
+            return
+        stats.median = float(np.median(sample))
+        scale = found.count / len(sample)
+        counts, edges = np.histogram(sample, bins=_BUCKETS, range=(float(sample.min()), float(sample.max())))
+        _fill_buckets(stats.histograms.add(type=pb.Histogram.STANDARD), edges, counts * scale, found.nans)
+        quantiles = np.quantile(sample, np.linspace(0, 1, _BUCKETS + 1))
+        even = np.full(_BUCKETS, found.count / _BUCKETS)
+        _fill_buckets(stats.histograms.add(type=pb.Histogram.QUANTILES), quantiles, even, found.nans)
+
+
+def _fill_buckets(histogram: Any, edges: np.ndarray, counts: np.ndarray, nans: int) -> None:
+    histogram.num_nan = nans
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        histogram.buckets.add(low_value=float(low), high_value=float(high), sample_count=float(count))
+
+
+class _TextColumn:
+    """A column of texts."""
+
+    def __init__(self) -> None:
+        self.lengths = _Lengths()
+        self._values: Counter[bytes] | None = Counter()
+        self._characters = 0
+
+    def add(self, values: Any) -> None:
+        self.lengths.add(len(values))
+        self._characters += sum(map(len, values))
+        if self._values is not None:
+            self._values.update(values)
+            if len(self._values) > _MOST_VALUES:
+                self._values = None
+
+    def fill(self, feature: Any, examples: int) -> None:
+        feature.type = pb.FeatureNameStatistics.STRING
+        stats = feature.string_stats
+        self.lengths.fill(stats.common_stats, examples)
+        stats.avg_length = self._characters / self.lengths.total if self.lengths.total else 0.0
+        if self._values is None:
+            return
+        stats.unique = len(self._values)
+        # The most frequent first, of equals the last in the alphabet, as TFDV has them.
+        ranked = sorted(self._values.items(), key=lambda item: (item[1], item[0]), reverse=True)
+        for value, count in ranked[:_TOP_VALUES]:
+            stats.top_values.add(value=_shown(value), frequency=count)
+        for rank, (value, count) in enumerate(ranked[:_RANKED]):
+            stats.rank_histogram.buckets.add(
+                low_rank=rank, high_rank=rank, label=_shown(value), sample_count=count
+            )
+        stats.invalid_utf8_count = sum(count for value, count in ranked if not _is_text(value))
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _shown(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")[:200]
+
+
+class _FileColumn:
+    """A column of files, of which only the lengths are looked at."""
+
+    def __init__(self) -> None:
+        self.lengths = _Lengths()
+        self._total = 0
+        self._least, self._most = -1, 0
+
+    def add(self, values: Any) -> None:
+        self.lengths.add(len(values))
+        for value in values:
+            size = len(value)
+            self._total += size
+            self._most = max(self._most, size)
+            self._least = size if self._least < 0 else min(self._least, size)
+
+    def fill(self, feature: Any, examples: int) -> None:
+        feature.type = pb.FeatureNameStatistics.BYTES
+        stats = feature.bytes_stats
+        self.lengths.fill(stats.common_stats, examples)
+        stats.avg_num_bytes = self._total / self.lengths.total if self.lengths.total else 0.0
+        stats.min_num_bytes, stats.max_num_bytes_int = max(0, self._least), self._most
+        stats.max_num_bytes = float(self._most)
+
+
+_Column = _NumberColumn | _TextColumn | _FileColumn
+_KINDS: dict[str, Callable[[str], _Column]] = {
+    "int64_list": lambda key: _NumberColumn(pb.FeatureNameStatistics.INT),
+    "float_list": lambda key: _NumberColumn(pb.FeatureNameStatistics.FLOAT),
+    "bytes_list": lambda key: _FileColumn() if key in _IS_BYTES else _TextColumn(),
+}
+
+
+class FeatureCounter:
+    """Counts the columns of examples as they come."""
+
+    def __init__(self) -> None:
+        self._examples = 0
+        self._columns: dict[tuple[str, str], _Column] = {}
+
+    def add(self, features: Mapping[str, Any]) -> None:
+        """Count an example.
+
+        Args:
+            features: column to `tf.train.Feature`.
+        """
+        self._examples += 1
+        for key, feature in features.items():
+            kind = feature.WhichOneof("kind")
+            if kind is None:
+                continue
+            column = self._columns.get((key, kind))
+            if column is None:
+                if len(self._columns) >= _MOST_COLUMNS:
+                    continue
+                column = self._columns[key, kind] = _KINDS[kind](key)
+            column.add(getattr(feature, kind).value)
+
+    def statistics(self) -> pb.DatasetFeatureStatisticsList:
+        """Return the statistics so far; a column that changes its type stands once for each."""
+        result = pb.DatasetFeatureStatisticsList()
+        dataset = result.datasets.add(num_examples=self._examples)
+        for (key, _), column in sorted(self._columns.items()):
+            feature = dataset.features.add()
+            column.fill(feature, self._examples)
+            feature.path.step.append(key)
+        return result
