@@ -1,6 +1,6 @@
 """The worth of weights to start from, for few images: mAP from scratch and from real weights.
 
-    python -m benchmarks.starting_weights VOC_FOLDER [--images 120] [--steps 250] [--output FOLDER]
+    python -m benchmarks.starting_weights VOC_FOLDER [--images 120] [--steps 250] [--size 300]
 
 The weights are of an SSD MobileNetV2 of 300 x 300 pixels that the Object Detection API trained on Open Images
 for 23 classes. They lie under Apache-2.0 in the npm package `@mediapipe/objectron`, as a float16 TensorFlow
@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=120)
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--size", type=int, default=300, help="height and width of the network's input")
     parser.add_argument("--output", type=Path, default=None, help="kept between calls; a temporary folder")
     parser.add_argument("--only", default="", help="one of the trainings")
     arguments = parser.parse_args()
@@ -159,16 +160,18 @@ def main() -> None:
         start[f"{TRAIN}.fine_tune_checkpoint_type"] = "detection"
         heads = {f"{TRAIN}.load_all_detection_checkpoint_vars": True}
         trainings: dict[str, dict[str, Any]] = {
-            "from scratch": {},
-            f"from scratch, {FROM_SCRATCH_RATE} times the rate": {RATE: faster},
-            "backbone and extra layers": start,
             "with what the heads share": start | heads,
+            "backbone and extra layers": start,
+            f"from scratch, {FROM_SCRATCH_RATE} times the rate": {RATE: faster},
+            "from scratch": {},
         }
         for name, changes in trainings.items():
             if arguments.only not in name:
                 continue
+            side = "model.ssd.image_resizer.fixed_shape_resizer"
+            size = {f"{side}.height": arguments.size, f"{side}.width": arguments.size}
             text = network_text(recipe.model, classes)
-            config = apply_overrides(parse_pipeline_config(text), {**recipe.overrides(), **changes})
+            config = apply_overrides(parse_pipeline_config(text), {**recipe.overrides(), **changes, **size})
             folder, began = output / name.replace(" ", "_").replace(",", ""), time.monotonic()
             trained = train(config, output=folder, examples=examples)
             report = evaluate(trained, examples=examples)

@@ -42,7 +42,10 @@ class RunCheckerJob:
         warm_start: path of the detector that Trainer starts from, or `deployed` for the one at the push
             destination; it and the next one count by what the files hold, and are looked at before anything
             is trained.
-        fine_tune_checkpoint: of the pipeline.config that Trainer gets.
+        fine_tune_checkpoint: of the pipeline.config that Trainer gets; published weights that it names are
+            fetched.
+        weights_mirror: what has copies of published weights: an address, a folder or a bucket; empty: what
+            DETFLOW_WEIGHTS_MIRROR says, or the publishers.
     """
 
     data_path: str
@@ -63,3 +66,4 @@ class RunCheckerJob:
     run_id: str = ""
     warm_start: str = ""
     fine_tune_checkpoint: str = ""
+    weights_mirror: str = ""

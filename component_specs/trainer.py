@@ -29,6 +29,7 @@ class TrainerJob:
             pipeline.config says.
         learning_rate: peak of the learning rate; 0: what the pipeline.config says.
         starting_weights: fingerprint of the weights that training starts from; only there to key the cache.
+        weights_mirror: what has copies of published weights that the config names; see RunChecker.
         checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
             checkpoints go by steps alone, a tenth of the training or 1000.
         stop_reasons: why DataValidator refuses the examples; empty: it does not. It is a parameter, so that
@@ -50,6 +51,7 @@ class TrainerJob:
     train_steps: int = 0
     learning_rate: float = 0.0
     starting_weights: str = ""
+    weights_mirror: str = ""
     checkpoint_minutes: float = 5.0
     stop_reasons: str = ""
     code_version: str = ""

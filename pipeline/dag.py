@@ -205,6 +205,7 @@ def _trainer(settings: PipelineSettings) -> Step:
     start: dict[str, Any] = {
         "warm_start_path": warm_start,
         "starting_weights": FromCheck("starting_weights"),
+        "weights_mirror": settings.train.weights_mirror,
     }
     if settings.validation.enabled:
         start["stop_reasons"] = FromResult(DATA_VALIDATOR, "stop_reasons")

@@ -69,6 +69,7 @@ def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
         "thresholds": THRESHOLDS.encode(settings.evaluate.thresholds),
         "work_dir": os.path.join(settings.workspace, "work"),
         "warm_start": settings.train.warm_start,
+        "weights_mirror": settings.train.weights_mirror,
         "fine_tune_checkpoint": fine_tune_checkpoint(settings),
     }
 
@@ -106,7 +107,7 @@ def request_fingerprint(settings: PipelineSettings) -> str:
             "name": "-",
             "workspace": "-",
             "model": settings.model.model_copy(update={"config": "-", "override_files": []}),
-            "train": settings.train.model_copy(update={"checkpoint_minutes": 0.0}),
+            "train": settings.train.model_copy(update={"checkpoint_minutes": 0.0, "weights_mirror": ""}),
             "kubeflow": KubeflowSettings(),
             "schedule": ScheduleSettings(),
         }

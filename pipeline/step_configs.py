@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from detection_core.config import starting_point
 from detection_core.config.graph_rewriter import (
     FIELD,
     format_graph_rewriter,
@@ -11,6 +12,8 @@ from detection_core.config.graph_rewriter import (
     has_graph_rewriter,
 )
 from detection_core.config.load import PipelineConfig, load_checked_config, load_config
+from detection_core.config.paths.overrides import UNSET
+from detection_core.zoo.backbones import IMAGENET
 from pipeline.settings.workflow_settings import PipelineSettings
 
 
@@ -25,7 +28,8 @@ def training_config(settings: PipelineSettings, *, quantize: bool) -> PipelineCo
         ConfigError: for a pipeline.config or override that cannot be used.
     """
     model, section = settings.model, settings.quantize if quantize else settings.train
-    overrides = [*model.overrides.items(), *section.overrides.items()]
+    start = {} if quantize else start_overrides(settings)
+    overrides = [*model.overrides.items(), *start.items(), *section.overrides.items()]
     return load_checked_config(model.config, overrides, override_files=model.override_files)
 
 
@@ -35,7 +39,24 @@ def fine_tune_checkpoint(settings: PipelineSettings) -> str:
     Raises:
         ConfigError: as `training_config`.
     """
-    return training_config(settings, quantize=False).train_config.fine_tune_checkpoint
+    return starting_point.fine_tune_checkpoint(training_config(settings, quantize=False))
+
+
+def start_overrides(settings: PipelineSettings) -> dict[str, Any]:
+    """Return how the config of Trainer says what `train.start_from` asks for.
+
+    It takes the place of a checkpoint in the config, such as the one that a published configuration wants to
+    have filled in; the type may still be set for Trainer, to take less.
+    """
+    start = settings.train.start_from
+    if not start:
+        return {}
+    return {
+        "train_config.fine_tune_checkpoint": start,
+        "train_config.fine_tune_checkpoint_version": "V2",
+        "train_config.fine_tune_checkpoint_type": "classification" if start == IMAGENET else "full",
+        "train_config.load_all_detection_checkpoint_vars": UNSET,
+    }
 
 
 def shared_config_text(settings: PipelineSettings) -> str:
@@ -49,7 +70,8 @@ def shared_config_text(settings: PipelineSettings) -> str:
 def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:
     """Return the changes to the shared config by which a training step has its `training_config`."""
     if not quantize:
-        return {path: v for path, v in settings.train.overrides.items() if not path.startswith(FIELD)}
+        changes = {**start_overrides(settings), **settings.train.overrides}
+        return {path: value for path, value in changes.items() if not path.startswith(FIELD)}
     config, overrides = _unchecked_config(settings), settings.quantize.overrides
     if not has_graph_rewriter(config) or FIELD in overrides:
         return overrides

@@ -1,7 +1,8 @@
 """RunChecker: resolves, before a run, the values that decide which steps the cache can answer.
 
-Every check is cheap, reads and never writes. The run on one machine calls `run` before it renders the
-pipeline; on a cluster it is the first step, and the only one that is never cached.
+Every check is cheap, reads and never writes, but for published weights to start from, which it fetches to the
+machine's cache. The run on one machine calls `run` before it renders the pipeline; on a cluster it is the
+first step, and the only one that is never cached.
 
 `baseline_version` and `push_token` make a repeated run a repetition. The model that the first run published
 must not become the baseline of its own repetition, and a publication that is still in place need not be made
@@ -132,7 +133,8 @@ def _starting_weights(job: RunCheckerJob) -> str:
     """
     try:
         start = "" if job.warm_start == DEPLOYED else job.warm_start
-        return fingerprint_files(starting_files(start, job.fine_tune_checkpoint))
+        found = starting_files(start, job.fine_tune_checkpoint, mirror=job.weights_mirror)
+        return fingerprint_files(found)
     except ModelError:
         if job.warm_start != DEPLOYED:
             raise
@@ -147,8 +149,8 @@ def _run_key(job: RunCheckerJob, found: Mapping[str, str]) -> str:
         found: what is behind the names in it.
     """
     asked = encode_parameters(job)
-    # Exclude where and when a run works: neither changes its results.
-    for name in ("push_destination", "work_dir", "scheduled_time", "run_id"):
+    # Exclude where and when a run works, and where from it fetches: nothing of it changes its results.
+    for name in ("push_destination", "work_dir", "scheduled_time", "run_id", "weights_mirror"):
         del asked[name]
     text = json.dumps([asked, found], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -9,8 +9,10 @@ from components.runtime.config_artifact import read_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import DataError
 from detection_core.tasks.examples import check_split
+from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.train import train
 from detection_core.tasks.work_folder import ResumeOptions
 from detection_core.training.warm_start import check_same_classes
@@ -39,12 +41,15 @@ def run(job: TrainerJob) -> dict[str, Any]:
         # What a schedule trains on without anybody looking; a path of one's own may lead to other classes.
         check_same_classes(job.warm_start, config.train_input_reader.label_map_path)
 
+    warm_start = job.warm_start or job.warm_start_path
+    if job.weights_mirror:
+        starting_files(warm_start, fine_tune_checkpoint(config), mirror=job.weights_mirror)
     report = train(
         config,
         model_dir=job.model,
         model_run_dir=job.model_run,
         work_dir=job.work_dir,
-        warm_start_dir=job.warm_start or job.warm_start_path,
+        warm_start_dir=warm_start,
         resume=ResumeOptions(code_version=job.code_version, checkpoint_minutes=job.checkpoint_minutes),
     )
 

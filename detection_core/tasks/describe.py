@@ -9,15 +9,17 @@ from typing import Any
 import tf_keras
 
 from detection_core.builders.configured_model import configured_model
-from detection_core.builders.fine_tuning import build_fine_tune_options, fine_tune_checkpoint
+from detection_core.builders.fine_tuning import build_fine_tune_options
 from detection_core.builders.training_outline import build_training_outline, build_without_data
 from detection_core.config.num_classes import configured_classes, with_classes
 from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import InputShape, count_parameters
 from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.zoo.starting_points import is_named
 
 _LEFT_OUT = "those of the label map; what follows is for one"
 
@@ -134,6 +136,8 @@ def _start(config: PipelineConfig) -> str:
     A checkpoint that is not here may be where the training will be.
     """
     path, options = fine_tune_checkpoint(config), build_fine_tune_options(config)
+    if is_named(path):
+        return f"{path}, published weights, taken as a {options.kind} checkpoint"
     taken = f"taken as a {options.kind} checkpoint of TensorFlow {1 if options.named else 2}"
     try:
         names = configured_model(config).family.require_checkpoint_names()

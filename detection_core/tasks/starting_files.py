@@ -8,22 +8,29 @@ from collections.abc import Iterable
 from detection_core.artifacts import detector as layout
 from detection_core.storage import files
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
+from detection_core.zoo.starting_points import fetch_start, is_named
 
 
-def starting_files(warm_start: str, fine_tune_checkpoint: str) -> list[str]:
+def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = "") -> list[str]:
     """Return the paths of the files that hold the first weights; none for random ones.
 
     Args:
         warm_start: detector folder, which takes the place of the checkpoint; "" for none.
-        fine_tune_checkpoint: of the train_config; "" for none.
+        fine_tune_checkpoint: of the train_config, as `config.starting_point` gives it; "" for none. Published
+            weights that it names are fetched where they are not on this machine.
+        mirror: what has copies of published weights; see `zoo.cache.fetch_file`.
 
     Raises:
+        ConfigError: when nothing is published under the name.
         ContractError: when the detector folder is none, or not one of this project.
-        ModelError: when the checkpoint is not there, or a part of it is not.
+        ModelError: when the checkpoint is not there, or a part of it is not, or cannot be fetched.
     """
     if warm_start:
         layout.read_info(warm_start)  # says so where it is none of ours
         fine_tune_checkpoint = layout.extra_file(warm_start, layout.CHECKPOINT)
+    elif is_named(fine_tune_checkpoint):
+        start = fetch_start(fine_tune_checkpoint, mirror=mirror)
+        return [start.path] if start.backbone else checkpoint_files(start.path)
     return checkpoint_files(find_prefix(fine_tune_checkpoint)) if fine_tune_checkpoint else []
 
 

@@ -7,13 +7,16 @@ import logging
 
 from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.configured_model import configured_model
-from detection_core.builders.fine_tuning import build_fine_tune_options, fine_tune_checkpoint
+from detection_core.builders.fine_tuning import build_fine_tune_options
 from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import Detector
 from detection_core.exporters.detector_folder import load_detector
+from detection_core.training.application_weights import fill_backbone, load_application
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore import RestoreReport, restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
+from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 
 _logger = logging.getLogger(__name__)
 
@@ -60,9 +63,20 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
         copied = copy_matching_weights(source, model, where=warm_start_dir)
         return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
     if checkpoint:
-        names = configured_model(config).family.require_checkpoint_names()
-        options, file = build_fine_tune_options(config), CheckpointFile(checkpoint)
-        report = restore_fine_tune_checkpoint(model, names, options, file)
+        report = _restored(model, config, checkpoint)
         _logger.info("%s", report.table())
         return StartingWeights(source=checkpoint, restored=report)
     return StartingWeights(source="random weights")
+
+
+def _restored(model: Detector, config: PipelineConfig, checkpoint: str) -> RestoreReport:
+    """Fill a model from a checkpoint, or from published weights, which are fetched."""
+    start = fetch_start(checkpoint) if is_named(checkpoint) else FetchedStart(path=checkpoint)
+    if start.backbone:
+        application = load_application(
+            start.backbone.application, start.path, depth_multiplier=start.backbone.depth_multiplier
+        )
+        return fill_backbone(model, application, start.backbone.backbone, source=checkpoint)
+    names = configured_model(config).family.require_checkpoint_names()
+    options = build_fine_tune_options(config)
+    return restore_fine_tune_checkpoint(model, names, options, CheckpointFile(start.path))

@@ -147,6 +147,11 @@ def find_model_files(model: PublishedModel) -> FetchedModel | None:
     return FetchedModel(model=model, folder=folder) if _is_whole(folder) else None
 
 
+def has_model(model: PublishedModel) -> bool:
+    """Tell whether a detector of the zoo was unpacked on this machine; its files are not looked at."""
+    return os.path.exists(os.path.join(_folder_of(model), _UNPACKED))
+
+
 def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | None = None) -> str:
     """Return the path of a published file on this machine, fetched where it is not here yet.
 

@@ -13,6 +13,7 @@ from pipeline.cli import (
     schedule,
     standalone,
     workflow,
+    zoo,
 )
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
@@ -26,6 +27,7 @@ VERBS: tuple[Verb | Group, ...] = (
     *standalone.VERBS,
     *config.VERBS,
     data.GROUP,
+    zoo.GROUP,
     *doctor.VERBS,
     *completion.VERBS,
 )

@@ -13,6 +13,9 @@ from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
 from detection_core.errors import ConfigError, shorten
 from detection_core.validation.checks import CHECKS, make_limits
+from detection_core.zoo.backbones import IMAGENET
+from detection_core.zoo.published_models import find_model
+from detection_core.zoo.starting_points import ZOO
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.setting_types import (
@@ -46,6 +49,7 @@ Split = Annotated[
 RequiredPath = Annotated[Path, NOT_EMPTY]
 
 _SPAN = matching(r"latest|\d+|\d{4}-\d\d-\d\d", "latest, a number or a date like 2026-11-21")
+_START = matching(rf"|{ZOO}[A-Za-z0-9_.-]+|{IMAGENET}", f"{ZOO}NAME or {IMAGENET}")
 # Kubeflow Pipelines makes small letters and hyphens of it, at most 128.
 _NAME = matching(
     "[A-Za-z0-9][A-Za-z0-9_-]*",
@@ -213,6 +217,20 @@ class TrainSettings(Settings):
         " run nothing.",
         unset="from scratch, or the config's `fine_tune_checkpoint`",
     )
+    start_from: Annotated[Text, _START] = setting(
+        "",
+        "Published weights to start from: `zoo:NAME` for a detector that `detflow zoo list` shows, or"
+        " `imagenet` for a backbone that Keras publishes; with `warm_start: deployed` only where nothing is"
+        " deployed yet. See [weights to start from](starting-weights.md).",
+        unset="the config's `fine_tune_checkpoint`, or from scratch",
+        examples=["zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "imagenet"],
+    )
+    weights_mirror: Path = setting(
+        "",
+        "What has copies of published weights, under their names: an address, a folder or a bucket.",
+        unset="what `DETFLOW_WEIGHTS_MIRROR` says, or the publishers",
+        examples=["https://mirror.example/weights"],
+    )
     overrides: Overrides = setting(dict, "Config field path to value, for Trainer only.")
     checkpoint_minutes: Annotated[float, between(0, 10_000)] = setting(
         5.0,
@@ -350,7 +368,19 @@ class PipelineSettings(Settings):
             yield "data.splits", f"expected a split named train, found {shorten(splits)}"
         if split not in splits:
             yield "evaluate.split", f"expected one of the splits in data.splits, found {shorten(split)}"
+        yield from self._starting_contradictions()
         # A repeated run starts from the version before the one that it published.
         if self.train.warm_start == DEPLOYED and self.push.keep_versions == 1:
             expected = "expected 2 or more, or 0 (keep all), where train.warm_start is deployed"
             yield "push.keep_versions", f"{expected}, found 1"
+
+    def _starting_contradictions(self) -> Iterator[tuple[str, str]]:
+        start, warm_start = self.train.start_from, self.train.warm_start
+        if start and warm_start not in ("", DEPLOYED):
+            expected = "expected nothing beside the detector that train.warm_start names"
+            yield "train.start_from", f"{expected}, found {shorten(start)}; remove one of them"
+        if start.startswith(ZOO):
+            try:
+                find_model(start.removeprefix(ZOO))
+            except ConfigError as error:
+                yield "train.start_from", error.message

@@ -16,6 +16,7 @@ from detection_core.storage import files
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
+from tests.detection_core.zoo.archives import archive
 from tests.object_store import dead_server
 
 
@@ -165,6 +166,24 @@ def test_a_checkpoint_of_the_config_counts_by_content(settings_path, tmp_path):
     second = run_checks(settings)
     assert second["starting_weights"] != first["starting_weights"] != ""
     assert second["run_key"] != first["run_key"]
+
+
+LITE = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+
+
+def test_published_weights_are_fetched_before_anything_runs(settings_path, tmp_path, monkeypatch):
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mirror").mkdir()
+    start = f"train.start_from=zoo:{LITE}"
+    mirrored = [start, f"train.weights_mirror={tmp_path / 'mirror'}"]
+    with pytest.raises(ModelError, match=f"put {LITE}.tar.gz"):
+        run_checks(load_settings(settings_path, mirrored))
+    (tmp_path / "mirror" / f"{LITE}.tar.gz").write_bytes(archive(name=LITE))
+    first = run_checks(load_settings(settings_path, mirrored))
+    assert first["starting_weights"]
+    # Where they came from makes no other run of it.
+    assert run_checks(load_settings(settings_path, [start]))["run_key"] == first["run_key"]
+    assert run_checks(load_settings(settings_path))["run_key"] != first["run_key"]
 
 
 def test_weights_that_are_not_there_stop_a_run_before_it_begins(settings_path, tmp_path):

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
 
@@ -61,3 +65,35 @@ def test_the_checkpoint_that_training_starts_from(digits_settings, tmp_path):
         "train_config.fine_tune_checkpoint_version=V2",
     ]
     assert fine_tune_checkpoint(load_settings(digits_settings, named)) == f"{tmp_path}/x"
+
+
+ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+
+
+def test_starting_from_published_weights_is_trainer_s_alone(digits_settings):
+    published = 'train_config.fine_tune_checkpoint="PATH_TO_BE_CONFIGURED/mobilenet_v2.ckpt-1"'
+    settings = load_settings(digits_settings, [f"train.start_from={ZOO_MODEL}", published])
+    train = training_config(settings, quantize=False).train_config
+    assert (train.fine_tune_checkpoint, train.fine_tune_checkpoint_type) == (ZOO_MODEL, "full")
+    assert fine_tune_checkpoint(settings) == ZOO_MODEL
+    merged = apply_overrides(
+        parse_pipeline_config(shared_config_text(settings)), step_overrides(settings, quantize=False)
+    )
+    assert merged.train_config == train
+    assert not any("fine_tune" in path for path in step_overrides(settings, quantize=True))
+
+
+def test_less_may_be_taken_of_them(digits_settings):
+    less = "train.overrides={train_config.fine_tune_checkpoint_type: detection}"
+    settings = load_settings(digits_settings, [f"train.start_from={ZOO_MODEL}", less])
+    assert training_config(settings, quantize=False).train_config.fine_tune_checkpoint_type == "detection"
+
+
+def test_imagenet_names_the_config_s_backbone(digits_settings):
+    multiplier = "model.ssd.feature_extractor.depth_multiplier"
+    settings = load_settings(digits_settings, ["train.start_from=imagenet", f"{multiplier}=0.5"])
+    assert fine_tune_checkpoint(settings) == "imagenet:mobilenet_v2:0.5"
+    with pytest.raises(ConfigError, match=r"depth_multiplier of 0.35, 0.5.*found 0.6"):
+        fine_tune_checkpoint(
+            load_settings(digits_settings, ["train.start_from=imagenet", f"{multiplier}=0.6"])
+        )

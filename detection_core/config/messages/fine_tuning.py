@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
+from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
 from detection_core.config.text.text_proto import BACKSLASHES
+from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
+from detection_core.zoo.backbones import IMAGENET, PUBLISHED_BACKBONES
+from detection_core.zoo.published_models import find_model
+from detection_core.zoo.starting_points import ZOO, is_named
 
 # What a checkpoint is taken for, by its format.
 OBJECT_TYPES = ("classification", "detection", "full")
 NAMED_TYPES = ("classification", "detection")
+# What published weights are taken for, by what they are of.
+DETECTOR_TYPES = ("detection", "full")
+CLASSIFIER_TYPES = ("classification",)
 
+_CHECKPOINT = "train_config.fine_tune_checkpoint"
 _TYPE = "train_config.fine_tune_checkpoint_type"
 _VERSION = "train_config.fine_tune_checkpoint_version"
 _HEADS = "train_config.load_all_detection_checkpoint_vars"
@@ -31,6 +40,9 @@ def fine_tuning_problems(
     """
     yield from _type(train.fine_tune_checkpoint_type)
     if not train.fine_tune_checkpoint:
+        return
+    if is_named(train.fine_tune_checkpoint):
+        yield from _published(train, extractor)
         return
     yield from _path(train.fine_tune_checkpoint)
     if train.fine_tune_checkpoint_version == CheckpointVersion.V1:
@@ -61,11 +73,56 @@ def _type(kind: str) -> Iterator[Problem]:
     yield Problem(path=_TYPE, message=message)
 
 
+def _published(train: TrainConfig, extractor: str) -> Iterator[Problem]:
+    """Find published weights that are none, or not of this network, or that are taken for something else."""
+    start = train.fine_tune_checkpoint
+    types = DETECTOR_TYPES if start.startswith(ZOO) else CLASSIFIER_TYPES
+    if train.fine_tune_checkpoint_type not in ("", *types):
+        found = train.fine_tune_checkpoint_type
+        message = f"expected {' or '.join(types)} with {start:.80}, found {found:.80}; correct or remove it"
+        yield Problem(path=_TYPE, message=message)
+    if train.HasField("fine_tune_checkpoint_version") and (
+        train.fine_tune_checkpoint_version != CheckpointVersion.V2
+    ):
+        yield Problem(
+            path=_VERSION, message=f"expected V2 or nothing with {start:.80}, found another version"
+        )
+    if train.load_all_detection_checkpoint_vars:
+        yield Problem(
+            path=_HEADS,
+            message=f'expected false with {start:.80}, found true; "full" as the type takes heads',
+        )
+    if extractor in EXTRACTORS:
+        yield from _network(start, EXTRACTORS[extractor].backbone)
+
+
+def _network(start: str, backbone: str) -> Iterator[Problem]:
+    """Find published weights of another backbone than the config's."""
+    try:
+        if start.startswith(ZOO):
+            own = EXTRACTORS[find_model(start.removeprefix(ZOO)).extractor].backbone
+        elif start == IMAGENET:
+            own = next((known.backbone for known in PUBLISHED_BACKBONES if known.backbone == backbone), "")
+        else:
+            message = f"expected {IMAGENET} alone, as the config names the backbone, found {start:.80}"
+            yield Problem(path=_CHECKPOINT, message=message)
+            return
+    except ConfigError as error:
+        yield Problem(path=_CHECKPOINT, message=error.message)
+        return
+    if own != backbone:
+        message = (
+            f"expected weights of the backbone {backbone}, as feature_extractor.type has it, found"
+            f" {f'those of {own}' if own else 'none published'} in {start:.80}; change one of them"
+        )
+        yield Problem(path=_CHECKPOINT, message=message)
+
+
 def _path(path: str) -> Iterator[Problem]:
     r"""Find a path of Windows that lost its backslashes in text format: "C:\temp" holds a tab."""
     if any(ord(character) < ord(" ") for character in path):
         message = f"expected a path, found {path!r}, with control characters; {BACKSLASHES}"
-        yield Problem(path="train_config.fine_tune_checkpoint", message=message)
+        yield Problem(path=_CHECKPOINT, message=message)
 
 
 def _named(train: TrainConfig, extractor: str, named_extractors: Collection[str]) -> Iterator[Problem]:

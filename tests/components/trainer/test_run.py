@@ -117,3 +117,23 @@ def test_data_that_the_settings_stop_at_are_not_trained_on(tmp_path: Path) -> No
     with pytest.raises(DataError, match="found what the settings stop at: 5 of 10 images") as error:
         run(job)
     assert "validation.checks" in error.value.message and not os.path.exists(tmp_path / "work")
+
+
+def test_published_weights_come_from_the_job_s_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    name = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+    start = {"train_config.fine_tune_checkpoint": f"zoo:{name}"}
+    job = TrainerJob(
+        examples=str(write_examples(tmp_path / "examples")),
+        model=str(tmp_path / "model"),
+        model_run=str(tmp_path / "run"),
+        work_dir=str(tmp_path / "work"),
+        pipeline_config=write_config(tmp_path / "config", config_text()),
+        overrides=start,
+        weights_mirror=str(tmp_path / "mirror"),
+    )
+    with pytest.raises(ModelError, match=f"put {name}.tar.gz, published at .* into {tmp_path}/cache/zoo"):
+        run(job)
+    assert not (tmp_path / "work").exists()

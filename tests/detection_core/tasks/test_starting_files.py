@@ -11,6 +11,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.errors import ContractError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files
+from tests.detection_core.zoo.archives import NAME, archive
 from tests.object_store import s3_server
 
 
@@ -82,3 +83,28 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         starting_files("", prefix)
     with pytest.raises(ContractError, match="expected a detector folder"):
         starting_files(str(tmp_path), "")
+
+
+def test_published_weights_are_fetched_and_count_by_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / f"{NAME}.tar.gz").write_bytes(archive())
+    found = starting_files("", f"zoo:{NAME}", mirror=str(tmp_path / "mirror"))
+    names = ["ckpt-0.data-00000-of-00001", "ckpt-0.index"]
+    assert [
+        os.path.relpath(path, tmp_path / "cache" / "zoo" / NAME / "checkpoint") for path in found
+    ] == names
+    assert starting_files("", f"zoo:{NAME}") == found
+    same = tmp_path / "same"
+    same.mkdir()
+    for path in found:
+        (same / os.path.basename(path)).write_bytes(Path(path).read_bytes())
+    assert fingerprint("", str(same / "ckpt-0")) == fingerprint("", f"zoo:{NAME}")
+
+
+def test_a_detector_saves_fetching(tmp_path: Path) -> None:
+    base = write_base(tmp_path / "base")
+    assert starting_files(base, f"zoo:{NAME}") == starting_files(base, "")

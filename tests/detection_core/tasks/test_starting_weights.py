@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
+import tf_keras
 
 from detection_core.builders.detector import build_detector
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fill_starting_weights
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.zoo.backbones import find_backbone
 from tests.detection_core.tasks.tiny_training import config_text
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
+PUBLISHED = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
 
 
@@ -58,3 +66,64 @@ def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint: str) -> None:
     assert start.counts() == {"restored": len(filled), "skipped_shape": 2, "missing": 0, "unused": 0}
     (table,) = start.tables().values()
     assert table.count("skipped: another shape: class_head_pointwise") == 2
+
+
+def publish(mirror: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Put an archive of a tiny detector, of other classes, where a published one is looked for."""
+    config = apply_overrides(_config(""), {"model.ssd.num_classes": 7})
+    values = {
+        key.removesuffix(VARIABLE_SUFFIX): np.full(variable.shape, 0.25, np.float32)
+        for key, variable in object_keys(build_detector(config.model).network).items()
+    }
+    folder = mirror / PUBLISHED / "checkpoint"
+    folder.mkdir(parents=True)
+    write_object_checkpoint(values, folder / "ckpt-0")
+    with tarfile.open(mirror / f"{PUBLISHED}.tar.gz", "w:gz") as tar:
+        tar.add(mirror / PUBLISHED, PUBLISHED)
+    monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(mirror))
+    monkeypatch.setenv("DETFLOW_CACHE", str(cache))
+
+
+def test_a_published_detector_gives_all_but_the_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(tmp_path / "mirror", monkeypatch, tmp_path / "cache")
+    config = _config(f"zoo:{PUBLISHED}")
+    check_pipeline_config(config)
+    model = build_detector(config.model)
+    start = fill_starting_weights(model, config, "")
+    assert start.source == f"zoo:{PUBLISHED}"
+    filled = {v.name for v in model.network.variables if np.all(v.numpy() == 0.25)}
+    anew = {"class_head_pointwise/kernel:0", "class_head_pointwise/bias:0"}
+    assert filled == {v.name for v in model.network.variables} - anew
+    backbone = _config(f"zoo:{PUBLISHED}", fine_tune_checkpoint_type="detection")
+    model = build_detector(backbone.model)
+    fill_starting_weights(model, backbone, "")
+    heads = [v for v in model.network.variables if "head" in v.name or "tower" in v.name]
+    assert heads and not any(np.all(v.numpy() == 0.25) for v in heads)
+
+
+def test_imagenet_fills_the_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch_norm = "model.ssd.feature_extractor.conv_hyperparams.batch_norm.scale"
+    changes = {batch_norm: True, "model.ssd.feature_extractor.depth_multiplier": 0.35}
+    config = apply_overrides(_config("imagenet"), changes)
+    check_pipeline_config(config)
+    published = find_backbone("mobilenet_v2", 0.35)
+    classifier = tf_keras.applications.MobileNetV2(include_top=False, weights=None, alpha=0.35)
+    for variable in classifier.weights:
+        variable.assign(tf.fill(variable.shape, 0.25))
+    (tmp_path / "mirror").mkdir()
+    classifier.save_weights(str(tmp_path / "mirror" / published.file.name))
+    monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    model = build_detector(config.model)
+    start = fill_starting_weights(model, config, "")
+    assert start.source == "imagenet:mobilenet_v2:0.35"
+    names = [v.name for v in model.network.variables if v.name.startswith("backbone")]
+    filled = {v.name for v in model.network.variables if np.all(v.numpy() == 0.25)}
+    # The gammas make up for another epsilon; the last layer is narrower than Keras'.
+    anew = {name for name in names if "gamma" in name or "backbone_head" in name}
+    assert len(names) > 200 and filled >= set(names) - anew
+    assert start.counts()["restored"] == len(names) - 5
+    assert not any(np.all(v.numpy() == 0.25) for v in model.network.variables if "tower" in v.name)
+    assert "5 skipped: another shape" in next(iter(start.tables().values()))

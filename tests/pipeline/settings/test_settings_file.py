@@ -190,6 +190,12 @@ def test_a_span_is_a_word_a_number_or_a_date(settings_path, value, span):
     [
         (["data.span=newest"], "data.span: expected latest, a number or a date"),
         (["data.window=0"], "data.window: expected 1 to 100,000, found 0"),
+        (["train.start_from=zoo:x"], "train.start_from: expected .* `detflow zoo list` shows"),
+        (["train.start_from=zoo"], "train.start_from: expected zoo:NAME or imagenet, found 'zoo'"),
+        (
+            ["train.start_from=imagenet", "train.warm_start=base"],
+            "train.start_from: expected nothing beside the detector that train.warm_start names",
+        ),
         (["train.warm_start=deployed", "push.keep_versions=1"], "push.keep_versions: expected 2 or more"),
     ],
 )

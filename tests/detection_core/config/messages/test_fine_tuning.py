@@ -13,6 +13,8 @@ TRAIN = "train_config"
 TYPE = f"{TRAIN}.fine_tune_checkpoint_type"
 VERSION = f"{TRAIN}.fine_tune_checkpoint_version"
 HEADS = f"{TRAIN}.load_all_detection_checkpoint_vars"
+START = f"{TRAIN}.fine_tune_checkpoint"
+ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 CHECKPOINT = {f"{TRAIN}.fine_tune_checkpoint": "weights/model.ckpt"}
 EXTRACTOR = "model.ssd.feature_extractor.type"
 PYRAMID_FIELD = "model.ssd.feature_extractor.fpn"
@@ -57,6 +59,16 @@ WRONG = [
     (_named(**{TYPE: "full"}), {TYPE: "load_all_detection_checkpoint_vars: true"}),
     (_named(**{TYPE: "classification", HEADS: True}), {HEADS: 'fine_tune_checkpoint_type: "detection"'}),
     (_named(**{TYPE: "unset", HEADS: True}), {HEADS: "classifier has no heads"}),
+    ({START: "zoo:ssd_mobilenet_v2_fpnlite"}, {START: "did you mean ssd_mobilenet_v2_fpnlite"}),
+    (
+        {START: "zoo:efficientdet_d0_coco17_tpu-32"},
+        {START: "mobilenet_v2, .* of efficientnet_b0"},
+    ),
+    ({START: ZOO_MODEL, VERSION: "V1"}, {VERSION: "expected V2 or nothing"}),
+    ({START: ZOO_MODEL, TYPE: "classification"}, {TYPE: "expected detection or full with zoo:"}),
+    ({START: ZOO_MODEL, HEADS: True}, {HEADS: "expected false with zoo:"}),
+    ({START: "imagenet", TYPE: "full"}, {TYPE: "expected classification with imagenet"}),
+    ({START: "imagenet:mobilenet_v2"}, {START: "expected imagenet alone"}),
 ]
 
 

@@ -1,0 +1,234 @@
+"""Starting a detector's backbone from a classifier of `tf_keras.applications`, layer by layer.
+
+The backbones here compute what the classifiers' bodies do, with these differences, which are made up for:
+Keras' ResNets take blue, green and red in this order and have biases before their batch norms; epsilon of the
+batch norms is another. One is not: their first pooling lies one pixel up and left of the one here (and of the
+Object Detection API's) where the number of rows or columns is even.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tf_keras
+
+from detection_core.detectors.base import Detector
+from detection_core.detectors.parts.layers.layer_names import in_backbone, scoped_name
+from detection_core.errors import ModelError
+from detection_core.training.restore import Outcome, RestoredVariable, RestoreReport
+
+_NORM = "_bn"
+
+
+class _Names(NamedTuple):
+    """What a classifier calls the two layers that a layer of a backbone and its batch norm are."""
+
+    layer: str
+    norm: str
+
+
+def fill_backbone(
+    model: Detector, application: tf_keras.Model, backbone: str, *, source: str
+) -> RestoreReport:
+    """Fill a detector's backbone from a classifier.
+
+    Nothing is changed unless every layer was found.
+
+    Args:
+        model: a detector, not rewritten.
+        application: of `tf_keras.applications`, with or without its classifying layers.
+        backbone: which backbone the detector has, a name in `builders.backbones.BACKBONES`.
+        source: what the classifier was read from, for the report and errors.
+
+    Returns:
+        What came of each variable of the backbone. A layer that is narrower in the detector, such as the last
+        ones of a MobileNetV1 below a light pyramid, keeps its first value.
+
+    Raises:
+        ModelError: when the classifier is another one, or its weights cannot be expressed here.
+    """
+    rename = _names_of(backbone, source)
+    theirs = {layer.name: layer for layer in application.layers}
+    rows, values = [], []
+    for layer in _backbone_layers(model):
+        found = _find(layer, rename, theirs, source)
+        for variable, value in _values(layer, found, theirs, source):
+            fits = tuple(variable.shape) == value.shape
+            rows.append(
+                RestoredVariable(
+                    name=scoped_name(variable),
+                    key=f"{found.name}/{scoped_name(variable).rpartition('/')[2]}",
+                    outcome=Outcome.RESTORED if fits else Outcome.SKIPPED_SHAPE,
+                    shape=tuple(variable.shape),
+                    found_shape=value.shape,
+                )
+            )
+            if fits:
+                values.append((variable, value))
+    for variable, value in values:
+        variable.assign(value)
+    return RestoreReport(prefix=source, kind="classification", variables=tuple(rows), unused=())
+
+
+def _backbone_layers(model: Detector) -> Iterator[Any]:
+    for network in model.networks.values():
+        for layer in network.layers:
+            if in_backbone(layer.name) and layer.weights:
+                yield layer
+
+
+def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[str, Any], source: str) -> Any:
+    """Return the classifier's layer that a layer of the backbone is."""
+    names = rename(layer.name.removesuffix(_NORM))
+    wanted = (names.norm if layer.name.endswith(_NORM) else names.layer) if names else layer.name
+    found = theirs.get(wanted)
+    if found is None:
+        raise ModelError(
+            f"expected the layers of the classifier that this backbone is, found none called {wanted}, for"
+            f" {layer.name}; start from weights of the same network",
+            where=source,
+        )
+    return found
+
+
+def _values(layer: Any, found: Any, theirs: Mapping[str, Any], source: str) -> list[tuple[Any, np.ndarray]]:
+    """Return the variables of a layer with their new values."""
+    if layer.name.endswith(_NORM):
+        return _norm_values(layer, found, _bias_before(found, theirs), source)
+    given = {_leaf(variable): variable.numpy() for variable in found.weights}
+    values = [(variable, given[_leaf(variable)]) for variable in layer.weights]
+    if layer.name == "backbone_stem" and found.name == "conv1_conv":
+        values = [(variable, value[:, :, ::-1]) for variable, value in values]
+    return values
+
+
+def _norm_values(
+    layer: Any, found: Any, bias: np.ndarray | float, source: str
+) -> list[tuple[Any, np.ndarray]]:
+    """Return a batch norm's variables so that it gives the same with the epsilon that it has here."""
+    given = {_leaf(variable): variable.numpy() for variable in found.weights}
+    variance = given["moving_variance"]
+    given["moving_mean"] = given["moving_mean"] - bias
+    given["gamma"] = given["gamma"] * np.sqrt((variance + layer.epsilon) / (variance + found.epsilon))
+    lacking = [name for name in ("gamma", "beta") if name not in {_leaf(v) for v in layer.weights}]
+    if lacking:
+        raise ModelError(
+            f"expected batch norms with scale and center, as the published weights have, found {layer.name}"
+            f" without {' and '.join(lacking)}; set batch_norm {{ scale: true center: true }} in the"
+            " feature_extractor's conv_hyperparams",
+            where=source,
+        )
+    return [(variable, given[_leaf(variable)]) for variable in layer.weights]
+
+
+def _bias_before(norm: Any, theirs: Mapping[str, Any]) -> np.ndarray | float:
+    """Return the bias of the convolution before a ResNet's batch norm, which has none here."""
+    layer = theirs.get(re.sub(r"_bn$", "_conv", norm.name))
+    biases = [v.numpy() for v in layer.weights if _leaf(v) == "bias"] if layer is not None else []
+    return biases[0] if biases else 0.0
+
+
+def _leaf(variable: Any) -> str:
+    return scoped_name(variable).rpartition("/")[2]
+
+
+def _names_of(backbone: str, source: str) -> Callable[[str], _Names | None]:
+    kind = re.sub(r"(?<=resnet)\d+|(?<=efficientnet_b)\d$", "", backbone)
+    if kind not in _NAMES:
+        raise ModelError(
+            f"expected a backbone that Keras publishes, found {backbone}; start from something else",
+            where=source,
+        )
+    return _NAMES[kind]
+
+
+def _mobilenet_v1(name: str) -> _Names | None:
+    if name == "backbone_stem":
+        return _Names("conv1", "conv1_bn")
+    match = re.fullmatch(r"backbone_separable_(\d+)_(depthwise|pointwise)", name)
+    if match is None:
+        return None
+    layer = f"conv_{'dw' if match[2] == 'depthwise' else 'pw'}_{match[1]}"
+    return _Names(layer, f"{layer}_bn")
+
+
+def _mobilenet_v2(name: str) -> _Names | None:
+    if name in _MOBILENET_V2_ENDS:
+        return _MOBILENET_V2_ENDS[name]
+    match = re.fullmatch(r"backbone_block_(\d+)_(expand|depthwise|project)", name)
+    if match is None:
+        return None
+    layer = f"block_{match[1]}_{match[2]}" if match[1] != "0" else f"expanded_conv_{match[2]}"
+    return _Names(layer, f"{layer}_BN")
+
+
+_MOBILENET_V2_ENDS = {
+    "backbone_stem": _Names("Conv1", "bn_Conv1"),
+    "backbone_head": _Names("Conv_1", "Conv_1_bn"),
+}
+_RESNET_PIECES = {"shortcut": 0, "reduce": 1, "spatial": 2, "expand": 3}
+
+
+def _resnet_v1(name: str) -> _Names | None:
+    if name == "backbone_stem":
+        return _Names("conv1_conv", "conv1_bn")
+    match = re.fullmatch(rf"backbone_block_(\d+)_(\d+)_({'|'.join(_RESNET_PIECES)})", name)
+    if match is None:
+        return None
+    layer = f"conv{int(match[1]) + 2}_block{int(match[2]) + 1}_{_RESNET_PIECES[match[3]]}"
+    return _Names(f"{layer}_conv", f"{layer}_bn")
+
+
+_EFFICIENTNET_PIECES = {
+    "expand": _Names("expand_conv", "expand_bn"),
+    "depthwise": _Names("dwconv", "bn"),
+    "gate_reduce": _Names("se_reduce", ""),
+    "gate_expand": _Names("se_expand", ""),
+    "project": _Names("project_conv", "project_bn"),
+}
+
+
+def _efficientnet(name: str) -> _Names | None:
+    if name == "backbone_stem":
+        return _Names("stem_conv", "stem_bn")
+    match = re.fullmatch(rf"backbone_block_(\d+)_(\d+)_({'|'.join(_EFFICIENTNET_PIECES)})", name)
+    if match is None:
+        return None
+    block, names = f"block{int(match[1]) + 1}{chr(ord('a') + int(match[2]))}_", _EFFICIENTNET_PIECES[match[3]]
+    return _Names(block + names.layer, block + names.norm)
+
+
+_NAMES: dict[str, Callable[[str], _Names | None]] = {
+    "mobilenet_v1": _mobilenet_v1,
+    "mobilenet_v2": _mobilenet_v2,
+    "resnet_v1": _resnet_v1,
+    "efficientnet_b": _efficientnet,
+}
+
+
+def load_application(application: str, path: str, *, depth_multiplier: float = 1.0) -> tf_keras.Model:
+    """Build a classifier's body and read its weights, which are numbers only, from a Keras file.
+
+    Args:
+        application: name of a function of `tf_keras.applications`.
+        path: HDF5 file of weights without the classifying layers.
+        depth_multiplier: of a MobileNet's channels.
+
+    Raises:
+        ModelError: when the file cannot be read, or is of another network.
+    """
+    options = {"alpha": depth_multiplier} if application.startswith("MobileNet") else {}
+    model = getattr(tf_keras.applications, application)(include_top=False, weights=None, **options)
+    try:
+        model.load_weights(path)
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(
+            f"expected the weights of {application} without its classifying layers, found something else"
+            f" ({reason}); remove it to fetch it again",
+            where=path,
+        ) from error
+    return model

@@ -1,0 +1,56 @@
+"""Starting points that are named and not paths: `zoo:NAME` and `imagenet:BACKBONE`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from detection_core.errors import ConfigError, shorten
+from detection_core.progress import Reporter
+from detection_core.zoo.backbones import IMAGENET, PUBLISHED_BACKBONES, PublishedBackbone
+from detection_core.zoo.cache import fetch_file, fetch_model
+from detection_core.zoo.published_models import find_model
+
+ZOO = "zoo:"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FetchedStart:
+    """A named starting point on this machine.
+
+    Attributes:
+        path: prefix of a checkpoint, or a file of a backbone's weights.
+        backbone: what the file is of; None for a checkpoint.
+    """
+
+    path: str
+    backbone: PublishedBackbone | None = None
+
+
+def is_named(start: str) -> bool:
+    """Tell whether a `fine_tune_checkpoint` names published weights and is no path."""
+    return start.startswith(ZOO) or start.partition(":")[0] == IMAGENET
+
+
+def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = None) -> FetchedStart:
+    """Return published weights, fetched where they are not here yet.
+
+    Args:
+        start: `zoo:NAME`, or the name of a `PublishedBackbone`.
+        mirror: see `zoo.cache.fetch_file`.
+        progress: what shows progress of a download.
+
+    Raises:
+        ConfigError: where there are none of that name.
+        ModelError: when they cannot be had, or are not what they were before.
+        StorageError: when the cache cannot be written.
+    """
+    if start.startswith(ZOO):
+        model = fetch_model(find_model(start.removeprefix(ZOO)), mirror=mirror, progress=progress)
+        return FetchedStart(path=model.checkpoint)
+    backbone = next((known for known in PUBLISHED_BACKBONES if known.name == start), None)
+    if backbone is None:
+        names = ", ".join(known.name for known in PUBLISHED_BACKBONES)
+        raise ConfigError(
+            f"expected one of {names}, found {shorten(start)}; correct the name", where=IMAGENET
+        )
+    return FetchedStart(path=fetch_file(backbone.file, mirror=mirror, progress=progress), backbone=backbone)

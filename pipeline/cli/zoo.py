@@ -1,0 +1,138 @@
+"""The verbs around published detectors: list them, show one, fetch one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.group import Group
+from pipeline.tables import Page, Table
+
+if TYPE_CHECKING:
+    from detection_core.zoo.published_models import PublishedModel
+
+_HEADER = ("name", "input", "COCO mAP", "published ms", "parameters", "size", "speed", "here")
+
+
+def list_models(arguments: argparse.Namespace) -> Result:
+    """List the published detectors that are built here."""
+    from detection_core.zoo.cache import has_model
+    from detection_core.zoo.published_models import PAGE
+    from detection_core.zoo.published_models import list_models as published
+
+    models = sorted(published(), key=lambda model: model.published_ms)
+    if arguments.speed:
+        models = [model for model in models if model.speed == arguments.speed]
+    rows = [_row(model, has_model(model)) for model in models]
+    note = f"\nTrained on COCO 2017, Apache-2.0; times and mAP are those of {PAGE}"
+    return Result(text=Page((Table((_HEADER, *rows)), note)), data=[_facts(model) for model in models])
+
+
+def _row(model: PublishedModel, is_here: bool) -> tuple[str, ...]:
+    return (
+        model.name,
+        f"{model.input_side} x {model.input_side}",
+        f"{model.coco_map:.1f}",
+        f"{model.published_ms}",
+        f"{model.parameters / 1e6:.1f} M",
+        model.size_class,
+        model.speed,
+        "yes" if is_here else "-",
+    )
+
+
+def _facts(model: PublishedModel) -> dict[str, Any]:
+    derived = {"size_class": model.size_class, "archive": model.archive, "address": model.address}
+    return dataclasses.asdict(model) | derived
+
+
+def show(arguments: argparse.Namespace) -> Result:
+    """Show what is known of one."""
+    from detection_core.zoo.cache import find_model_files, published_archive
+    from detection_core.zoo.published_models import find_model
+
+    model = find_model(arguments.name)
+    found = find_model_files(model)
+    where = found.folder if found else f"not here; it is going to be {published_archive(model).path}"
+    rows = (
+        ("name", model.name),
+        ("title", model.title),
+        ("network", f"{model.extractor}, {model.input_side} x {model.input_side}"),
+        ("parameters", f"{model.parameters:,} ({model.size_class})"),
+        ("COCO mAP", f"{model.coco_map:.1f}, as published"),
+        ("time", f"{model.published_ms} ms an image, as published ({model.speed} here)"),
+        ("licence", model.licence),
+        ("address", model.address),
+        ("on this machine", where),
+        ("to start from it", f"train: {{start_from: zoo:{model.name}}}"),
+    )
+    data = _facts(model) | {"folder": found.folder if found else None}
+    return Result(text=Table(rows, header=False), data=data)
+
+
+def get(arguments: argparse.Namespace) -> Result:
+    """Fetch one, where it is not here yet."""
+    from detection_core.zoo.cache import fetch_model
+    from detection_core.zoo.published_models import find_model
+    from detection_core.zoo.starting_points import fetch_start, is_named
+
+    if is_named(arguments.name):
+        path = fetch_start(arguments.name, mirror=arguments.mirror).path
+        return Result(text=f"weights: {path}", data={"weights": path})
+    found = fetch_model(find_model(arguments.name), mirror=arguments.mirror)
+    lines = [f"checkpoint: {found.checkpoint}", f"config: {found.config}"]
+    data = {"checkpoint": found.checkpoint, "config": found.config, "folder": found.folder}
+    return Result(text="\n".join(lines), data=data)
+
+
+_NAME = argument("name", metavar="NAME", help="published name, as `detflow zoo list` shows it")
+
+GROUP = Group(
+    name="zoo",
+    summary="Published detectors to start from: list them, show one, fetch one.",
+    default="list",
+    verbs=(
+        Verb(
+            name="list",
+            summary="List the detectors of the TensorFlow 2 model zoo that are built here, fastest first.",
+            example="detflow zoo list --speed fast",
+            arguments=(
+                argument(
+                    "--speed",
+                    choices=("fast", "balanced", "accurate"),
+                    default="",
+                    help="a rung of the ladder",
+                ),
+            ),
+            command=list_models,
+        ),
+        Verb(
+            name="show",
+            summary="Show input, published mAP, size, licence and address of a detector.",
+            example="detflow zoo show ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
+            arguments=(_NAME,),
+            command=show,
+        ),
+        Verb(
+            name="get",
+            summary="Fetch a detector to the cache that all runs share; an interrupted download goes on.",
+            example="detflow zoo get ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
+            arguments=(
+                argument(
+                    "name",
+                    metavar="NAME",
+                    help="published name, or imagenet:BACKBONE such as imagenet:resnet50_v1",
+                ),
+                argument(
+                    "--mirror",
+                    default="",
+                    metavar="WHERE",
+                    help="address, folder or bucket with copies (default: DETFLOW_WEIGHTS_MIRROR)",
+                ),
+            ),
+            command=get,
+        ),
+    ),
+)

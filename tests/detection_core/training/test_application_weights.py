@@ -1,0 +1,165 @@
+"""A backbone filled from a classifier of Keras gives the classifier's own features."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.builders.backbones import BACKBONES, BackboneShape
+from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
+from detection_core.errors import ModelError
+from detection_core.training.application_weights import fill_backbone, load_application
+from detection_core.zoo.backbones import find_backbone
+
+# Backbone, multiplier, the classifier's layer and the backbone's level with the same features, input. ResNets
+# pool alike where the stem gives an odd number of rows.
+ALIKE = [
+    ("mobilenet_v1", 1.0, {"conv_pw_5_relu": 3, "conv_pw_13_relu": 5}, 64),
+    ("mobilenet_v1", 0.5, {"conv_pw_13_relu": 5}, 64),
+    ("mobilenet_v2", 1.0, {"block_12_add": 4, "out_relu": 5}, 64),
+    ("mobilenet_v2", 0.35, {"block_12_add": 4}, 96),
+    ("resnet50_v1", 1.0, {"conv2_block3_out": 2, "conv5_block3_out": 5}, 65),
+    ("efficientnet_b0", 1.0, {"block2b_add": 2, "block7a_project_bn": 5}, 64),
+]
+EPSILON = 0.01
+
+
+class _Backbone:
+    """As much of a detector as is filled."""
+
+    def __init__(self, network):
+        self.networks = {"network": network}
+
+
+def _backbone(name, multiplier, *, scale=True, narrow_top=False):
+    entry = BACKBONES[name]
+    norm = BatchNormOptions(momentum=0.9, epsilon=EPSILON, center=True, scale=scale)
+    hyperparams = dataclasses.replace(entry.hyperparams, batch_norm=norm)
+    pixels = tf_keras.Input((None, None, 3))
+    inputs = tf_keras.layers.Lambda(PREPROCESSORS[entry.preprocessing])(pixels)
+    shape = BackboneShape(depth_multiplier=multiplier, min_depth=8, narrow_top=narrow_top)
+    endpoints = entry.build(inputs, NetworkLayers(hyperparams=hyperparams), shape)
+    return tf_keras.Model(pixels, dict(endpoints.levels))
+
+
+def _classifier(published):
+    """With random weights and statistics, and the normalisation that Keras' EfficientNets bring along."""
+    options = {"alpha": published.depth_multiplier} if "MobileNet" in published.application else {}
+    build = getattr(tf_keras.applications, published.application)
+    model = build(include_top=False, weights=None, input_shape=(None, None, 3), **options)
+    rng = np.random.default_rng(3)
+    for variable in model.weights:
+        if "kernel" in variable.name:
+            continue
+        low, high = (0.5, 1.5) if "gamma" in variable.name or "variance" in variable.name else (-0.2, 0.2)
+        if "count" not in variable.name:
+            variable.assign(rng.uniform(low, high, variable.shape))
+    return model
+
+
+def _as_classifier_takes(published, pixels):
+    if published.application == "MobileNet":
+        return tf_keras.applications.mobilenet.preprocess_input(pixels.copy())
+    if published.application == "MobileNetV2":
+        return tf_keras.applications.mobilenet_v2.preprocess_input(pixels.copy())
+    return tf_keras.applications.resnet.preprocess_input(pixels.copy())
+
+
+def _features(model, published, pixels, layers):
+    if not published.application.startswith("EfficientNet"):
+        outputs = [model.get_layer(name).output for name in layers]
+        return tf_keras.Model(model.input, outputs)(_as_classifier_takes(published, pixels))
+    # With published weights the scaled pixels, less the mean, are divided by the deviation in all.
+    outputs = [model.get_layer(name).output for name in layers]
+    body = tf_keras.Model(model.get_layer("stem_conv_pad").input, outputs)
+    return body(PREPROCESSORS["standardize"](tf.constant(pixels)))
+
+
+@pytest.mark.parametrize(("name", "multiplier", "layers", "side"), ALIKE)
+def test_features_are_the_classifier_s(name, multiplier, layers, side):
+    published, network = find_backbone(name, multiplier), _backbone(name, multiplier)
+    classifier = _classifier(published)
+    before = [v.numpy().copy() for v in network.weights]
+    report = fill_backbone(_Backbone(network), classifier, name, source=published.name)
+    # Keras' narrow MobileNetV2 ends in 1280 channels, the Object Detection API's in fewer.
+    skipped = 5 if (name, multiplier) == ("mobilenet_v2", 0.35) else 0
+    restored = {"restored": len(network.weights) - skipped, "skipped_shape": skipped}
+    assert report.counts() == restored | {"missing": 0, "unused": 0}
+    assert any(not np.array_equal(a, v.numpy()) for a, v in zip(before, network.weights, strict=True))
+    pixels = np.random.default_rng(4).uniform(0, 255, (2, side, side, 3)).astype(np.float32)
+    expected = _features(classifier, published, pixels, layers)
+    found = network(pixels)
+    for level, features in zip(layers.values(), expected if len(layers) > 1 else [expected], strict=True):
+        scale = float(np.abs(features).max())
+        assert scale > 1e-3
+        np.testing.assert_allclose(found[level], features, rtol=1e-3, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("version", [1, 4, 7])
+@pytest.mark.slow
+def test_every_layer_of_a_deep_network_has_its_counterpart(version):
+    name = f"efficientnet_b{version}"
+    network, published = _backbone(name, 1.0), find_backbone(name)
+    build = getattr(tf_keras.applications, published.application)
+    report = fill_backbone(_Backbone(network), build(include_top=False, weights=None), name, source="x")
+    assert report.counts()["restored"] == len(network.weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [101, 152])
+def test_every_layer_of_a_deep_resnet_has_its_counterpart(layers):
+    name = f"resnet{layers}_v1"
+    network, published = _backbone(name, 1.0), find_backbone(name)
+    build = getattr(tf_keras.applications, published.application)
+    report = fill_backbone(_Backbone(network), build(include_top=False, weights=None), name, source="x")
+    assert report.counts()["restored"] == len(network.weights)
+
+
+def test_layers_that_are_narrower_here_keep_their_values():
+    network, published = _backbone("mobilenet_v1", 1.0, narrow_top=True), find_backbone("mobilenet_v1")
+    report = fill_backbone(_Backbone(network), _classifier(published), "mobilenet_v1", source="x")
+    skipped = {row.name.partition("/")[0] for row in report.variables if row.found_shape != row.shape}
+    assert skipped == {
+        "backbone_separable_12_pointwise",
+        "backbone_separable_12_pointwise_bn",
+        "backbone_separable_13_depthwise",
+        "backbone_separable_13_depthwise_bn",
+        "backbone_separable_13_pointwise",
+        "backbone_separable_13_pointwise_bn",
+    }
+
+
+def test_batch_norms_that_cannot_hold_the_weights_are_said_and_nothing_is_changed():
+    network, published = _backbone("mobilenet_v2", 0.35, scale=False), find_backbone("mobilenet_v2", 0.35)
+    before = [v.numpy() for v in network.weights]
+    with pytest.raises(ModelError, match=r"without gamma; set batch_norm \{ scale: true"):
+        fill_backbone(_Backbone(network), _classifier(published), "mobilenet_v2", source="x")
+    for old, variable in zip(before, network.weights, strict=True):
+        np.testing.assert_array_equal(old, variable.numpy())
+
+
+def test_another_classifier_and_another_backbone_are_refused():
+    network = _backbone("mobilenet_v2", 0.35)
+    other = _classifier(find_backbone("mobilenet_v1", 0.25))
+    with pytest.raises(ModelError, match="none called Conv1"):
+        fill_backbone(_Backbone(network), other, "mobilenet_v2", source="x")
+    with pytest.raises(ModelError, match="Keras publishes, found vgg"):
+        fill_backbone(_Backbone(network), other, "vgg", source="x")
+
+
+def test_files_of_weights_are_read_and_others_refused(tmp_path):
+    published = find_backbone("mobilenet_v2", 0.35)
+    classifier, path = _classifier(published), str(tmp_path / "w_no_top.h5")
+    classifier.save_weights(path)
+    read = load_application("MobileNetV2", path, depth_multiplier=0.35)
+    for a, b in zip(classifier.weights, read.weights, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    with pytest.raises(ModelError, match=r"expected the weights of MobileNetV2 .*remove it"):
+        load_application("MobileNetV2", path)
+    (tmp_path / "x.h5").write_bytes(b"<html>")
+    with pytest.raises(ModelError, match="expected the weights"):
+        load_application("MobileNetV2", str(tmp_path / "x.h5"))

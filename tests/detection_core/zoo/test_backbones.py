@@ -1,0 +1,74 @@
+"""The facts of Keras' published classifiers are Keras' own."""
+
+import pytest
+
+from detection_core.builders.backbones import BACKBONES
+from detection_core.errors import ConfigError
+from detection_core.zoo.backbones import PUBLISHED_BACKBONES, find_backbone
+
+
+def test_every_backbone_of_the_detectors_is_published():
+    assert {found.backbone for found in PUBLISHED_BACKBONES} == set(BACKBONES)
+    assert len({found.file.path for found in PUBLISHED_BACKBONES}) == len(PUBLISHED_BACKBONES)
+
+
+def test_addresses_and_digests_are_those_of_keras():
+    from tf_keras.src.applications import efficientnet, mobilenet, mobilenet_v2, resnet
+
+    for found in PUBLISHED_BACKBONES:
+        number = (
+            found.backbone.rpartition("_")[2]
+            if "eff" in found.backbone
+            else found.backbone[6:].partition("_")[0]
+        )
+        folder, digest = {
+            "mobilenet_v1": (mobilenet.BASE_WEIGHT_PATH, ""),
+            "mobilenet_v2": (mobilenet_v2.BASE_WEIGHT_PATH, ""),
+            f"resnet{number}_v1": (
+                resnet.BASE_WEIGHTS_PATH,
+                resnet.WEIGHTS_HASHES.get(f"resnet{number}", ("", ""))[1],
+            ),
+            f"efficientnet_{number}": (
+                efficientnet.BASE_WEIGHTS_PATH,
+                efficientnet.WEIGHTS_HASHES.get(number, ("", ""))[1],
+            ),
+        }[found.backbone]
+        assert found.file.address == folder + found.file.name
+        assert found.file.digest == (f"md5:{digest}" if digest else "")
+
+
+class _Asked(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("backbone", "multiplier"), [("mobilenet_v1", 0.25), ("mobilenet_v2", 0.35)])
+def test_a_file_is_called_as_keras_asks_for_it(backbone, multiplier, monkeypatch):
+    import tf_keras
+    from tf_keras.src.utils import data_utils
+
+    published, asked = find_backbone(backbone, multiplier), []
+
+    def get_file(name, address, **options):
+        asked.append(address)
+        raise _Asked
+
+    monkeypatch.setattr(data_utils, "get_file", get_file)
+    with pytest.raises(_Asked):
+        getattr(tf_keras.applications, published.application)(
+            include_top=False, weights="imagenet", input_shape=(224, 224, 3), alpha=multiplier
+        )
+    assert asked == [published.file.address]
+
+
+def test_a_multiplier_of_a_config_is_found_in_spite_of_its_32_bits():
+    import numpy as np
+
+    assert find_backbone("mobilenet_v2", float(np.float32(0.35))).name == "imagenet:mobilenet_v2:0.35"
+    assert find_backbone("resnet50_v1").name == "imagenet:resnet50_v1"
+
+
+def test_what_is_not_published_is_said():
+    with pytest.raises(ConfigError, match=r"depth_multiplier of 0.25, 0.5, 0.75, 1, found 0.3"):
+        find_backbone("mobilenet_v1", 0.3)
+    with pytest.raises(ConfigError, match=r"mobilenet_v1, mobilenet_v2, resnet50_v1.*found none"):
+        find_backbone("")
