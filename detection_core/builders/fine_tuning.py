@@ -9,6 +9,11 @@ from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.zoo.starting_points import ZOO
 
 
+def freezes_batch_norm(config: TrainEvalPipelineConfig) -> bool:
+    """Tell whether a training normalises with the statistics that it starts with."""
+    return bool(getattr(model_message(config.model)[0], "freeze_batchnorm", False))
+
+
 def build_fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
     """Return what a checked config restores from its `fine_tune_checkpoint`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -55,16 +54,24 @@ def find_without_effect(config: Message) -> list[Problem]:
 
 
 def warn_without_effect(config: Message, where: str = "") -> None:
-    """Log one line that lists what has no effect here; once for the same line in a process."""
+    """Log one line that lists what has no effect here; once a process.
+
+    A config whose file is not known any more is not told again of what its file was told of.
+    """
     found = find_without_effect(config)
     if found:
-        listed = "; ".join(f"{field.path} ({field.message})" for field in found)
-        _warn_once(f"{where or 'config'}: without effect here: {listed}")
+        _warn_once(where, "; ".join(f"{field.path} ({field.message})" for field in found))
 
 
-@functools.cache
-def _warn_once(line: str) -> None:
-    _logger.warning("%s", line)
+_SAID: dict[str, set[str]] = {}
+
+
+def _warn_once(where: str, listed: str) -> None:
+    said = _SAID.setdefault(listed, set())
+    if where in said or (said and not where):
+        return
+    said.add(where)
+    _logger.warning("%s: without effect here: %s", where or "config", listed)
 
 
 def _asked(config: Message, where: str = "") -> Iterator[tuple[str, FieldDescriptor, Any, Rules]]:

@@ -67,7 +67,7 @@ def read_header(data: bytes) -> ImageHeader:
     try:
         height, width = walk(data)
     except (IndexError, struct.error) as e:
-        raise ImageFault("truncated_image", f"the {name.upper()} file ends before its end marker") from e
+        raise ImageFault("truncated_image", f"the {name.upper()} file ends too early; copy it again") from e
     check_size(height, width)
     return ImageHeader(name, height, width)
 

@@ -79,7 +79,11 @@ def open_picture(stream: IO[bytes]) -> Iterator[Any]:
     except Image.DecompressionBombError as e:
         raise ImageFault("decompression_bomb", str(e)) from e
     except Exception as e:  # Pillow's decoders raise almost anything when the bytes are damaged
-        message = f"expected an image, found a file that Pillow cannot decode ({e})"
+        if "truncated" in str(e).lower():
+            detail = f", as the file ends too early ({e}); copy it again"
+        else:
+            detail = f" ({e})"
+        message = f"expected an image, found a file that Pillow cannot decode{detail}"
         raise ImageFault("undecodable_image", message) from e
 
 

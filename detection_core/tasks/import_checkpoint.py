@@ -16,6 +16,7 @@ from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import (
     Outcome,
+    RestoredVariable,
     RestoreReport,
     restore_fine_tune_checkpoint,
 )
@@ -66,11 +67,18 @@ def import_checkpoint(
     return report
 
 
+def _fate(row: RestoredVariable) -> str:
+    """Say what came of a variable, and where it has another shape, which."""
+    if row.outcome is not Outcome.SKIPPED_SHAPE:
+        return row.outcome.value
+    return f"{row.outcome.value}, {list(row.found_shape)} in {row.key}"
+
+
 def _require_all(report: RestoreReport) -> None:
     left = [row for row in report.variables if row.outcome is not Outcome.RESTORED]
     if not left:
         return
-    named = "; ".join(f"{row.name} {list(row.shape)}: {row.outcome.value}" for row in left[:_NAMED_IN_ERROR])
+    named = "; ".join(f"{row.name} {list(row.shape)}: {_fate(row)}" for row in left[:_NAMED_IN_ERROR])
     more = f"; and {len(left) - _NAMED_IN_ERROR} more" if len(left) > _NAMED_IN_ERROR else ""
     raise ModelError(
         f"expected all {len(report.variables)} variables of the detector, found {len(left)} that do not fit:"

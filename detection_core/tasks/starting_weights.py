@@ -7,14 +7,15 @@ import logging
 
 from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.configured_model import configured_model
-from detection_core.builders.fine_tuning import build_fine_tune_options
+from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import Detector
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.training.application_weights import fill_backbone, load_application
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.restore import RestoreReport, restore_fine_tune_checkpoint
+from detection_core.training.folded_norms import warn_of_folded_norms
+from detection_core.training.restore import Outcome, RestoreReport, restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 
@@ -61,10 +62,13 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
             )
         source = load_detector(warm_start_dir, kinds=("float",)).model
         copied = copy_matching_weights(source, model, where=warm_start_dir)
+        warn_of_folded_norms(model, [v.name for v in source.variables], frozen=freezes_batch_norm(config))
         return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
     if checkpoint:
         report = _restored(model, config, checkpoint)
         _logger.info("%s", report.table())
+        taken = [f"{row.name}:0" for row in report.variables if row.outcome is Outcome.RESTORED]
+        warn_of_folded_norms(model, taken, frozen=freezes_batch_norm(config))
         return StartingWeights(source=checkpoint, restored=report)
     return StartingWeights(source="random weights")
 

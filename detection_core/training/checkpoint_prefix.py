@@ -26,7 +26,10 @@ def find_prefix(path: str) -> str:
         _check_shards(prefix)
         return prefix
     if prefix and files.exists(prefix) and not files.is_dir(prefix):
+        _refuse_other_file(prefix)
         return prefix
+    if files.is_dir(path):
+        _refuse_other_folder(path)
     raise ModelError(
         "expected a checkpoint, PREFIX.index with PREFIX.data-*, found none; give the prefix, as in"
         " checkpoint/ckpt-0, or the folder",
@@ -34,11 +37,70 @@ def find_prefix(path: str) -> str:
     )
 
 
+# Beginnings of files that people take for checkpoints: offset, bytes, what it is, what to do.
+_OTHER_FILES = (
+    (
+        4,
+        b"TFL3",
+        "a TensorFlow Lite file",
+        "it runs with `detflow predict` and `evaluate`; to train on, give the checkpoint that it was made of",
+    ),
+    (
+        0,
+        b"\x89HDF",
+        "Keras weights (HDF5)",
+        "give a TensorFlow checkpoint, or the word imagenet",
+    ),
+    (0, b"PK\x03\x04", "a zip archive, as Keras and PyTorch write", "give a TensorFlow checkpoint"),
+    (0, b"\x1f\x8b", "a compressed archive", "unpack it, and give the checkpoint in it"),
+    (0, b"\x80", "a pickle, as PyTorch writes", "give a TensorFlow checkpoint"),
+)
+_SAVED_MODEL = "saved_model.pb"
+
+
+def _refuse_other_file(path: str) -> None:
+    """Call a file that is no checkpoint what it is.
+
+    Raises:
+        ModelError: for one that is known.
+    """
+    name = path.rpartition("/")[2]
+    if name == _SAVED_MODEL:
+        _refuse_other_folder(path.rpartition("/")[0] or ".")
+    with files.open_file(path, "rb") as file:
+        begin = file.read(8)
+    for offset, magic, kind, remedy in _OTHER_FILES:
+        if begin[offset : offset + len(magic)] == magic:
+            raise ModelError(f"expected a checkpoint, found {kind}; {remedy}", where=path)
+    if name.endswith((".pb", ".onnx")):
+        raise ModelError("expected a checkpoint, found a model's graph; give its checkpoint", where=path)
+
+
+def _refuse_other_folder(folder: str) -> None:
+    """Call a folder without a checkpoint what it is.
+
+    Raises:
+        ModelError: for a SavedModel, or one with the checkpoint's folder in it.
+    """
+    within = files.join(folder, "checkpoint")
+    if files.is_dir(within):
+        found = f"a folder with one in it; give {within}"
+    elif files.exists(files.join(folder, _SAVED_MODEL)):
+        found = (
+            "a SavedModel; it runs with `detflow predict` and `evaluate`; to train on, give the checkpoint"
+            " that it was made of, or, for a folder that detflow wrote, name it as the detector to start"
+            " from (`train.warm_start`, `--warm-start`)"
+        )
+    else:
+        return
+    raise ModelError(f"expected a checkpoint, found {found}", where=folder)
+
+
 def _latest(folder: str) -> str:
     """Prefix of the checkpoint that TensorFlow's note in a folder calls the latest, or ""."""
     note = files.join(folder, "checkpoint")
     try:
-        text = files.read_text(note) if files.exists(note) else ""
+        text = files.read_text(note) if files.exists(note) and not files.is_dir(note) else ""
     except UnicodeDecodeError:
         text = ""  # no note of TensorFlow's
     latest = re.search(r'^model_checkpoint_path: "(.+)"', text)

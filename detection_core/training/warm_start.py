@@ -13,6 +13,7 @@ from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ModelError
 
 _logger = logging.getLogger(__name__)
+_NAMED = 6
 
 
 class HasVariables(Protocol):
@@ -89,7 +90,7 @@ def copy_matching_weights(source: HasVariables, target: HasVariables, where: str
             where=where,
         )
     if left:
-        _logger.info(
-            "warm start: %d weights copied, %d start anew: %s", copied, len(left), ", ".join(left[:6])
-        )
+        more = f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
+        names = ", ".join(left[:_NAMED]) + more
+        _logger.info("warm start: %d weights copied, %d start anew: %s", copied, len(left), names)
     return copied

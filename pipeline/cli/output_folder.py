@@ -12,11 +12,13 @@ from detection_core.storage import files
 
 
 @contextlib.contextmanager
-def output_folder(path: str) -> Iterator[str]:
+def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
     """Yield a local folder for the results of a verb, which are at `path` when the block has ended well.
 
     Args:
         path: the folder that the user named; on an object store it gets everything at the end.
+        keep_unfinished: what a block that failed has written stays, to go on from; else the folder is as it
+            was before.
 
     Raises:
         ConfigError: when the folder cannot be made.
@@ -26,8 +28,30 @@ def output_folder(path: str) -> Iterator[str]:
             yield folder
             files.copy_tree(folder, path)
         return
+    if keep_unfinished:
+        make_folder(path)
+        yield path
+        return
+    before = set(os.listdir(path)) if os.path.isdir(path) else set()
+    made = _missing_folders(path)
     make_folder(path)
-    yield path
+    try:
+        yield path
+    except BaseException:
+        for name in set(os.listdir(path)) - before:
+            files.remove_tree(os.path.join(path, name))
+        for folder in made:
+            os.rmdir(folder)
+        raise
+
+
+def _missing_folders(path: str) -> list[str]:
+    """Return those of a folder and the ones above it that are not there, innermost first."""
+    missing, folder = [], os.path.abspath(path)
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing
 
 
 def make_folder(path: str) -> None:

@@ -90,7 +90,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
     """Make a detector of a checkpoint."""
     config = _config(arguments)
     with (
-        output_folder(arguments.output) as output,
+        output_folder(arguments.output, keep_unfinished=False) as output,
         native_output_to(os.path.join(output, "native.log")),
     ):
         from detection_core.tasks.import_checkpoint import import_checkpoint as import_it

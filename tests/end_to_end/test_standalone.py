@@ -8,6 +8,8 @@ import pytest
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run as generate
+from pipeline.cli.parser import main
+from tests.detection_core.tasks.tiny_training import LABELS, config_text
 from tests.end_to_end.conftest import ROOT, SMALL, Workflow
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -64,3 +66,15 @@ def test_a_folder_that_is_no_detector_is_refused(examples, scenes, tmp_path):
     arguments = ["--model", tmp_path, "--examples", examples, "--output", tmp_path / "out"]
     failure = cli.call("evaluate", *arguments, code=2)
     assert str(tmp_path) in failure["message"]
+
+
+def test_an_import_that_fails_says_one_thing_once_and_leaves_nothing(tmp_path, capsys):
+    config = tmp_path / "pipeline.config"
+    config.write_text(config_text().replace("batch_size:", "sync_replicas: true batch_size:"))
+    (tmp_path / "label_map.pbtxt").write_text(LABELS)
+    (tmp_path / "model.tflite").write_bytes(b"\x1c\0\0\0TFL3" + bytes(100))
+    words = f"import --config {config} --checkpoint {tmp_path}/model.tflite --label-map"
+    assert main([*words.split(), f"{tmp_path}/label_map.pbtxt", "--output", f"{tmp_path}/out/made"]) == 2
+    error = capsys.readouterr().err
+    assert "found a TensorFlow Lite file" in error and error.count("without effect here") == 1
+    assert not (tmp_path / "out").exists()

@@ -192,10 +192,11 @@ OF_THE_FIELD = """
 def test_what_has_no_effect_is_accepted_and_named_in_one_line(caplog):
     config = load_pipeline_config(PYRAMID)
     config.MergeFrom(parse_pipeline_config(OF_THE_FIELD))
-    refusals._warn_once.cache_clear()
+    refusals._SAID.clear()
     with caplog.at_level(logging.WARNING, logger=refusals.__name__):
         check_pipeline_config(config, where="old.config")
         warn_without_effect(config, where="old.config")
+        check_pipeline_config(config)  # As a step does that gets the config and not its file.
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("old.config: without effect here: ")
     for path in (

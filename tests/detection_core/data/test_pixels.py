@@ -82,3 +82,11 @@ def test_a_thumbnail_is_turned_as_exif_says() -> None:
         found = read_thumbnail(io.BytesIO(stored(half, "JPEG", exif=exif.tobytes())), 16)
         assert found[bright].min() > 250, orientation
         assert (found > 128).mean() == 0.5
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_file_that_ends_too_early_is_said_to(kind: str) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(buffer, kind)
+    with pytest.raises(ImageFault, match=r"the file ends too early.*copy it again"):
+        read_pixels(io.BytesIO(buffer.getvalue()[: len(buffer.getvalue()) // 2]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,8 @@ def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, t
             config, checkpoints["object-based"], label_map=label_map, model_dir=str(tmp_path / "m")
         )
     assert caught.value.where == checkpoints["object-based"]
+    # Both shapes are named.
+    assert re.search(r"\[1, 1, 8, 16\]: skipped: another shape, \[1, 1, 8, 8\] in model/", str(caught.value))
     assert not (tmp_path / "m").exists()
 
 

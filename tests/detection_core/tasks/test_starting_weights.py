@@ -99,7 +99,7 @@ def test_a_published_detector_gives_all_but_the_classes(
     backbone = _config(f"zoo:{PUBLISHED}", fine_tune_checkpoint_type="detection")
     model = build_detector(backbone.model)
     fill_starting_weights(model, backbone, "")
-    heads = [v for v in model.network.variables if "head" in v.name or "tower" in v.name]
+    heads = [v for v in model.network.variables if v.name.startswith(("box_head", "class_head", "tower"))]
     assert heads and not any(np.all(v.numpy() == 0.25) for v in heads)
 
 
@@ -127,3 +127,23 @@ def test_imagenet_fills_the_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert start.counts()["restored"] == len(names) - 5
     assert not any(np.all(v.numpy() == 0.25) for v in model.network.variables if "tower" in v.name)
     assert "5 skipped: another shape" in next(iter(start.tables().values()))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_folded_batch_norms_are_said(checkpoint: str, tmp_path, caplog, frozen: bool) -> None:
+    fields = {"fine_tune_checkpoint_type": "detection", "load_all_detection_checkpoint_vars": True}
+    network = build_detector(_config("").model).network
+    folded = {"gamma": 1.0, "moving_mean": 0.0, "moving_variance": 0.999}
+    values = {
+        v.name: np.full(v.variable.shape, folded.get(v.name.rpartition("/")[2], 0.5), np.float32)
+        for v in scoped_variables(network, EXTRACTOR)
+    }
+    prefix = write_named_checkpoint(values, tmp_path / "folded.ckpt")
+    for path, said in ((checkpoint, False), (prefix, True)):
+        config = apply_overrides(_config(path, **fields), {"model.ssd.freeze_batchnorm": frozen})
+        caplog.clear()
+        fill_starting_weights(build_detector(config.model), config, "")
+        lines = [r.getMessage() for r in caplog.records if "trivial statistics" in r.getMessage()]
+        assert bool(lines) == said
+    remedy = "diverges; set freeze_batchnorm: false" if frozen else "do not set freeze_batchnorm"
+    assert remedy in lines[0]

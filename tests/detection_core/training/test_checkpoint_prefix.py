@@ -37,3 +37,35 @@ def test_a_checkpoint_is_found_without_tensorflow():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[] False\n"
+
+
+OTHERS = [
+    ("model.tflite", b"\x1c\0\0\0TFL3\x14", "a TensorFlow Lite file; it runs with `detflow predict`"),
+    ("weights.h5", b"\x89HDF\r\n\x1a\n", "Keras weights"),
+    ("model.keras", b"PK\x03\x04\x14", "a zip archive"),
+    ("model.pt", b"PK\x03\x04\0", "as Keras and PyTorch write"),
+    ("old.pth", b"\x80\x02\x8a\n", "a pickle"),
+    ("model.tar.gz", b"\x1f\x8b\x08\0", "a compressed archive; unpack it"),
+    ("frozen_inference_graph.pb", b"\n\x0f\n\x05", "a model's graph"),
+]
+
+
+@pytest.mark.parametrize(("name", "begin", "message"), OTHERS, ids=[name for name, _, _ in OTHERS])
+def test_what_is_no_checkpoint_is_called_what_it_is(tmp_path, name, begin, message):
+    (tmp_path / name).write_bytes(begin + bytes(100))
+    with pytest.raises(ModelError, match=f"expected a checkpoint, found .*{message}") as raised:
+        find_prefix(str(tmp_path / name))
+    assert "copy it again" not in str(raised.value)
+
+
+@pytest.mark.parametrize("path", ["", "saved_model.pb"])
+def test_a_saved_model_is_called_so(tmp_path, path):
+    (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
+    with pytest.raises(ModelError, match=r"found a SavedModel; .*--warm-start"):
+        find_prefix(str(tmp_path / path))
+
+
+def test_the_folder_above_a_checkpoint_s_is_called_so(tmp_path):
+    (tmp_path / "efficientdet" / "checkpoint").mkdir(parents=True)
+    with pytest.raises(ModelError, match=r"give \S+/efficientdet/checkpoint$"):
+        find_prefix(str(tmp_path / "efficientdet"))

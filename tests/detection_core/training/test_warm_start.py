@@ -32,6 +32,19 @@ def test_what_fits_is_copied_and_the_rest_named(caplog: pytest.LogCaptureFixture
     assert "2 weights copied, 2 start anew: head/kernel, head/bias" in caplog.text
 
 
+def test_what_is_not_named_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    def deep(width: int) -> tf_keras.Model:
+        x = inputs = tf_keras.Input([4])
+        x = tf_keras.layers.Dense(3, name="body")(x)
+        for number in range(6):
+            x = tf_keras.layers.Dense(width, name=f"layer_{number}")(x)
+        return tf_keras.Model(inputs, x)
+
+    with caplog.at_level(logging.INFO):
+        assert copy_matching_weights(deep(5), deep(2)) == 2
+    assert "12 start anew: layer_0/kernel" in caplog.text and "layer_2/bias and 6 more" in caplog.text
+
+
 def test_a_network_of_another_family_is_refused() -> None:
     with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
         copy_matching_weights(network(2, "other_"), network(2), where="there")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,18 @@ def test_an_object_store_gets_everything_at_the_end_and_nothing_of_a_failure():
             files.write_text(f"{folder}/a", "one")
             raise RuntimeError
         assert not files.exists(f"{bucket}/failed") and not os.path.exists(folder)
+
+
+def test_a_folder_is_as_it_was_where_nothing_unfinished_is_to_stay(tmp_path):
+    kept = tmp_path / "there"
+    kept.mkdir()
+    (kept / "mine").write_text("x")
+    for folder in (tmp_path / "new", kept):
+        with pytest.raises(ZeroDivisionError), output_folder(str(folder), keep_unfinished=False) as output:
+            (Path(output) / "model").mkdir()
+            (Path(output) / "native.log").write_text("x")
+            _ = 1 / 0
+    assert [path.name for path in tmp_path.rglob("*")] == ["there", "mine"]
+    with output_folder(str(tmp_path / "new"), keep_unfinished=False) as output:
+        (Path(output) / "model").mkdir()
+    assert (tmp_path / "new" / "model").is_dir()
