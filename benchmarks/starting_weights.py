@@ -46,7 +46,7 @@ NETWORK = "ssd_mobilenet_v2_320x320_coco17_tpu-8"
 METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
 TRAIN = "train_config"
 RATE = f"{TRAIN}.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
-FROM_SCRATCH_RATE = 8  # times the recipe's: what training from nothing needs
+FROM_SCRATCH_RATE = 8  # times the recipe's
 
 
 def fetch_tflite(folder: Path) -> Path:
@@ -131,6 +131,11 @@ def make_examples(data: Path, folder: Path, images: int) -> Path:
     return folder
 
 
+def _times(schedule: Mapping[str, float], factor: float) -> dict[str, float]:
+    """Return a schedule with all of its rates multiplied."""
+    return {key: value * factor if "rate" in key else value for key, value in schedule.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data", type=Path, help="Pascal VOC folder")
@@ -139,6 +144,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--size", type=int, default=300, help="height and width of the network's input")
     parser.add_argument("--output", type=Path, default=None, help="kept between calls; a temporary folder")
+    parser.add_argument("--rate", type=float, default=1.0, help="times the recipe's learning rate")
     parser.add_argument("--only", default="", help="one of the trainings")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -154,8 +160,8 @@ def main() -> None:
             batch_size=arguments.batch,
             num_steps=arguments.steps,
         )
-        rates = recipe.overrides()[RATE]
-        faster = {k: v * FROM_SCRATCH_RATE if "rate" in k else v for k, v in rates.items()}
+        rates = _times(recipe.overrides()[RATE], arguments.rate)
+        faster = _times(recipe.overrides()[RATE], FROM_SCRATCH_RATE)
         start: dict[str, Any] = {f"{TRAIN}.fine_tune_checkpoint": checkpoint}
         start[f"{TRAIN}.fine_tune_checkpoint_type"] = "detection"
         heads = {f"{TRAIN}.load_all_detection_checkpoint_vars": True}
@@ -171,7 +177,9 @@ def main() -> None:
             side = "model.ssd.image_resizer.fixed_shape_resizer"
             size = {f"{side}.height": arguments.size, f"{side}.width": arguments.size}
             text = network_text(recipe.model, classes)
-            config = apply_overrides(parse_pipeline_config(text), {**recipe.overrides(), **changes, **size})
+            config = apply_overrides(
+                parse_pipeline_config(text), {**recipe.overrides(), RATE: rates, **changes, **size}
+            )
             folder, began = output / name.replace(" ", "_").replace(",", ""), time.monotonic()
             trained = train(config, output=folder, examples=examples)
             report = evaluate(trained, examples=examples)

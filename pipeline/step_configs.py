@@ -13,7 +13,7 @@ from detection_core.config.graph_rewriter import (
 )
 from detection_core.config.load import PipelineConfig, load_checked_config, load_config
 from detection_core.config.paths.overrides import UNSET
-from detection_core.zoo.backbones import IMAGENET
+from detection_core.zoo.keras_backbones import IMAGENET
 from pipeline.settings.workflow_settings import PipelineSettings
 
 

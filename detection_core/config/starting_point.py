@@ -5,7 +5,7 @@ from __future__ import annotations
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.detectors.family import extractor_type, model_message
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.zoo.backbones import IMAGENET, find_backbone
+from detection_core.zoo.keras_backbones import IMAGENET, find_backbone
 
 
 def fine_tune_checkpoint(config: TrainEvalPipelineConfig) -> str:

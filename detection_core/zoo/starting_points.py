@@ -6,8 +6,8 @@ import dataclasses
 
 from detection_core.errors import ConfigError, shorten
 from detection_core.progress import Reporter
-from detection_core.zoo.backbones import IMAGENET, PUBLISHED_BACKBONES, PublishedBackbone
 from detection_core.zoo.cache import fetch_file, fetch_model
+from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES, PublishedBackbone
 from detection_core.zoo.published_models import find_model
 
 ZOO = "zoo:"

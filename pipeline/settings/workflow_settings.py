@@ -13,7 +13,7 @@ from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
 from detection_core.errors import ConfigError, shorten
 from detection_core.validation.checks import CHECKS, make_limits
-from detection_core.zoo.backbones import IMAGENET
+from detection_core.zoo.keras_backbones import IMAGENET
 from detection_core.zoo.published_models import find_model
 from detection_core.zoo.starting_points import ZOO
 from pipeline.settings.kubeflow_settings import KubeflowSettings

@@ -11,7 +11,7 @@ from detection_core.config.suggestions import near_names
 from detection_core.config.text.text_proto import BACKSLASHES
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
-from detection_core.zoo.backbones import IMAGENET, PUBLISHED_BACKBONES
+from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES
 from detection_core.zoo.published_models import find_model
 from detection_core.zoo.starting_points import ZOO, is_named
 

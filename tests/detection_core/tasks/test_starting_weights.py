@@ -19,7 +19,7 @@ from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_va
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fill_starting_weights
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from detection_core.zoo.backbones import find_backbone
+from detection_core.zoo.keras_backbones import find_backbone
 from tests.detection_core.tasks.tiny_training import config_text
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 

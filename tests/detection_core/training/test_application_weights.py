@@ -13,7 +13,7 @@ from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.errors import ModelError
 from detection_core.training.application_weights import fill_backbone, load_application
-from detection_core.zoo.backbones import find_backbone
+from detection_core.zoo.keras_backbones import find_backbone
 
 # Backbone, multiplier, the classifier's layer and the backbone's level with the same features, input. ResNets
 # pool alike where the stem gives an odd number of rows.

@@ -4,7 +4,7 @@ import pytest
 
 from detection_core.builders.backbones import BACKBONES
 from detection_core.errors import ConfigError
-from detection_core.zoo.backbones import PUBLISHED_BACKBONES, find_backbone
+from detection_core.zoo.keras_backbones import PUBLISHED_BACKBONES, find_backbone
 
 
 def test_every_backbone_of_the_detectors_is_published():

@@ -1,0 +1,34 @@
+import pytest
+
+from detection_core.config.load import load_pipeline_config, parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.starting_point import fine_tune_checkpoint
+from detection_core.errors import ConfigError
+from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+
+
+def _starting(path, start, **changes):
+    config = load_pipeline_config(path)
+    return fine_tune_checkpoint(
+        apply_overrides(config, {"train_config.fine_tune_checkpoint": start, **changes})
+    )
+
+
+@pytest.mark.parametrize("start", ["", "weights/model.ckpt", "zoo:efficientdet_d0_coco17_tpu-32"])
+def test_paths_and_names_are_as_they_stand(start):
+    assert _starting(PYRAMID, start) == start
+
+
+def test_imagenet_is_of_the_config_s_backbone():
+    multiplier = {"model.ssd.feature_extractor.depth_multiplier": 1.0}
+    assert _starting(PYRAMID, "imagenet", **multiplier) == "imagenet:mobilenet_v2"
+
+
+def test_a_network_without_a_published_backbone_is_refused():
+    with pytest.raises(ConfigError, match="published trained on ImageNet"):
+        _starting(TWO_STAGE, "imagenet")
+
+
+def test_a_config_without_a_model_says_nothing_of_it():
+    config = parse_pipeline_config('train_config { fine_tune_checkpoint: "imagenet" }')
+    assert fine_tune_checkpoint(config) == "imagenet"

@@ -1,0 +1,46 @@
+import pytest
+
+from detection_core.errors import ConfigError, ModelError
+from detection_core.zoo.keras_backbones import find_backbone
+from detection_core.zoo.starting_points import fetch_start, is_named
+from tests.detection_core.zoo.archives import NAME, archive
+
+
+@pytest.mark.parametrize(
+    ("start", "named"),
+    [
+        (f"zoo:{NAME}", True),
+        ("imagenet", True),
+        ("imagenet:resnet50_v1", True),
+        ("zoo/ckpt-0", False),
+        ("imagenet/model.ckpt", False),
+        ("s3://zoo/ckpt-0", False),
+        ("", False),
+    ],
+)
+def test_names_are_told_from_paths(start, named):
+    assert is_named(start) == named
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
+
+
+def test_what_is_named_is_fetched(tmp_path):
+    backbone = find_backbone("mobilenet_v2", 0.35)
+    (tmp_path / f"{NAME}.tar.gz").write_bytes(archive())
+    (tmp_path / backbone.file.name).write_bytes(b"weights")
+    found = fetch_start(f"zoo:{NAME}", mirror=str(tmp_path))
+    assert found.path.endswith("checkpoint/ckpt-0") and found.backbone is None
+    found = fetch_start(backbone.name, mirror=str(tmp_path))
+    assert found.path.endswith(backbone.file.name) and found.backbone == backbone
+
+
+def test_what_is_not_published_or_not_there_is_said(tmp_path):
+    for name in ("zoo:", "zoo:x", "imagenet", "imagenet:vgg16", "imagenet:resnet50_v1:2"):
+        with pytest.raises(ConfigError, match="expected"):
+            fetch_start(name)
+    with pytest.raises(ModelError, match="put resnet50_weights"):
+        fetch_start("imagenet:resnet50_v1", mirror=str(tmp_path))
