@@ -1,13 +1,18 @@
+import contextlib
+import json
 import os
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from detection_core.datasets.annotated_images import REASONS
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.encoding import make_example
-from detection_core.datasets.layout_search import find_layout
+from detection_core.datasets.layout_search import find_layout, find_layouts
 from detection_core.datasets.readers import READERS, find_reader, register_reader, unregister_reader
 from detection_core.datasets.shapes import make_object
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
 from tests.detection_core.datasets.same_set import CLASSES, IMAGES, RING, WITH_OUTLINES, WRITERS
@@ -46,6 +51,83 @@ def test_outlines_are_masks(tmp_path, data_format):
     found = find_reader(data_format).read(str(tmp_path), None)
     masks = [item.mask for image in _by_name(found) for item in image.objects if item.name == "dog"][1:]
     assert [list(ring) for ring in masks[0].rings] == [pytest.approx(RING)] and len(masks) == 1
+
+
+NASTY = (
+    b"", b"\0", b"\xff", b'"', b"'", b"<", b"&", b"{", b"]", b",", b";", b"-", b"1e999", b"nan", b"null",
+    b"..\\..\\", b"../", b"\n", b"\xcc\x88", b"!!python/name:os.system ", b"<!DOCTYPE x>", b"9" * 400,
+    b"[" * 2000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("data_format", READERS)
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    which=st.integers(0, 3),
+    edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY)), min_size=1),
+)
+def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, data_format, which, edits):
+    root = tmp_path / data_format
+    if not root.exists():
+        WRITERS[data_format](root)
+    annotations = [p for p in sorted(root.rglob("*")) if p.is_file() and p.suffix != ".jpg"]
+    path = annotations[which % len(annotations)]
+    sound = path.read_bytes()
+    try:
+        data = sound
+        for at, length, text in edits:
+            begin = int(at * len(data))
+            data = data[:begin] + text + data[begin + length :]
+        path.write_bytes(data)
+        for act in (lambda: find_layouts(str(root)), lambda: _read_whole(data_format, str(root))):
+            with contextlib.suppress(ConfigError, DataError):
+                act()
+    finally:
+        path.write_bytes(sound)
+
+
+WRONG = (None, True, -1, 0.5, 10**400, "", "x", "a\nb", [], [[]], {}, {"a": 1})
+
+
+@pytest.mark.parametrize("data_format", ["coco", "label_studio", "labelme"])
+def test_a_wrong_type_anywhere_is_put_aside_or_one_error(tmp_path, data_format):
+    WRITERS[data_format](tmp_path)
+    path = next(p for p in sorted(tmp_path.rglob("*.json")) if b"dog" in p.read_bytes())
+    sound, read, refused = json.loads(path.read_text()), 0, 0
+    for place in _places(sound):
+        for value in WRONG:
+            path.write_text(json.dumps(_with(sound, place, value)))
+            try:
+                _read_whole(data_format, str(tmp_path))
+                read += 1
+            except (ConfigError, DataError):
+                refused += 1
+    assert read > refused
+
+
+def _places(value, at=()):
+    yield at
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in pairs:
+        yield from _places(part, (*at, key))
+
+
+def _with(value, place, new):
+    if not place:
+        return new
+    copy = value.copy()
+    copy[place[0]] = _with(value[place[0]], place[1:], new)
+    return copy
+
+
+def _read_whole(data_format, root):
+    found = find_reader(data_format).read(root, None)
+    for image in found.images:
+        part = file_part(image.path)
+        path = os.path.realpath(part.path if part else image.path)
+        assert path.startswith(os.path.realpath(root))
+        image.source_id.encode()
+    assert all(rejection.reason in REASONS for rejection in found.rejected)
 
 
 def _by_name(found):
