@@ -1,6 +1,8 @@
 import contextlib
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +17,15 @@ from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
-from tests.detection_core.datasets.same_set import CLASSES, IMAGES, RING, WITH_OUTLINES, WRITERS
+from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.same_set import (
+    CLASSES,
+    IMAGES,
+    RING,
+    WITH_OUTLINES,
+    WRITERS,
+    write_text,
+)
 
 
 @pytest.mark.parametrize("data_format", READERS)
@@ -141,6 +151,31 @@ def _common(image):
     ]
     name = os.path.basename(image.filename)
     return image._replace(source_id=name, filename=name, objects=objects)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "own-data.md"
+_SECTION = re.compile(r"### [^\n]*: `(\w+)`\n(.*?)(?=\n##)", re.DOTALL)
+_FILE = re.compile(r"^`([^`]+)`(?:, with `([^`]+)`)?:\n\n```\w*\n(.*?)```", re.DOTALL | re.MULTILINE)
+EXAMPLES = {name: _FILE.findall(text) for name, text in _SECTION.findall(PAGE.read_text())}
+
+
+def test_the_page_has_a_row_and_a_section_for_every_format():
+    assert set(EXAMPLES) == set(READERS)
+    assert set(re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(), re.MULTILINE)) == set(READERS)
+
+
+@pytest.mark.parametrize("data_format", [name for name, found in EXAMPLES.items() if found])
+def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, data_format):
+    for name, image, text in EXAMPLES[data_format]:
+        write_text(tmp_path / name, text)
+        if image:
+            (tmp_path / image).parent.mkdir(exist_ok=True)
+            (tmp_path / image).write_bytes(picture())
+    layout = find_layout(str(tmp_path))
+    assert (layout.format, layout.images) == (data_format, 1)
+    (image,) = find_reader(data_format).read(layout.path, None).images
+    assert os.path.isfile(image.path)
+    assert image.objects[0].name == "cat" and image.objects[0].box == pytest.approx((5, 6, 20, 25), abs=0.02)
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones():
