@@ -23,7 +23,9 @@ from detection_core.augment.augmentation import Augmentation, Augmentations, One
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.messages.registered import build_registered
+from detection_core.config.text.text_proto import format_message
 from detection_core.protos import preprocessor_pb2 as pb
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _Crop = (
     pb.RandomCropImage
@@ -224,6 +226,11 @@ def build_augmentation(
         ConfigError: when no step is set, or its values contradict each other.
     """
     return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS, where)
+
+
+def describe_augmentations(config: TrainEvalPipelineConfig) -> list[str]:
+    """Return the augmentations of a config in their order, each as the text of its message on one line."""
+    return [format_message(m, one_line=True) for m in config.train_config.data_augmentation_options]
 
 
 def build_augmentations(

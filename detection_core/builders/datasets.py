@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -90,13 +90,26 @@ def build_train_dataset(
         DataError: when there are no records, or one is damaged.
     """
     reader = _train_reader(config, label_map).leaving_out(shard.left_out)
+    to_element = _training_element(config)
+    samples = _training_samples(reader, seed=seed, start=start_step * batch_size, cache_bytes=cache_bytes)
+    samples = samples.shard(shard.workers, shard.worker) if shard.workers > 1 else samples
+    elements = samples.map(to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    batches = batched(elements, batch_size // shard.replicas, drop_remainder=True)
+    return batches.prefetch(reader.prefetched_batches)
+
+
+def _training_element(config: pipeline_pb2.TrainEvalPipelineConfig) -> Callable[[SeededElement], Batch]:
+    """Return what turns a sample of the training sequence into an element of a batch.
+
+    Raises:
+        ConfigError: when something of the resizer or augmentations is not supported.
+    """
     steps = config.train_config.data_augmentation_options
     raise_first(training_input_problems(config))
     augment = build_augmentations(steps)
     targets = build_label_targets(config)
     resizer = model_image_resizer(config.model)
     max_boxes = config.train_config.max_number_of_boxes
-    samples = _training_samples(reader, seed=seed, start=start_step * batch_size, cache_bytes=cache_bytes)
 
     @tf.autograph.experimental.do_not_convert
     def to_element(seeded: SeededElement) -> Batch:
@@ -105,10 +118,36 @@ def build_train_dataset(
         sample = sample._replace(truth=targets(sample.truth))
         return network_input(sample, resizer=resizer, max_boxes=max_boxes, original_size=original_size)
 
-    samples = samples.shard(shard.workers, shard.worker) if shard.workers > 1 else samples
-    elements = samples.map(to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    batches = batched(elements, batch_size // shard.replicas, drop_remainder=True)
-    return batches.prefetch(reader.prefetched_batches)
+    return to_element
+
+
+def iterate_training_pairs(
+    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap, seed: int
+) -> Iterator[tuple[Sample, Batch]]:
+    """Yield each training sample as decoded and as training takes it, in the order in which it takes them.
+
+    Args:
+        config: as for `build_train_dataset`, whose first elements these are where it is not sharded.
+        label_map: class text to class id.
+        seed: as for `build_train_dataset`.
+
+    Yields:
+        The sample, and an element of a batch without the leading B, all tensors eager.
+
+    Raises:
+        ConfigError: when something of the reader, resizer or augmentations is not supported.
+        DataError: when there are no records, or one is damaged.
+    """
+    reader = _train_reader(config, label_map)
+    to_element = _training_element(config)
+
+    @tf.autograph.experimental.do_not_convert
+    def both(seeded: SeededElement) -> tuple[Sample, Batch]:
+        return seeded.element, to_element(seeded)
+
+    samples = _training_samples(reader, seed=seed, start=0, cache_bytes=DEFAULT_CACHE_BYTES)
+    with naming_bad_records(reader.paths, reader.decode):
+        yield from samples.map(both, num_parallel_calls=1, deterministic=True)
 
 
 def _train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:

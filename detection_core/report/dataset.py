@@ -24,6 +24,7 @@ class DatasetSummary:
         folder: of the examples.
         profiles: their boxes; None of examples that an older version made.
         samples: class to images with objects of it.
+        smallest: the smallest boxes, enlarged.
     """
 
     card: DatasetCard
@@ -31,6 +32,7 @@ class DatasetSummary:
     folder: str = ""
     profiles: BoxProfiles | None = None
     samples: Mapping[str, Sequence[Picture]] = dataclasses.field(default_factory=dict)
+    smallest: Sequence[Picture] = ()
 
     @property
     def charts(self) -> list[BarChart]:

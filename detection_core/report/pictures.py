@@ -46,12 +46,13 @@ class PictureBudget:
         for entry in list_pictures(evaluation_dir):
             shown = found.get(entry.kind)
             if shown is not None and len(shown) < limits.get(entry.kind, 0):
-                picture = self._embed(entry)
+                picture = self.embed_one(entry)
                 if picture is not None:
                     shown.append(picture)
         return found
 
-    def _embed(self, entry: PictureFile) -> Picture | None:
+    def embed_one(self, entry: PictureFile) -> Picture | None:
+        """Return a picture; None where it cannot be shown, or the page is large enough."""
         text = base64.b64encode(entry.read()).decode()
         if not text or len(text) > self._left:
             return None

@@ -21,11 +21,12 @@ from detection_core.builders.augment import (
     PREPROCESSING_STEPS,
     build_augmentation,
     build_augmentations,
+    describe_augmentations,
 )
 from detection_core.config.messages.augmentations import POLICIES
 from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
-from detection_core.protos import preprocessor_pb2
+from detection_core.protos import pipeline_pb2, preprocessor_pb2
 from detection_core.structures import Sample
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
@@ -286,3 +287,15 @@ def test_steps_are_applied_in_order() -> None:
 
 def test_the_policies_of_the_check_are_those_that_there_are() -> None:
     assert {name: moves_in_boxes(name) for name in policy_tables.POLICIES} == POLICIES
+
+
+def test_augmentations_are_described_in_their_order_on_a_line_each() -> None:
+    text = """train_config {
+      data_augmentation_options { random_rgb_to_gray { probability: 0.2 } }
+      data_augmentation_options { random_horizontal_flip {} }
+    }"""
+    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    assert describe_augmentations(config) == [
+        "random_rgb_to_gray { probability: 0.2 }",
+        "random_horizontal_flip { }",
+    ]

@@ -13,6 +13,7 @@ from detection_core.builders.datasets import (
     WorkerShard,
     build_eval_dataset,
     build_train_dataset,
+    iterate_training_pairs,
     iterate_truth,
     naming_bad_train_records,
 )
@@ -282,3 +283,20 @@ def test_flips_of_keypoints_without_their_order_are_refused(tmp_path: Path) -> N
 def test_the_sequence_of_a_run_without_these_labels_has_none_of_them(records: str) -> None:
     spec = build_train_dataset(_config(records), label_map=LABEL_MAP, batch_size=4, seed=0).element_spec
     assert spec.truth.keypoints.shape == [4, 5, 0, 2] and spec.truth.class_scores.shape == [4, 5, 0]
+
+
+@pytest.mark.parametrize("reader", ["", "num_readers: 1 shuffle: false"])
+def test_pairs_are_what_training_takes_and_what_it_was_made_of(records: str, reader: str) -> None:
+    config = _config(records, reader, AUGMENTATION)
+    batches = _train(config, 3, seed=11)
+    pairs = list(itertools.islice(iterate_training_pairs(config, label_map=LABEL_MAP, seed=11), 12))
+    taken = [tf.nest.map_structure(lambda field, i=i: field[i], batch) for batch in batches for i in range(4)]
+    for (sample, element), expected in zip(pairs, taken, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, element, expected)
+        assert sample.source_id == element.images.source_ids
+        assert tuple(sample.image.shape[:2]) == tuple(element.images.original_sizes.numpy())
+    unchanged = _config(records, reader)
+    plain = list(itertools.islice(iterate_training_pairs(unchanged, label_map=LABEL_MAP, seed=11), 12))
+    for (sample, _), (other, _) in zip(pairs, plain, strict=True):
+        np.testing.assert_array_equal(sample.image, other.image)
+        np.testing.assert_array_equal(sample.truth.boxes, other.truth.boxes)

@@ -1,0 +1,154 @@
+"""Pictures of what training is fed: images before and after augmentation and resizing, with their objects."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+import itertools
+
+import numpy as np
+from PIL import Image
+
+from detection_core.builders.augment import describe_augmentations
+from detection_core.builders.datasets import iterate_training_pairs
+from detection_core.builders.train_plan import build_train_plan
+from detection_core.config.label_map_file import load_label_map
+from detection_core.config.num_classes import with_classes
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.errors import ConfigError
+from detection_core.evaluation.drawing import side_by_side
+from detection_core.evaluation.truth_pictures import DrawnTruth, draw_truth
+from detection_core.report.page import render
+from detection_core.report.pictures import Picture
+from detection_core.storage import files
+from detection_core.structures import Batch, Sample
+
+PAGE, SHEET = "index.html", "contact_sheet.png"
+MOST_IMAGES = 200
+
+_LONGEST, _GAP, _COLUMNS, _QUALITY = 360, 12, 2, 85
+_BACKGROUND = (32, 34, 38)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What was written.
+
+    Attributes:
+        page: the HTML file.
+        sheet: the PNG file.
+        seed: that the images were augmented with.
+        source_ids: of the images, in the order in which training takes them.
+        augmentations: of the config, in the order of application.
+    """
+
+    page: str
+    sheet: str
+    seed: int
+    source_ids: tuple[str, ...]
+    augmentations: tuple[str, ...]
+
+
+def preview_training_input(
+    config: PipelineConfig, folder: str, *, seed: int = 0, count: int = 12, title: str = ""
+) -> Preview:
+    """Draw the first images of a training before and after all that its input pipeline does to them.
+
+    Args:
+        config: with its input readers filled in, checked.
+        folder: gets index.html and contact_sheet.png, the same ones for the same seed.
+        seed: of order and augmentation; 0 is that of `train`.
+        count: how many images, 1 to `MOST_IMAGES`.
+        title: of the page, such as the config's path.
+
+    Raises:
+        ConfigError: when the config cannot be followed, or for a count out of range.
+        DataError: when the examples cannot be read.
+    """
+    if not 1 <= count <= MOST_IMAGES:
+        raise ConfigError(f"expected 1 to {MOST_IMAGES} images, found {count}", where="count")
+    label_map = load_label_map(build_train_plan(config, log_every=1).label_map_path)
+    config = with_classes(config, label_map.num_classes)
+    pairs = iterate_training_pairs(config, label_map=label_map, seed=seed)
+    drawn = [_draw(sample, batch, label_map.names) for sample, batch in itertools.islice(pairs, count)]
+    augmentations = describe_augmentations(config)
+    sheet = files.join(folder, SHEET)
+    files.write_bytes(sheet, _png(_contact_sheet([picture for _, _, picture in drawn])))
+    shown = [Picture(source_id=name, caption=text, data=_jpeg_uri(picture)) for name, text, picture in drawn]
+    page = files.join(folder, PAGE)
+    context = {"title": title, "seed": seed, "augmentations": augmentations, "pictures": shown}
+    files.write_text(page, render("preview_page.html", context))
+    return Preview(
+        page=page,
+        sheet=sheet,
+        seed=seed,
+        source_ids=tuple(name for name, _, _ in drawn),
+        augmentations=tuple(augmentations),
+    )
+
+
+def _draw(sample: Sample, batch: Batch, names: list[str]) -> tuple[str, str, Image.Image]:
+    """Return id, what happened, and the two pictures of an image beside each other."""
+    before, after = np.asarray(sample.image), np.asarray(batch.images.pixels)
+    objects = [DrawnTruth.of(truth) for truth in (sample.truth, batch.truth)]
+    visible, note = _visible(after)
+    pictures = [
+        draw_truth(pixels, truth, names, longest=_LONGEST)
+        for pixels, truth in zip((before, visible), objects, strict=True)
+    ]
+    height = max(picture.height for picture in pictures)
+    titles = [
+        f"{what}: {pixels.shape[1]} x {pixels.shape[0]}, {len(truth.boxes)} objects"
+        for what, pixels, truth in zip(("before", "after"), (before, after), objects, strict=True)
+    ]
+    rows = {name: _padded(picture, height) for name, picture in zip(titles, pictures, strict=True)}
+    text = "; ".join([*titles, *([note] if note else [])])
+    return sample.source_id.numpy().decode("utf-8", "replace"), text, side_by_side(rows)
+
+
+def _visible(pixels: np.ndarray) -> tuple[np.ndarray, str]:
+    """Return float pixels as uint8, stretched where they are not in 0..255, and a note if they are."""
+    low, high = float(pixels.min()), float(pixels.max())
+    if low < -0.5 or high > 255.5 or high <= 2.0:
+        stretched = (pixels - low) * (255.0 / max(high - low, 1e-6))
+        return stretched.round().astype(
+            np.uint8
+        ), f"values from {low:.3g} to {high:.3g}, stretched to be seen"
+    return np.clip(pixels, 0, 255).round().astype(np.uint8), ""
+
+
+def _padded(picture: Image.Image, height: int) -> Image.Image:
+    padded = Image.new("RGB", (picture.width, height), _BACKGROUND)
+    padded.paste(picture, (0, 0))
+    return padded
+
+
+def _contact_sheet(pictures: list[Image.Image]) -> Image.Image:
+    """Put pictures in rows of `_COLUMNS`."""
+    rows = [pictures[first : first + _COLUMNS] for first in range(0, len(pictures), _COLUMNS)]
+    widths = [sum(p.width for p in row) + _GAP * (len(row) - 1) for row in rows]
+    heights = [max(p.height for p in row) for row in rows]
+    sheet = Image.new(
+        "RGB", (max(widths, default=1), sum(heights) + _GAP * max(0, len(rows) - 1) or 1), _BACKGROUND
+    )
+    top = 0
+    for row, height in zip(rows, heights, strict=True):
+        left = 0
+        for picture in row:
+            sheet.paste(picture, (left, top))
+            left += picture.width + _GAP
+        top += height + _GAP
+    return sheet
+
+
+def _png(picture: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _jpeg_uri(picture: Image.Image) -> str:
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=_QUALITY)
+    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode()}"

@@ -1,0 +1,157 @@
+"""Pictures of a data set, chosen while its images come by: some of each class, and its smallest boxes."""
+
+from __future__ import annotations
+
+import heapq
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from PIL import Image
+
+from detection_core.artifacts.pictures import FOLDER, PICTURES, PictureEntry
+from detection_core.data.pixels import read_pixels
+from detection_core.errors import DataError
+from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit
+from detection_core.storage import files
+from detection_core.validation.labelled_images import LabelledImage
+
+SAMPLE, SMALLEST = "sample", "smallest"
+"""Kinds of pictures in the index: the caption of a sample is its class."""
+
+_LONGEST, _SHORTEST, _CROP, _QUALITY = 320, 240, 160, 82
+_MOST_SAMPLES, _A_CLASS, _SMALLEST_BOXES = 160, (2, 8), 12
+_CONTEXT, _LEAST_CONTEXT = 3.0, 24.0
+
+Box = tuple[float, float, float, float]
+
+
+class SamplePictures:
+    """Draws the first images of each class and the smallest boxes of all; the rest is not decoded.
+
+    ExampleGen stores images in an order that a hash of their ids gives, so the first ones are a random
+    sample, and the same one every time.
+
+    Args:
+        classes: names of the label map.
+    """
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        least, most = _A_CLASS
+        self._classes = classes
+        self._each = min(most, max(least, _MOST_SAMPLES // max(1, len(classes))))
+        self._samples: dict[int, list[tuple[PictureEntry, bytes]]] = {}
+        self._objects: Counter[int] = Counter()
+        self._drawn = 0
+        # The largest of the smallest is on top: (-side, -order, entry, picture).
+        self._smallest: list[tuple[float, int, PictureEntry, bytes]] = []
+        self._order = 0
+
+    def add(self, split: str, image: LabelledImage) -> None:
+        """Look at the next image."""
+        labels = image.classes[image.classes >= 0].tolist()
+        self._objects.update(labels)
+        wanted = self._wanted_classes(labels)
+        small = list(self._small_boxes(image))
+        if not wanted and not small:
+            return
+        try:
+            pixels = read_pixels(io.BytesIO(image.encoded))
+        except DataError:
+            return  # what does not decode is found and said elsewhere
+        where = f"{split}: {image.source_id or image.filename}"
+        for label in wanted:
+            picture = self._draw_sample(pixels, image, label)
+            name = f"sample-{label:04d}-{len(self._samples.setdefault(label, []))}.jpg"
+            entry = PictureEntry(kind=SAMPLE, source_id=where, caption=self._classes[label], file=name)
+            self._samples[label].append((entry, picture))
+            self._drawn += 1
+        for side, row in small:
+            self._keep_small(side, row, pixels, image, where)
+
+    def write(self, folder: str) -> None:
+        """Write the pictures and their index, classes in the order of the label map, then the smallest boxes.
+
+        Args:
+            folder: gets `pictures/*.jpg` and `pictures/index.json`.
+        """
+        drawn = [pair for _, pairs in sorted(self._samples.items()) for pair in pairs]
+        smallest = sorted(self._smallest, key=lambda kept: (-kept[0], -kept[1]))
+        drawn += [(entry, picture) for _, _, entry, picture in smallest]
+        place = files.join(folder, FOLDER)
+        for entry, picture in drawn:
+            files.write_bytes(files.join(place, entry.file), picture)
+        PICTURES.write(place, [entry for entry, _ in drawn])
+
+    def _wanted_classes(self, labels: Sequence[int]) -> list[int]:
+        """Return the classes that an image is drawn for: each that has no picture yet, else the rarest."""
+        found = [label for label in set(labels) if len(self._samples.get(label, ())) < self._each]
+        found.sort(key=lambda label: (len(self._samples.get(label, ())), self._objects[label], label))
+        new = [label for label in found if label not in self._samples]
+        return (new or found[:1])[: _MOST_SAMPLES - self._drawn]
+
+    def _small_boxes(self, image: LabelledImage) -> Iterator[tuple[float, int]]:
+        """Yield (root of the area in pixels, row) of the boxes that are among the smallest so far."""
+        sides = image.boxes[:, 2:] - image.boxes[:, :2]
+        pixels = np.sqrt(np.maximum(sides.prod(axis=1), 0.0) * image.height * image.width)
+        for row in np.argsort(pixels, kind="stable")[:_SMALLEST_BOXES].tolist():
+            largest = -self._smallest[0][0] if len(self._smallest) >= _SMALLEST_BOXES else np.inf
+            if not image.is_crowd[row] and pixels[row] < largest:
+                yield float(pixels[row]), row
+
+    def _keep_small(
+        self, side: float, row: int, pixels: np.ndarray, image: LabelledImage, where: str
+    ) -> None:
+        label = int(image.classes[row])
+        name = self._classes[label] if label >= 0 else "no class"
+        self._order += 1
+        entry = PictureEntry(
+            kind=SMALLEST,
+            source_id=where,
+            caption=f"{name}, {side:.1f} px",
+            file=f"smallest-{self._order:06d}.jpg",
+        )
+        kept = (-side, -self._order, entry, _crop(pixels, image.boxes[row], max(label, 0)))
+        if len(self._smallest) < _SMALLEST_BOXES:
+            heapq.heappush(self._smallest, kept)
+        else:
+            heapq.heappushpop(self._smallest, kept)
+
+    def _draw_sample(self, pixels: np.ndarray, image: LabelledImage, label: int) -> bytes:
+        boxes = [
+            LabelledBox(
+                box=_box(image.boxes[row]),
+                label=max(int(other), 0),
+                text=self._classes[label] if other == label else "",
+                dashed=bool(image.is_crowd[row]),
+            )
+            for row, other in enumerate(image.classes)
+        ]
+        # The first lie on top.
+        boxes.sort(key=lambda box: not box.text)
+        return _jpeg(draw_boxes(fit(pixels, longest=_LONGEST, smallest=_SHORTEST), boxes))
+
+
+def _crop(pixels: np.ndarray, box: np.ndarray, label: int) -> bytes:
+    """Return what is around a box, enlarged, with the box."""
+    size = np.array(pixels.shape[:2])
+    edges = np.asarray(box, np.float64).reshape(2, 2) * size
+    reach = max(_LEAST_CONTEXT, _CONTEXT * float((edges[1] - edges[0]).max())) / 2
+    first = np.clip(np.floor(edges.mean(axis=0) - reach), 0, size - 1).astype(int)
+    last = np.clip(np.ceil(edges.mean(axis=0) + reach), first + 1, size).astype(int)
+    part = pixels[first[0] : last[0], first[1] : last[1]]
+    inside = ((edges - first) / (last - first)).reshape(4)
+    drawn = LabelledBox(box=_box(inside), label=label)
+    return _jpeg(draw_boxes(fit(np.ascontiguousarray(part), longest=_CROP, smallest=_CROP), [drawn]))
+
+
+def _box(values: np.ndarray) -> Box:
+    ymin, xmin, ymax, xmax = (float(value) for value in values)
+    return ymin, xmin, ymax, xmax
+
+
+def _jpeg(picture: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=_QUALITY)
+    return stream.getvalue()

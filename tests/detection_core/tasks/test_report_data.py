@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from detection_core.artifacts.box_profile import BOX_PROFILES
+from detection_core.artifacts.dataset_card import CARD
+from detection_core.artifacts.pictures import list_pictures
+from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
+from detection_core.errors import DetectionError
+from detection_core.tasks.report_data import report_examples
+from tests.detection_core.validation.made_examples import Made, write_examples
+
+BOXES = ((0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.25, 0.25))
+
+
+@pytest.fixture
+def examples(tmp_path):
+    dogs = [Made(boxes=BOXES, classes=("dog", "cat")) for _ in range(3)]
+    crowd = Made(boxes=(BOXES[0],), classes=("cat",), crowd=(1,))
+    shared = Made(picture=7, boxes=())
+    return write_examples(
+        tmp_path / "examples", {"train": [*dogs, crowd, shared], "eval": [Made(), Made(picture=7, boxes=())]}
+    )
+
+
+def test_examples_of_any_version_get_a_page(examples, tmp_path):
+    report = report_examples(examples, str(tmp_path / "report"), title="my <data>")
+    card = CARD.read(str(tmp_path / "report"))
+    assert (card.total.images, card.total.objects, card.total.empty_images) == (7, 8, 2)
+    assert [(c.name, c.objects) for c in card.classes] == [("cat", 5), ("dog", 3)]
+    assert card.splits["eval"].classes == {"cat": 1, "dog": 0}
+    profile = BOX_PROFILES.read(str(tmp_path / "report")).splits["train"]
+    assert profile.boxes == 6 and profile.per_image.counts[:3] == [2, 0, 3]
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert report.page.endswith("index.html")
+    assert "my &lt;data&gt;" in page and "<script" not in page and "://" not in page
+    for heading in ("Boxes", "Samples", "cat", "dog", "Smallest boxes", "Quarantine"):
+        assert re.search(rf"<h[34]>{heading}</h[34]>", page), heading
+    assert "Size of the boxes" in page and "train: image-0" in page
+    # The image that is in both splits is a finding, with its pictures.
+    assert [finding.check for finding in report.findings.findings if finding.check == "leakage"]
+    assert "are in train too" in page
+    pictures = list_pictures(str(tmp_path / "report"))
+    assert {p.kind for p in pictures} == {"sample", "smallest"} and all(p.read() for p in pictures)
+
+
+def test_the_page_is_the_same_every_time(examples, tmp_path):
+    folder = tmp_path / "report"
+    first = {}
+    for _ in range(2):
+        report_examples(examples, str(folder))
+        found = {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+        first = first or found
+    assert found == first and len(first) > 8
+
+
+def test_what_example_gen_counted_and_put_aside_is_taken_over(examples, tmp_path):
+    given = json.loads(CARD.format(CARD.parse('{"format": "voc", "images_in_two_splits": 3}', "card")))
+    (tmp_path / "examples" / "dataset_card.json").write_text(json.dumps(given))
+    QUARANTINE.write(examples, [QuarantinedEntry(split="train", file="b.xml", reason="box_outside")])
+    report = report_examples(examples, str(tmp_path / "report"))
+    assert report.card.format == "voc"
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "3 images are in more than one split" in page and "b.xml" in page
+
+
+def test_pictures_of_an_earlier_report_are_gone(examples, tmp_path):
+    old = tmp_path / "report" / "pictures" / "sample-0009-0.jpg"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"old")
+    report_examples(examples, str(tmp_path / "report"))
+    assert not old.exists()
+
+
+def test_without_examples_there_is_no_page(tmp_path):
+    with pytest.raises(DetectionError):
+        report_examples(str(tmp_path / "nothing"), str(tmp_path / "report"))
+    assert not (tmp_path / "report" / "index.html").exists()

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image
+
+from detection_core.artifacts.pictures import list_pictures
+from detection_core.validation.labelled_images import LabelledImage
+from detection_core.validation.sample_pictures import SAMPLE, SMALLEST, SamplePictures
+from tests.detection_core.validation.pictures import jpeg, natural
+
+
+class Stored:
+    """The only column that is asked for."""
+
+    def __init__(self, data):
+        self._data = data
+
+    def __contains__(self, key):
+        return key == "image/encoded"
+
+    def __getitem__(self, key):
+        value = type("Column", (), {})()
+        value.bytes_list = type("Values", (), {"value": [self._data]})()
+        return value
+
+
+def labelled(number, boxes, classes, crowd=None, data=None):
+    rng = np.random.default_rng(number)
+    return LabelledImage(
+        record=number,
+        source_id=f"image {number}",
+        filename=f"{number}.jpg",
+        height=100,
+        width=200,
+        sha256=b"",
+        boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
+        classes=np.asarray(classes, np.int64),
+        is_crowd=np.asarray(crowd if crowd is not None else [False] * len(classes)),
+        features=Stored(jpeg(natural(rng).resize((200, 100))) if data is None else data),
+    )
+
+
+def written(samples, folder):
+    samples.write(str(folder))
+    return list_pictures(str(folder))
+
+
+def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_path):
+    samples = SamplePictures(["common", "rare", "never"])
+    for number in range(60):
+        classes = [0, 0, 1] if number in (0, 40) else [0]
+        samples.add("train", labelled(number, [[0.1, 0.1, 0.4, 0.4]] * len(classes), classes))
+    found = [p for p in written(samples, tmp_path) if p.kind == SAMPLE]
+    by_class = {
+        name: [p.source_id for p in found if p.caption == name] for name in ("common", "rare", "never")
+    }
+    assert by_class["rare"] == ["train: image 0", "train: image 40"]
+    assert len(by_class["common"]) == 8 and by_class["never"] == []
+    assert all(Image.open(p.path).size == (320, 160) or Image.open(p.path).width <= 320 for p in found)
+
+
+def test_the_smallest_boxes_are_kept_whatever_their_order(tmp_path):
+    sides = np.random.default_rng(3).permutation(np.linspace(0.02, 0.5, 60))
+    samples = SamplePictures(["a"])
+    for number, side in enumerate(sides):
+        samples.add("eval", labelled(number, [[0.5, 0.5, 0.5 + side, 0.5 + side / 2]], [0]))
+    found = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
+    expected = [f"a, {100 * side:.1f} px" for side in sorted(sides)[:12]]
+    assert [p.caption for p in found] == expected
+
+
+def test_a_crop_shows_the_box(tmp_path):
+    grey = np.full((100, 200, 3), 90, np.uint8)
+    grey[40:44, 100:104] = 255
+    stream = io.BytesIO()
+    Image.fromarray(grey).save(stream, "PNG")
+    samples = SamplePictures(["dot"])
+    samples.add("train", labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=stream.getvalue()))
+    (picture,) = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
+    pixels = np.asarray(Image.open(picture.path))
+    assert pixels.shape == (160, 160, 3)
+    middle = pixels[77:83, 77:83]
+    assert middle.min() > 230  # the dot, inside of the frame around it
+    orange = pixels[..., 0].astype(int) - pixels[..., 2]
+    assert (orange > 60).sum() > 50  # the frame
+
+
+def test_crowds_and_what_does_not_decode_are_left_out(tmp_path):
+    samples = SamplePictures(["a"])
+    samples.add("train", labelled(0, [[0.1, 0.1, 0.2, 0.2]], [0], crowd=[True]))
+    samples.add("train", labelled(1, [[0.1, 0.1, 0.2, 0.2]], [0], data=b"no image"))
+    samples.add("train", labelled(2, np.zeros((0, 4)), []))
+    found = written(samples, tmp_path)
+    assert [(p.kind, p.source_id) for p in found] == [(SAMPLE, "train: image 0")]
+
+
+def test_pictures_are_bounded_and_the_same_every_time(tmp_path):
+    names = [f"class {i}" for i in range(400)]
+    folders = []
+    for run in ("one", "two"):
+        samples = SamplePictures(names)
+        for number in range(200):
+            samples.add("train", labelled(number, [[0.1, 0.1, 0.6, 0.6]] * 2, [number, number + 200]))
+        folders.append(written(samples, tmp_path / run))
+    one, two = ([(p.kind, p.source_id, p.caption, p.read()) for p in found] for found in folders)
+    assert one == two
+    assert sum(kind == SAMPLE for kind, *_ in one) == 160 and sum(kind == SMALLEST for kind, *_ in one) == 12

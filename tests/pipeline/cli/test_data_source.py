@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+import pytest
+
+from detection_core.errors import DetectionError
+from pipeline.cli.data_source import examples_of, source_arguments
+from tests.detection_core.datasets.dataset_files import Coco, write_voc
+
+
+def source(path, output, **flags):
+    arguments = argparse.Namespace(**{"format": "", "splits": "", **flags})
+    return examples_of(str(path), arguments, str(output))
+
+
+def test_examples_of_a_data_set_are_there_as_long_as_the_block(tmp_path):
+    data = write_voc(tmp_path / "data", names=tuple("abcdefgh"))
+    with source(data, tmp_path) as folder:
+        assert os.path.exists(os.path.join(folder, "dataset_card.json"))
+        with source(folder, tmp_path / "elsewhere") as same:
+            assert same == folder
+    assert not os.path.exists(folder)
+    assert os.path.exists(data)
+
+
+def test_examples_are_gone_when_the_block_fails(tmp_path):
+    data = write_voc(tmp_path / "data", names=tuple("abcdefgh"))
+    with pytest.raises(RuntimeError), source(data, tmp_path) as folder:
+        raise RuntimeError
+    assert not os.path.exists(folder)
+
+
+def test_nothing_named_is_nothing(tmp_path):
+    with source("", tmp_path) as folder:
+        assert folder == ""
+
+
+def test_splits_are_taken_as_they_are_named(tmp_path):
+    Coco(tmp_path / "data", images=8).write("mine.json")
+    splits = json.dumps({"all": {"annotations": "mine.json", "images": "images"}})
+    with source(tmp_path / "data", tmp_path, format="coco", splits=splits) as folder:
+        assert [n for n in os.listdir(folder) if n.startswith("Split-")] == ["Split-all"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"splits": "{"}, "--splits: expected JSON"),
+        ({"splits": "[1]"}, "--splits: expected an object"),
+        ({}, "expected an annotated data set"),
+        ({"format": "voc"}, "Pascal VOC"),
+    ],
+)
+def test_what_cannot_be_read_is_one_message(tmp_path, flags, said):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DetectionError, match=said), source(empty, tmp_path, **flags):
+        pass
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty"]
+
+
+def test_the_formats_are_those_of_the_readers():
+    from detection_core.datasets.readers import READERS
+
+    formats = next(iter(source_arguments()))
+    assert formats.options["choices"] == sorted(READERS)
