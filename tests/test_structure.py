@@ -18,6 +18,7 @@ FILE_BUDGET, FUNCTION_BUDGET = 400, 60
 TESTED_IN = {
     "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
     "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
+    "detection_core/artifacts/anchor_matches.py": "detection_core/validation/test_anchor_comparison.py",
     "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_card.py",
     "detection_core/artifacts/data_findings.py": "components/data_validator/test_run.py",
     "detection_core/artifacts/data_statistics.py": "detection_core/validation/test_box_statistics.py",

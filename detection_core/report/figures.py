@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from detection_core.artifacts.anchor_matches import AnchorMatches
 from detection_core.artifacts.box_profile import BoxProfile, Histogram, SizeGrid
 
 WIDTH, HEIGHT = 460, 200
@@ -72,6 +73,7 @@ class HeatMap:
         rows: how many.
         x_ticks: (column, text) below.
         y_ticks: (row, text) beside.
+        points: (column, row) of marks, in units of cells from the upper left corner.
     """
 
     title: str
@@ -80,6 +82,7 @@ class HeatMap:
     rows: int
     x_ticks: Sequence[tuple[float, str]] = ()
     y_ticks: Sequence[tuple[float, str]] = ()
+    points: Sequence[tuple[float, float]] = ()
 
 
 def bar_chart(
@@ -159,16 +162,61 @@ def heat_map(title: str, counts: Sequence[Sequence[int]], unit: str = "boxes") -
     return HeatMap(title=title, cells=cells, columns=len(counts[0]) if counts else 0, rows=len(counts))
 
 
-def size_map(title: str, grid: SizeGrid) -> HeatMap:
-    """Draw boxes by width, to the right, and height, upwards."""
+def size_map(title: str, grid: SizeGrid, shapes: Sequence[tuple[float, float]] = ()) -> HeatMap:
+    """Draw boxes by width, to the right, and height, upwards.
+
+    Args:
+        title: name of the map.
+        grid: the counts.
+        shapes: heights and widths that are marked.
+    """
     drawn = heat_map(title, grid.counts[::-1])
     bins = len(grid.up_to)
     marks = [
         (place + 1, _percent(edge)) for place, edge in enumerate(grid.up_to) if (bins - 1 - place) % 4 == 0
     ]
     return dataclasses.replace(
-        drawn, x_ticks=marks, y_ticks=[(float(bins - place), text) for place, text in marks]
+        drawn,
+        x_ticks=marks,
+        y_ticks=[(float(bins - place), text) for place, text in marks],
+        points=sorted(
+            {(_place(width, grid), round(bins - _place(height, grid), 2)) for height, width in shapes}
+        ),
     )
+
+
+def _place(value: float, grid: SizeGrid) -> float:
+    """Return where a value lies among bins of equal ratio, in units of bins, at the edge where beyond."""
+    edges, bins = grid.up_to, len(grid.up_to)
+    if bins < 2 or value <= 0:
+        return 0.0
+    place = bins + math.log(value / edges[-1]) / math.log(edges[-1] / edges[-2])
+    return round(min(max(place, 0.0), float(bins)), 2)
+
+
+def anchor_charts(matches: AnchorMatches) -> list[BarChart]:
+    """Return the chart of how well anchors fit boxes."""
+    if not matches.splits:
+        return []
+    first = next(iter(matches.splits.values())).overlaps
+    return [
+        bar_chart(
+            "How well the best anchor fits",
+            "intersection over union",
+            {name: match.overlaps for name, match in matches.splits.items()},
+            [_ratio(edge) for edge in first.up_to],
+            "boxes",
+        )
+    ]
+
+
+def anchor_maps(matches: AnchorMatches) -> list[HeatMap]:
+    """Return two maps a split: boxes and anchors by width and height, and boxes that no anchor matches."""
+    maps = []
+    for name, match in matches.splits.items():
+        maps.append(size_map(f"{name}: boxes, and the anchors as dots", match.sizes, matches.shapes))
+        maps.append(size_map(f"{name}: boxes that no anchor matches", match.unmatched))
+    return maps
 
 
 def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[BarChart]:

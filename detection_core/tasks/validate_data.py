@@ -76,7 +76,7 @@ class ValidationFolders:
 
 def validate_examples(
     examples_dir: str,
-    config: PipelineConfig,
+    config: PipelineConfig | None,
     baseline_dir: str,
     options: ValidationOptions,
     folders: ValidationFolders,
@@ -85,7 +85,7 @@ def validate_examples(
 
     Args:
         examples_dir: what ExampleGen wrote.
-        config: that a detector is to be trained by.
+        config: that a detector is to be trained by; None: checks of what it makes of boxes are not made.
         baseline_dir: the deployed detector; "" where there is none.
         options: how.
         folders: to fill.
@@ -151,8 +151,12 @@ def _spans(examples_dir: str) -> tuple[str, ...]:
     return tuple(card.spans.get("train", ())) if card else ()
 
 
-def _view(config: PipelineConfig, findings: FindingList) -> NetworkView | None:
-    """Return what the network does with images; None where no check asks."""
+def _view(config: PipelineConfig | None, findings: FindingList) -> NetworkView | None:
+    """Return what the network does with images; None where no check asks, or nothing is known of it."""
+    if config is None:
+        for check in ("tiny_boxes", "unmatched_boxes"):
+            findings.could_not(check, "no pipeline.config was given")
+        return None
     if not findings.is_on("tiny_boxes") and not findings.is_on("unmatched_boxes"):
         return None
     model = configured_model(config)

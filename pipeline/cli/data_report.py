@@ -14,6 +14,9 @@ from pipeline.console import native_output_to
 
 def report(arguments: argparse.Namespace) -> Result:
     """Write a page about a data set."""
+    from detection_core.config.load import load_checked_config
+
+    config = load_checked_config(arguments.config) if arguments.config else None
     with (
         output_folder(arguments.output) as output,
         native_output_to(os.path.join(output, "native.log")),
@@ -24,7 +27,7 @@ def report(arguments: argparse.Namespace) -> Result:
         from detection_core.storage import files
         from detection_core.tasks.report_data import PAGE, report_examples
 
-        made = report_examples(examples, output, title=arguments.data)
+        made = report_examples(examples, output, title=arguments.data, config=config)
     page = files.join(arguments.output, PAGE)
     total = made.card.total
     lines = [f"{total.images:,} images, {total.objects:,} objects, {len(made.card.classes):,} classes"]
@@ -46,6 +49,7 @@ REPORT = Verb(
     arguments=(
         argument("data", metavar="DATA", help="folder of a data set, or of examples of ExampleGen"),
         argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
+        argument("--config", default="", metavar="FILE", help="pipeline.config to hold boxes against"),
         source_arguments,
     ),
     command=report,

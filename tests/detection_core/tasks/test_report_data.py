@@ -2,17 +2,21 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES
 from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.pictures import list_pictures
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
+from detection_core.config.load import load_checked_config
 from detection_core.errors import DetectionError
 from detection_core.tasks.report_data import report_examples
 from tests.detection_core.validation.made_examples import Made, write_examples
 
+CONFIG = Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config"
 BOXES = ((0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.25, 0.25))
 
 
@@ -73,6 +77,23 @@ def test_pictures_of_an_earlier_report_are_gone(examples, tmp_path):
     old.write_bytes(b"old")
     report_examples(examples, str(tmp_path / "report"))
     assert not old.exists()
+
+
+def test_with_a_config_boxes_are_held_against_its_anchors(examples, tmp_path):
+    config = load_checked_config(str(CONFIG), {"num_classes": "2"})
+    report = report_examples(examples, str(tmp_path / "report"), config=config)
+    matches = ANCHOR_MATCHES.read(str(tmp_path / "report"))
+    assert matches.input_size == (160, 160) and matches.anchors > 1000
+    train = matches.splits["train"]
+    assert train.boxes == 6 and sum(train.overlaps.counts) == 6 and 0 < train.matched <= 6
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "boxes have an anchor with an IoU of 0.5 or more" in page and 'class="mark"' in page
+    assert report.findings.checks["unmatched_boxes"] in ("passed", "warn")
+    # A later report without a config says nothing of anchors.
+    plain = report_examples(examples, str(tmp_path / "report"))
+    assert ANCHOR_MATCHES.find(str(tmp_path / "report")) is None
+    assert 'id="anchors"' not in (tmp_path / "report" / "index.html").read_text()
+    assert plain.findings.checks["unmatched_boxes"] == "no pipeline.config was given"
 
 
 def test_without_examples_there_is_no_page(tmp_path):
