@@ -46,7 +46,7 @@ NETWORK = "ssd_mobilenet_v2_320x320_coco17_tpu-8"
 METRIC = "DetectionBoxes_Precision/mAP@.50IOU"
 TRAIN = "train_config"
 RATE = f"{TRAIN}.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
-FROM_SCRATCH_RATE = 8  # times the recipe's
+FROM_SCRATCH_RATE = 2  # times the recipe's
 
 
 def fetch_tflite(folder: Path) -> Path:

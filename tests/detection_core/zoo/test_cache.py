@@ -1,13 +1,23 @@
 """What is fetched once is there for all, stays what it was, and can be put there by hand."""
 
+import contextlib
+import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import socket
 import stat
+import tarfile
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.zoo import cache as caches
@@ -215,3 +225,103 @@ def test_a_record_that_is_none_is_said(mirror, cache, text):
     (cache / NAME / "pipeline.config").unlink()
     with pytest.raises(ModelError, match="expected the record"):
         _fetch(mirror)
+
+
+VERSIONS = [archive({**FILES, "pipeline.config": b"%d" % version}) for version in range(3)]
+
+
+class CacheSteps(RuleBasedStateMachine):
+    """Whatever happens to mirror and cache, what is handed out is what was recorded first, or nothing is.
+
+    Versions of the archive differ in their configuration. A model of what the cache may hold is kept beside.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="cache-steps-"))
+        self.mirror, self.cache = self.root / "mirror", self.root / "cache" / "zoo"
+        self.mirror.mkdir()
+        self.before = os.environ.get("DETFLOW_CACHE")
+        os.environ["DETFLOW_CACHE"] = str(self.root / "cache")
+        self.recorded = None
+        self.publish(0)
+
+    def teardown(self):
+        shutil.rmtree(self.root)
+        os.environ["DETFLOW_CACHE"] = self.before or ""
+
+    @rule(version=st.integers(0, 2))
+    def publish(self, version):
+        self.published = version
+        content = VERSIONS[version]
+        (self.mirror / MODEL.archive).write_bytes(content)
+
+    @rule()
+    def publish_garbage(self):
+        self.published = None
+        (self.mirror / MODEL.archive).write_bytes(b"<html>")
+
+    @rule(killed=st.sampled_from(["", "", "while it unpacks", "before it records"]))
+    def fetch(self, killed):
+        kept, whole = self._kept(), find_model_files(MODEL) is not None
+        there = (self.cache / MODEL.archive).exists()
+        expected = self.recorded if whole else kept if there else self.published
+        place = {"while it unpacks": "unpack_detector", "before it records": "_remember"}.get(killed)
+        with mock.patch.object(caches, place, side_effect=KeyboardInterrupt) if place else nullcontext():
+            try:
+                found = Path(fetch_model(MODEL, mirror=str(self.mirror)).config).read_text()
+            except KeyboardInterrupt:
+                return
+            except ModelError:
+                assert expected is None or self.recorded not in (None, expected)
+                return
+        assert found == str(self.handed_out(expected))
+        self.recorded = int(found)
+
+    def handed_out(self, expected):
+        return self.recorded if self.recorded is not None else expected
+
+    def _kept(self):
+        """The version of the archive in the cache; None for one that is none."""
+        path = self.cache / MODEL.archive
+        with contextlib.suppress(OSError, tarfile.TarError), tarfile.open(path) as tar:
+            return int(tar.extractfile(f"{NAME}/pipeline.config").read())
+        return None
+
+    @rule()
+    def remove_the_archive(self):
+        (self.cache / MODEL.archive).unlink(missing_ok=True)
+
+    @rule()
+    def remove_what_was_unpacked(self):
+        shutil.rmtree(self.cache / NAME, ignore_errors=True)
+
+    @rule()
+    def change_what_was_unpacked(self):
+        path = self.cache / NAME / "pipeline.config"
+        if path.exists():
+            path.write_text("another")
+
+    @rule(version=st.integers(0, 2))
+    def put_an_archive_there(self, version):
+        self.cache.mkdir(parents=True, exist_ok=True)
+        content = VERSIONS[version]
+        (self.cache / MODEL.archive).write_bytes(content)
+
+    @rule()
+    def trust_what_comes_next(self):
+        (self.cache / f"{MODEL.archive}.json").unlink(missing_ok=True)
+        (self.cache / MODEL.archive).unlink(missing_ok=True)
+        shutil.rmtree(self.cache / NAME, ignore_errors=True)
+        self.recorded = None
+
+    @invariant()
+    def the_record_is_of_the_version_that_was_handed_out(self):
+        path = self.cache / f"{MODEL.archive}.json"
+        if self.recorded is not None:
+            content = VERSIONS[self.recorded]
+            assert json.loads(path.read_text())["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+TestCacheSteps = CacheSteps.TestCase
+TestCacheSteps.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -49,8 +49,8 @@ def test_the_rate_is_lower_than_from_scratch_follows_the_batch_and_warms_up():
         assert cosine.warmup_learning_rate < cosine.learning_rate_base
         assert 0 < cosine.warmup_steps <= cosine.total_steps / 10
         assert cosine.total_steps == recipe.overrides()["train_config.num_steps"]
-    assert peaks[8] == pytest.approx(2 * peaks[4]) and peaks[16] == pytest.approx(2 * peaks[8])
-    assert peaks[1024] < 0.08, "published: 0.08 at 128 images"
+    assert peaks[8] == pytest.approx(2 * peaks[4]) and peaks[16] == pytest.approx(2 * peaks[8]) == peaks[1024]
+    assert max(peaks.values()) <= 0.04, "published: 0.08 at 128 images"
 
 
 def test_more_images_need_fewer_epochs_and_less_augmentation():
