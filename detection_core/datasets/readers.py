@@ -14,6 +14,7 @@ from detection_core.datasets.formats import (
     cvat,
     label_studio,
     labelme,
+    open_images,
     tfrecord,
     tfrecord_files,
     voc,
@@ -72,6 +73,12 @@ READERS: dict[str, AnnotationReader] = {
     ),
     "csv": AnnotationReader(
         locate=csv_boxes.locate, read=csv_boxes.read, find=csv_boxes.find, looks_for=csv_boxes.LOOKS_FOR
+    ),
+    "open_images": AnnotationReader(
+        locate=open_images.locate,
+        read=open_images.read,
+        find=open_images.find,
+        looks_for=open_images.LOOKS_FOR,
     ),
     "tfrecord": AnnotationReader(
         locate=tfrecord.locate,

@@ -66,7 +66,7 @@ def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandl
 
 
 Format = Annotated[
-    Literal["coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "tfrecord"],
+    Literal["coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "open_images", "tfrecord"],
     pydantic.WrapValidator(_registered_format),
 ]
 

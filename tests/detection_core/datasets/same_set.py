@@ -148,6 +148,19 @@ def _label_studio(root):
     write_text(root / "export.json", json.dumps(tasks))
 
 
+def _open_images(root):
+    write_images(root / "train")
+    rows = ["ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf"]
+    for name, objects in IMAGES.items():
+        for label, (x, y, right, bottom), _ in objects:
+            sides = f"{x / WIDTH!r},{right / WIDTH!r},{y / HEIGHT!r},{bottom / HEIGHT!r}"
+            rows.append(f"{name},xclick,/m/{label},1,{sides},0,0,0")
+    write_text(root / "train-annotations-bbox.csv", "\n".join(rows))
+    labels = "ImageID,Source,LabelName,Confidence\nc,verification,/m/cat,0\n"
+    write_text(root / "train-annotations-human-imagelabels-boxable.csv", labels)
+    write_text(root / "class-descriptions-boxable.csv", "".join(f"/m/{c},{c}\n" for c in CLASSES))
+
+
 def _tfrecord(root):
     root.mkdir(parents=True, exist_ok=True)
     with (root / "boxes.record").open("wb") as out:
@@ -184,6 +197,7 @@ WRITERS = {
     "label_studio": _label_studio,
     "labelme": _labelme,
     "csv": _csv,
+    "open_images": _open_images,
     "tfrecord": _tfrecord,
 }
 """Format to what writes the set to a folder."""

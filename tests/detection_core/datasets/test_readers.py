@@ -150,7 +150,7 @@ def _common(image):
         make_object(item.name, tuple(round(at, 4) for at in item.box), item.label) for item in image.objects
     ]
     name = os.path.basename(image.filename)
-    return image._replace(source_id=name, filename=name, objects=objects)
+    return image._replace(source_id=name, filename=name, objects=objects, labels=())
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "own-data.md"

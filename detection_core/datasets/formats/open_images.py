@@ -1,0 +1,306 @@
+"""Open Images: CSV files of boxes, of labels of whole images and of masks, and a folder of JPEG files.
+
+The images are those in the folder that a row names: most people have a part of the set and all of its rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import os
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    Annotations,
+    ImageLabel,
+    MaskFile,
+    Rejected,
+    Rejection,
+    checked_id,
+    checked_text,
+)
+from detection_core.datasets.formats.annotation_files import Source, describe_files, locate_sources
+from detection_core.datasets.formats.open_images_files import (
+    BOX_COLUMNS,
+    LABEL_COLUMNS,
+    MASK_COLUMNS,
+    Hierarchy,
+    find_boxes,
+    find_companions,
+    read_descriptions,
+    read_hierarchy,
+    read_rows,
+)
+from detection_core.datasets.grouping import Grouping
+from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.image_sizes import shown_sizes
+from detection_core.datasets.layouts import Layout, stem
+from detection_core.errors import DataError
+from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing, list_folder
+
+LOOKS_FOR = "Open Images: a .csv file with the columns ImageID, LabelName, XMin, XMax, YMin and YMax"
+
+_WHAT = "a CSV file of Open Images' boxes"
+_SIDES = ("XMin", "YMin", "XMax", "YMax")
+_FLAGS = ("IsOccluded", "IsTruncated", "IsGroupOf", "IsDepiction")
+_FLAG = {"0": 0, "1": 1, "-1": None, "": None}  # -1: nobody was asked
+_SAME_BOX = 2e-3
+"""Difference of two boxes' sides, as fractions of the image, up to which they are written differently."""
+
+_SIZES_AT_ONCE = 256
+
+_logger = logging.getLogger(__name__)
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find Open Images' files of boxes in a folder, and where their images are.
+
+    Raises:
+        DataError: when there are several files, and no telling which split each is.
+    """
+    return describe_files(listing, "open_images", "Open Images", find_boxes(listing))
+
+
+def locate(root: str, location: Any) -> list[str]:
+    """Find the files of a split and its image folder.
+
+    Args:
+        root: folder of the data set.
+        location: `{"annotations": FILE, "images": FOLDER}`, the file of boxes; None for every such file below
+            `root`. With `"hierarchy": FILE` an object counts for all classes that contain its own too. Class
+            descriptions, image labels and masks of the same split are found beside it.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when one of them is not there.
+    """
+    sources, hierarchy = _open(root, location)
+    found = [hierarchy] if hierarchy else []
+    for source in sources:
+        more = find_companions(list_folder(root), os.path.relpath(source.annotations, root))
+        paths = [files.join(root, p) for p in (more.descriptions, *more.labels, *more.masks) if p]
+        found += [source.annotations, source.images, *paths]
+    return list(dict.fromkeys(found))
+
+
+def _open(root: str, location: Any) -> tuple[list[Source], str]:
+    hierarchy = ""
+    if isinstance(location, Mapping) and "hierarchy" in location:
+        hierarchy = files.join(root, str(location["hierarchy"]))
+        location = {key: value for key, value in location.items() if key != "hierarchy"}
+        if not files.exists(hierarchy):
+            raise DataError("expected a hierarchy of classes, found nothing", where=hierarchy)
+    return locate_sources(root, location, find_boxes, _WHAT), hierarchy
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read the rows of a split, and group them by image on disk.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when a file as a whole cannot be used, or its images are not there.
+    """
+    sources, hierarchy_path = _open(root, location)
+    hierarchy = read_hierarchy(hierarchy_path) if hierarchy_path else Hierarchy()
+    rejected: list[Rejection] = []
+    categories: dict[str, int] = {}
+    streams = [_read_source(root, source, hierarchy, categories, rejected) for source in sources]
+    return Annotations(
+        categories=categories, images=itertools.chain.from_iterable(streams), rejected=rejected
+    )
+
+
+def _read_source(
+    root: str,
+    source: Source,
+    hierarchy: Hierarchy,
+    categories: dict[str, int],
+    rejected: list[Rejection],
+) -> Iterator[AnnotatedImage]:
+    listing = list_folder(root)
+    more = find_companions(listing, os.path.relpath(source.annotations, root))
+    names = read_descriptions(listing.path(more.descriptions)) if more.descriptions else {}
+    images = ImageFiles(source.images)
+    rows = _Rows(images, names, hierarchy, rejected)
+    rows.read(source.annotations, BOX_COLUMNS, _box_fields)
+    categories.update(dict.fromkeys(rows.classes, 0))
+    for path in more.labels:
+        rows.read(listing.path(path), LABEL_COLUMNS, _label_fields)
+    for path in more.masks:
+        rows.read(listing.path(path), MASK_COLUMNS, _mask_fields)
+    if not rows.named:
+        raise DataError(
+            f"expected images that {source.annotations} names, found none of them; correct data.splits",
+            where=source.images,
+        )
+    if rows.elsewhere:
+        _logger.warning("ingest | %d rows are of images that %s lacks", rows.elsewhere, source.images)
+    masks = {posixpath.basename(p): listing.path(p) for p in listing.paths(".png")} if more.masks else {}
+    return _read_images(rows, masks, rejected)
+
+
+class _Part(NamedTuple):
+    """A row: what it is (box, label or mask), its line, the class, and numbers as they are written."""
+
+    kind: str
+    line: int
+    name: str
+    fields: tuple[str, ...]
+
+
+class _Rows:
+    """The rows of all files, by image."""
+
+    def __init__(
+        self,
+        images: ImageFiles,
+        names: Mapping[str, str],
+        hierarchy: Hierarchy,
+        rejected: list[Rejection],
+    ) -> None:
+        self.images, self.rejected = images, rejected
+        self.grouping = Grouping()
+        self.classes: dict[str, None] = {}
+        self.named = self.elsewhere = 0
+        self._names, self._hierarchy = names, hierarchy
+        self._ids: set[str] = set()
+        for path in images:
+            image_id = stem(posixpath.basename(path))
+            if image_id not in self._ids:
+                self._ids.add(image_id)
+                self.grouping.add_image(image_id, [image_id, path])
+
+    def read(self, path: str, columns: tuple[str, ...], fields_of: Any) -> None:
+        """Add the rows of a file that name an image of the folder."""
+        for line, row in read_rows(path, columns):
+            if isinstance(row, Rejected):
+                self.rejected.append(Rejection(os.path.basename(path), str(line), row.reason, row.detail))
+                continue
+            if row["ImageID"] not in self._ids:
+                self.elsewhere += 1
+                continue
+            self.named += 1
+            kind, confidence, fields = fields_of(row)
+            for label in (row["LabelName"], *self._hierarchy.implied(row["LabelName"], confidence)):
+                name = self._names.get(label, label)
+                self.grouping.add_part(row["ImageID"], (kind, line, name, fields))
+                if kind == "box":
+                    self.classes[name] = None
+
+
+def _box_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
+    return "box", 1.0, (*(row[side] for side in _SIDES), *(row.get(flag, "") for flag in _FLAGS))
+
+
+def _label_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
+    try:
+        confidence = float(row["Confidence"])
+    except ValueError:
+        confidence = math.nan
+    return "label", confidence, (row["Confidence"],)
+
+
+def _mask_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
+    return "mask", 1.0, (*(row[f"Box{side}"] for side in _SIDES), row["MaskPath"])
+
+
+def _read_images(
+    rows: _Rows, masks: Mapping[str, str], rejected: list[Rejection]
+) -> Iterator[AnnotatedImage]:
+    grouped = ((image, list(map(_Part._make, parts))) for image, parts in rows.grouping if parts)
+    while chunk := list(itertools.islice(grouped, _SIZES_AT_ONCE)):
+        sizes = shown_sizes([rows.images.path(path) for (_, path), _ in chunk])
+        for ((image_id, path), parts), size in zip(chunk, sizes, strict=True):
+            try:
+                if isinstance(size, Rejected):
+                    raise size
+                where = rows.images.path(checked_text(path, "the image's name"))
+                yield _image(checked_id(image_id), path, where, size, parts, masks)
+            except Rejected as e:
+                rejected.append(Rejection(path, image_id, e.reason, e.detail))
+
+
+def _image(
+    image_id: str,
+    filename: str,
+    path: str,
+    size: tuple[int, int],
+    parts: Iterable[_Part],
+    masks: Mapping[str, str],
+) -> AnnotatedImage:
+    of_kind: dict[str, list[_Part]] = {"box": [], "label": [], "mask": []}
+    for part in parts:
+        of_kind[part.kind].append(part)
+    objects = [_object(part, size) for part in of_kind["box"]]
+    for part in of_kind["mask"]:
+        _add_mask(part, size, objects, masks)
+    labels = [ImageLabel(part.name, _confidence(part)) for part in of_kind["label"]]
+    return AnnotatedImage(image_id, filename, path, *size, objects, labels)
+
+
+def _object(part: _Part, size: tuple[int, int]) -> AnnotatedObject:
+    try:
+        occluded, truncated, group_of, depiction = (_FLAG[flag] for flag in part.fields[4:])
+    except KeyError as e:
+        raise Rejected("malformed_annotation", f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
+    return AnnotatedObject(
+        name=part.name,
+        box=_box(part, size),
+        area=0.0,
+        crowd=0,
+        difficult=None,
+        truncated=truncated,
+        pose=None,
+        label=f"line {part.line}",
+        occluded=occluded,
+        group_of=group_of,
+        depiction=depiction,
+    )
+
+
+def _add_mask(
+    part: _Part, size: tuple[int, int], objects: list[AnnotatedObject], masks: Mapping[str, str]
+) -> None:
+    """Give a mask to the object with its box; a mask whose file was not fetched is none."""
+    path = masks.get(posixpath.basename(part.fields[4]))
+    if path is None:
+        return
+    box = _box(part, size)
+    near = (_SAME_BOX * size[0], _SAME_BOX * size[1]) * 2
+    for index, item in enumerate(objects):
+        differences = (abs(a - b) for a, b in zip(item.box, box, strict=True))
+        if item.name == part.name and item.mask is None and all(map(_at_most, differences, near)):
+            objects[index] = item._replace(mask=MaskFile(path))
+            return
+
+
+def _at_most(value: float, limit: float) -> bool:
+    return value <= limit
+
+
+def _box(part: _Part, size: tuple[int, int]) -> tuple[float, float, float, float]:
+    (xmin, ymin, xmax, ymax), (width, height) = _numbers(part, 4), size
+    return xmin * width, ymin * height, xmax * width, ymax * height
+
+
+def _confidence(part: _Part) -> float:
+    [confidence] = _numbers(part, 1)
+    if not 0 <= confidence <= 1:
+        raise Rejected("malformed_record", f"line {part.line}: expected 0 to 1, found {confidence}")
+    return confidence
+
+
+def _numbers(part: _Part, count: int) -> list[float]:
+    try:
+        return list(map(float, part.fields[:count]))
+    except ValueError as e:
+        raise Rejected("malformed_annotation", f"line {part.line}: expected numbers: {e}") from e

@@ -1,0 +1,194 @@
+"""The files of an Open Images data set: found by their columns, and read row by row in bounded memory.
+
+Columns are those of https://storage.googleapis.com/openimages/web/download_v7.html.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Rejected
+from detection_core.datasets.formats.annotation_files import AnnotationFile
+from detection_core.datasets.layouts import split_of_path
+from detection_core.errors import DataError
+from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing
+
+BOX_COLUMNS = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
+LABEL_COLUMNS = ("ImageID", "LabelName", "Confidence")
+MASK_COLUMNS = ("MaskPath", "ImageID", "LabelName", "BoxXMin", "BoxXMax", "BoxYMin", "BoxYMax")
+
+_MOST_HIERARCHY_BYTES = 1 << 24
+_SAMPLE = 50
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenImagesFiles:
+    """What belongs to one file of boxes. Paths are relative to the data set; "" for what is not there.
+
+    Attributes:
+        descriptions: names of the classes.
+        labels: classes verified in whole images, of the same split.
+        masks: which mask files are of which boxes, of the same split.
+    """
+
+    descriptions: str
+    labels: Sequence[str]
+    masks: Sequence[str]
+
+
+def find_boxes(listing: FolderListing) -> dict[str, AnnotationFile]:
+    """Return the files of boxes in a folder, by their columns."""
+    found = {}
+    for path, columns in _tables(listing):
+        if set(BOX_COLUMNS) <= set(columns):
+            rows = listing.ends(path)[0].decode("utf-8-sig", "replace").splitlines()[1 : _SAMPLE + 1]
+            at = columns.index("ImageID")
+            names = [row.split(",")[at] + ".jpg" for row in rows if row.count(",") >= at]
+            if names:
+                found[path] = AnnotationFile(names=names)
+    return found
+
+
+def find_companions(listing: FolderListing, boxes: str) -> OpenImagesFiles:
+    """Return what else there is for a file of boxes: for the same split, where a name tells one.
+
+    Args:
+        listing: of the data set.
+        boxes: path of the file, relative to the data set.
+    """
+    split, of_kind = split_of_path(boxes), {LABEL_COLUMNS: [], MASK_COLUMNS: []}  # type: ignore[var-annotated]
+    descriptions = ""
+    for path, columns in _tables(listing):
+        if "class-descriptions" in posixpath.basename(path):
+            # `boxable` beside the twenty thousand of the image labels.
+            descriptions = path if not descriptions or "boxable" in path else descriptions
+        elif split_of_path(path) == split and not set(BOX_COLUMNS) <= set(columns):
+            kind = next((kind for kind in (MASK_COLUMNS, LABEL_COLUMNS) if set(kind) <= set(columns)), None)
+            if kind:
+                of_kind[kind].append(path)
+    return OpenImagesFiles(
+        descriptions=descriptions, labels=of_kind[LABEL_COLUMNS], masks=of_kind[MASK_COLUMNS]
+    )
+
+
+def _tables(listing: FolderListing) -> Iterator[tuple[str, list[str]]]:
+    for path in listing.paths(".csv"):
+        first = listing.ends(path)[0].decode("utf-8-sig", "replace").partition("\n")[0]
+        yield path, [column.strip() for column in first.split(",")]
+
+
+def read_rows(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str] | Rejected]]:
+    """Yield line and fields of each row of a table, or why there are none.
+
+    Args:
+        path: of the file.
+        columns: that it must have.
+
+    Raises:
+        DataError: when it cannot be read, or a column is missing.
+    """
+    for line, fields in _raw_rows(path):
+        if line == 1:
+            header = [field.strip() for field in fields]
+            missing = [column for column in columns if column not in header]
+            if missing or len(set(header)) < len(header):
+                raise DataError(
+                    f"expected the columns {', '.join(columns)}, each once, found {', '.join(header)[:200]}",
+                    where=path,
+                )
+        elif len(fields) == len(header):
+            yield line, dict(zip(header, fields, strict=True))
+        elif fields:
+            detail = f"line {line}: expected {len(header)} fields, found {len(fields)}"
+            yield line, Rejected("malformed_annotation", detail)
+
+
+def _raw_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    try:
+        with files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
+            buffered = io.BufferedReader(file, 1 << 20)  # type: ignore[type-var] # as open() gives it
+            text = io.TextIOWrapper(buffered, encoding="utf-8-sig", newline="")
+            rows = csv.reader(text)
+            for number, row in enumerate(rows):
+                yield rows.line_num if number else 1, row
+    except OSError as e:
+        raise DataError(f"expected a CSV file, found one that cannot be read: {e}", where=path) from e
+    except (csv.Error, ValueError) as e:
+        raise DataError(f"expected a CSV file in UTF-8, found text that is none: {e}", where=path) from e
+
+
+def read_descriptions(path: str) -> dict[str, str]:
+    """Return label (`/m/...`) to name of the class; the first row may be a header.
+
+    Raises:
+        DataError: when the file cannot be read, or a row is no pair.
+    """
+    names = {}
+    for line, fields in _raw_rows(path):
+        if line == 1 and fields[:1] == ["LabelName"]:
+            continue
+        if len(fields) != 2 or not fields[1].isprintable() or not fields[1].strip():
+            raise DataError(
+                f"expected a label and a name in line {line}, found {','.join(fields)!r:.80}", where=path
+            )
+        names[fields[0]] = fields[1].strip()
+    return names
+
+
+@dataclasses.dataclass(frozen=True)
+class Hierarchy:
+    """Which classes contain which.
+
+    Attributes:
+        ancestors: label to the labels of all classes above it.
+        descendants: label to the labels of all classes below it.
+    """
+
+    ancestors: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    descendants: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+
+    def implied(self, label: str, confidence: float = 1.0) -> Sequence[str]:
+        """Return the other classes that a label says something of.
+
+        What is there is also what contains it; what is not there is nothing that it contains. Thus the Object
+        Detection API's oid_hierarchical_labels_expansion.py.
+        """
+        return (self.ancestors if confidence >= 1 else self.descendants).get(label, ())
+
+
+def read_hierarchy(path: str) -> Hierarchy:
+    """Read a hierarchy of classes (bbox_labels_600_hierarchy.json); its root is no class.
+
+    Raises:
+        DataError: when it cannot be read, or is none.
+    """
+    try:
+        root = json.loads(files.read_regular(path, _MOST_HIERARCHY_BYTES))
+        ancestors: dict[str, dict[str, None]] = {}
+        _walk(root, (), ancestors)
+    except OSError as e:
+        raise DataError(f"expected a hierarchy, found a file that cannot be read: {e}", where=path) from e
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as e:
+        raise DataError(
+            f"expected a hierarchy: LabelName and Subcategory, found another text ({e!r:.80})", where=path
+        ) from e
+    descendants: dict[str, list[str]] = {}
+    for label, above in ancestors.items():
+        for each in above:
+            descendants.setdefault(each, []).append(label)
+    return Hierarchy({label: list(above) for label, above in ancestors.items()}, descendants)
+
+
+def _walk(node: Any, above: tuple[str, ...], ancestors: dict[str, dict[str, None]]) -> None:
+    """Note the classes above each class; one that stands in several places has those of all."""
+    for child in node.get("Subcategory", ()):
+        label = str(child["LabelName"])
+        ancestors.setdefault(label, {}).update(dict.fromkeys(above))
+        _walk(child, (label, *above), ancestors)
