@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=300, help="height and width of the network's input")
     parser.add_argument("--output", type=Path, default=None, help="kept between calls; a temporary folder")
     parser.add_argument("--rate", type=float, default=1.0, help="times the recipe's learning rate")
-    parser.add_argument("--only", default="", help="one of the trainings")
+    parser.add_argument("--only", default="", help="one of the trainings, by its name")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         output = arguments.output or Path(scratch)
@@ -172,7 +172,7 @@ def main() -> None:
             "from scratch": {},
         }
         for name, changes in trainings.items():
-            if arguments.only not in name:
+            if arguments.only not in ("", name):
                 continue
             side = "model.ssd.image_resizer.fixed_shape_resizer"
             size = {f"{side}.height": arguments.size, f"{side}.width": arguments.size}

@@ -18,6 +18,7 @@ from components.trainer.run import run, training_config
 from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
 from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
+from tests.detection_core.tasks.test_starting_weights import publish
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
 STEPS = 100
@@ -119,6 +120,7 @@ def test_data_that_the_settings_stop_at_are_not_trained_on(tmp_path: Path) -> No
     assert "validation.checks" in error.value.message and not os.path.exists(tmp_path / "work")
 
 
+@pytest.mark.slow
 def test_published_weights_come_from_the_job_s_mirror(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,3 +139,11 @@ def test_published_weights_come_from_the_job_s_mirror(
     with pytest.raises(ModelError, match=f"put {name}.tar.gz, published at .* into {tmp_path}/cache/zoo"):
         run(job)
     assert not (tmp_path / "work").exists()
+    publish(tmp_path / "mirror", monkeypatch, tmp_path / "cache")
+    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR")
+    assert (
+        run(dataclasses.replace(job, overrides={**start, "train_config.num_steps": 1}))["started_from"]
+        == f"zoo:{name}"
+    )
+    restored = json.loads((tmp_path / "run" / "train_report.json").read_text())["restored"]
+    assert restored["restored"] > 200 and restored["skipped_shape"] == 2 and restored["missing"] == 0
