@@ -1,7 +1,7 @@
 """Annotated images as entries of COCO JSON, https://cocodataset.org/#format-data.
 
-What COCO has no field for stands in `attributes` of an annotation, as CVAT writes it, and in `labels` of an
-image.
+What COCO has no field for stands in `attributes` of an annotation, where CVAT has it, or in `detflow`, and in
+`labels` of an image.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.run_lengths import place_mask
 from detection_core.storage import files
 
-ATTRIBUTES = ("difficult", "truncated", "pose", "occluded", "group_of", "depiction", "confidence", "weight")
-"""Fields of an object that stand in `attributes`, where its source says them."""
+BESIDE = {
+    "attributes": ("difficult", "truncated", "occluded"),
+    "detflow": ("pose", "group_of", "depiction", "confidence", "weight"),
+}
+"""Key of an annotation to the fields of an object that stand there, where its source says them."""
 
 _KEPT_IN_MEMORY = 1 << 24
 
@@ -142,8 +145,10 @@ def _annotation(
     if item.keypoints is not None:
         entry["keypoints"] = list(itertools.chain(*item.keypoints))
         entry["num_keypoints"] = sum(1 for *_, seen in item.keypoints if seen)
-    said = {name: getattr(item, name) for name in ATTRIBUTES if getattr(item, name) is not None}
-    return {**entry, "attributes": said} if said else entry
+    for key, names in BESIDE.items():
+        said = {name: getattr(item, name) for name in names if getattr(item, name) is not None}
+        entry |= {key: said} if said else {}
+    return entry
 
 
 def _segmentation(mask: Mask, size: tuple[int, int]) -> Any:

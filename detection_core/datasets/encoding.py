@@ -197,7 +197,6 @@ def _columns(
     image: EncodedImage,
     drawn_on: Frame,
 ) -> ObjectColumns:
-    says = objects[0] if objects else None
     return ObjectColumns(
         xmin=[b[0] / image.width for b in boxes],
         ymin=[b[1] / image.height for b in boxes],
@@ -207,15 +206,15 @@ def _columns(
         texts=[o.name for o in objects],
         is_crowd=[o.crowd for o in objects],
         area=[o.area or (b[2] - b[0]) * (b[3] - b[1]) for o, b in zip(objects, boxes, strict=True)],
-        difficult=[o.difficult or 0 for o in objects] if says and says.difficult is not None else None,
-        truncated=[o.truncated or 0 for o in objects] if says and says.truncated is not None else None,
-        views=[o.pose or "" for o in objects] if says and says.pose is not None else None,
         **_mask_columns(objects, drawn_on),
         **{name: _filled([getattr(o, field) for o in objects], default) for name, field, default in _MORE},
     )
 
 
-_MORE = (
+_MORE: tuple[tuple[str, str, Any], ...] = (
+    ("difficult", "difficult", 0),
+    ("truncated", "truncated", 0),
+    ("views", "pose", ""),
     ("group_of", "group_of", 0),
     ("occluded", "occluded", 0),
     ("depiction", "depiction", 0),
@@ -225,7 +224,7 @@ _MORE = (
 """Column, field of the object, and what an object has that does not say, where another one does."""
 
 
-def _filled(values: list[Any], default: float) -> list[Any] | None:
+def _filled(values: list[Any], default: Any) -> list[Any] | None:
     if all(value is None for value in values):
         return None
     return [default if value is None else value for value in values]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
@@ -228,7 +228,37 @@ def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObjec
         )
     box = (x, y, x + width, y + height)
     mask, keypoints = _mask(annotation.get("segmentation"), label), _keypoints(annotation, label)
-    return AnnotatedObject(name, box, area, int(crowd), None, None, None, label, mask, keypoints)
+    item = AnnotatedObject(name, box, area, int(crowd), None, None, None, label, mask, keypoints)
+    said = {
+        field: value
+        for key, kinds in _BESIDE.items()
+        if isinstance(given := annotation.get(key), Mapping)
+        for field, kind in kinds.items()
+        if (value := kind(given.get(field))) is not None
+    }
+    return item._replace(**said) if said else item
+
+
+def _flag(value: object) -> int | None:
+    """Return a flag; None for what is none, as tools let users give attributes of any name."""
+    return int(value) if value in (0, 1) and isinstance(value, int) else None
+
+
+def _fraction(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 <= value < _LARGEST_WEIGHT else None
+
+
+_LARGEST_WEIGHT = 1e6
+_FLAGS = dict.fromkeys(("difficult", "truncated", "occluded"), _flag)
+_BESIDE: dict[str, dict[str, Callable[[object], Any]]] = {
+    "attributes": {**_FLAGS},
+    "detflow": {
+        **dict.fromkeys(("group_of", "depiction"), _flag),
+        **dict.fromkeys(("confidence", "weight"), _fraction),
+        "pose": lambda value: value if isinstance(value, str) and value.isprintable() else None,
+    },
+}
+"""Key of an annotation to fields that COCO has none for: as CVAT writes them, and as `coco_writer` does."""
 
 
 def _mask(segmentation: Any, label: str) -> Polygons | RunLengths | None:

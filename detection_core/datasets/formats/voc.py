@@ -151,4 +151,7 @@ def _object(element: ElementTree.Element, number: int) -> AnnotatedObject:
             f"{label}: expected name, bndbox of 4 numbers, difficult and truncated 0 or 1: {e}",
         ) from e
     pose = (element.findtext("pose") or "Unspecified").strip()
-    return AnnotatedObject(name, (xmin, ymin, xmax, ymax), 0.0, 0, difficult, truncated, pose, label)
+    # An addition of other tools, which may hold anything.
+    occluded = {"0": 0, "1": 1}.get((element.findtext("occluded") or "").strip())
+    box = (xmin, ymin, xmax, ymax)
+    return AnnotatedObject(name, box, 0.0, 0, difficult, truncated, pose, label, occluded=occluded)

@@ -17,7 +17,7 @@ from detection_core.datasets.annotated_images import (
     Rejected,
     RunLengths,
 )
-from detection_core.datasets.coco_writer import ATTRIBUTES, open_coco
+from detection_core.datasets.coco_writer import BESIDE, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.shapes import make_object
 
@@ -91,7 +91,11 @@ def test_what_coco_has_no_field_for_is_kept_beside_the_others(tmp_path):
     item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
     image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [ImageLabel("dog", 0.25)])
     content = _write(tmp_path / "a.json", image)
-    assert content["annotations"][0]["attributes"] == values and set(values) == set(ATTRIBUTES)
+    entry = content["annotations"][0]
+    assert entry["attributes"] | entry["detflow"] == values
+    assert set(values) == {name for names in BESIDE.values() for name in names}
+    (read,) = next(iter(coco.read(str(tmp_path), "a.json").images)).objects
+    assert {name: getattr(read, name) for name in values} == values
     assert content["images"][0]["labels"] == [{"category_id": 2, "confidence": 0.25}]
 
 

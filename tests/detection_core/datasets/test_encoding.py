@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from detection_core.data.example_wire import parse_example
 from detection_core.datasets.annotated_images import (
     BOX_FAULTS,
     AnnotatedImage,
@@ -17,6 +18,7 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
+from detection_core.datasets.shapes import make_object
 from tests.detection_core.datasets.dataset_files import picture
 
 WIDTH, HEIGHT = 40, 30
@@ -152,3 +154,13 @@ def test_a_folder_in_the_place_of_an_image_is_refused(tmp_path):
         make_example(AnnotatedImage("1", "x", str(tmp_path / "file" / "x.jpg"), 0, 0, []), {})
     with pytest.raises(Rejected, match="too long"):
         make_example(AnnotatedImage("1", "x", str(tmp_path / ("x" * 300)), 0, 0, []), {})
+
+
+def test_a_flag_of_any_object_is_kept_whichever_comes_first(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(picture())
+    plain = make_object("cat", (1, 2, 9, 8), "")
+    objects = [plain, plain._replace(difficult=1, truncated=1, pose="Left")]
+    record = AnnotatedImage("a", "a.jpg", str(tmp_path / "a.jpg"), 40, 30, objects)
+    features = parse_example(make_example(record, {"cat": 1}).data)
+    assert features["image/object/difficult"] == features["image/object/truncated"] == [0, 1]
+    assert len(features["image/object/view"]) == 2

@@ -7,6 +7,7 @@ from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import DataError
 from tests.detection_core.datasets.dataset_files import Coco, voc_xml, write_voc
+from tests.detection_core.datasets.same_set import IMAGES, WRITERS
 from tests.object_store import s3_server
 
 
@@ -119,6 +120,21 @@ def test_the_same_set_is_found_on_an_object_store(tmp_path):
         here, there = find_layout(str(tmp_path)), find_layout(f"{bucket}/mine")
         assert (there.path, there.splits, there.evidence) == (f"{bucket}/mine", here.splits, here.evidence)
         assert len(find_reader("voc").read(there.path, there.splits["train"]).images) == 3
+
+
+def test_a_set_of_every_format_is_found_and_read_on_an_object_store(tmp_path):
+    from detection_core.storage import files
+
+    with s3_server() as bucket:
+        for name, write in WRITERS.items():
+            write(tmp_path / name)
+            files.copy_tree(str(tmp_path / name), f"{bucket}/{name}")
+            layout = find_layout(f"{bucket}/{name}")
+            assert (layout.format, layout.path) == (name, f"{bucket}/{name}")
+            found = find_reader(name).read(layout.path, None)
+            images = list(found.images)
+            assert len(images) == len(IMAGES) and not found.rejected
+            assert all(files.read_regular(image.path, 1 << 20) for image in images)
 
 
 def test_a_set_of_few_images_comes_behind_one_of_many(tmp_path):

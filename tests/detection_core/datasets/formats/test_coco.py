@@ -185,3 +185,19 @@ def test_an_annotation_file_that_never_ends_is_not_waited_for(tmp_path):
     with pytest.raises(DataError, match=r"pipe\.json: .*cannot be read: expected a regular file"):
         coco.read(str(tmp_path), "pipe.json")
     assert data
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [({"attributes": {"occluded": True, "difficult": 0, "truncated": "very", "color": "red"}}, (1, 0, None)),
+     ({"attributes": [1]}, (None, None, None)),
+     ({"attributes": {"occluded": 2, "truncated": 1.0}}, (None, None, None)),
+     ({"detflow": {"weight": "heavy", "pose": 5, "confidence": float("nan")}}, (None, None, None))],
+)  # fmt: skip
+def test_attributes_are_read_where_they_are_flags(tmp_path, beside, said):
+    data = Coco(tmp_path, images=0)
+    data.add_image(1, boxes=[])
+    data.add_box(1, [2, 3, 10, 20], **beside)
+    ((item,),) = [image.objects for image in coco.read(data.write(), None).images]
+    assert (item.occluded, item.difficult, item.truncated) == said
+    assert (item.weight, item.pose, item.confidence) == (None, None, None)

@@ -21,6 +21,21 @@ def test_every_field_of_an_object_is_kept(tmp_path):
     assert found.categories == {"cat": 0}
 
 
+@pytest.mark.parametrize(
+    ("text", "occluded"),
+    [
+        ("<occluded>1</occluded>", 1),
+        ("<occluded> 0 </occluded>", 0),
+        ("<occluded>half</occluded>", None),
+        ("", None),
+    ],
+)
+def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, text, occluded):
+    xml = voc_xml("a").replace("</object>", f"{text}</object>")
+    (image,) = voc.read(write_voc(tmp_path, ["a"], a=xml), TRAIN).images
+    assert image.objects[0].occluded == occluded
+
+
 def test_an_image_set_chooses_and_orders_the_images(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_text("c\n\n a  1\nb -1\n")
