@@ -22,6 +22,7 @@ from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import PipelineConfig
+from detection_core.config.num_classes import with_classes
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.decoding import Decoding
 from detection_core.errors import ContractError
@@ -117,7 +118,7 @@ def validate_examples(
         spans=passes["train"].spans if "train" in passes else {},
         folders=by_folder.statistics(),
     )
-    _check_all(passes, label_map, _view(config, findings), findings)
+    _check_all(passes, label_map, _view(config, label_map, findings), findings)
     _check_schema(passes, label_map, folders, findings)
     check_differences(statistics, _baseline_statistics(baseline_dir), findings)
     found = DataFindings(
@@ -151,7 +152,7 @@ def _spans(examples_dir: str) -> tuple[str, ...]:
     return tuple(card.spans.get("train", ())) if card else ()
 
 
-def _view(config: PipelineConfig | None, findings: FindingList) -> NetworkView | None:
+def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingList) -> NetworkView | None:
     """Return what the network does with images; None where no check asks, or nothing is known of it."""
     if config is None:
         for check in ("tiny_boxes", "unmatched_boxes"):
@@ -159,7 +160,7 @@ def _view(config: PipelineConfig | None, findings: FindingList) -> NetworkView |
         return None
     if not findings.is_on("tiny_boxes") and not findings.is_on("unmatched_boxes"):
         return None
-    model = configured_model(config)
+    model = configured_model(with_classes(config, label_map.num_classes))
     anchors = model.family.anchors if findings.is_on("unmatched_boxes") else None
     return NetworkView(
         resizer=model.build_resizer(), anchors=anchors(model.build(seed=None)) if anchors else None
