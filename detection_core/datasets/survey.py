@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import os
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from PIL import Image
 
-from detection_core.data.orientation import SWAPS_SIDES
-from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
+from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.image_sizes import shown_sizes
 from detection_core.datasets.quarantine import count_reasons
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
@@ -203,37 +201,18 @@ def _parts(
     yield "", found.images, found.rejected, found.categories
 
 
-def _open(images: Iterable[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:
+def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:
     """Read the size of so many image files; return path, rows and columns of those that have one; faults."""
     sizes: list[tuple[str, tuple[int, int]]] = []
     faults: list[str] = []
-    for image in images:
-        if len(sizes) >= most or len(faults) >= most:
-            break
-        try:
-            sizes.append((image.path, read_size(image.path)))
-        except DataError as error:
-            faults.append(f"{image.filename}: {error.message}")
+    opened = images[:: -(-len(images) // most)] if images else ()
+    found = shown_sizes([image.path for image in opened])
+    for image, size in zip(opened, found, strict=True):
+        if isinstance(size, Rejected):
+            faults.append(f"{image.filename}: {size.detail}")
+        else:
+            sizes.append((image.path, size[::-1]))
     return sizes, faults
-
-
-def read_size(path: str) -> tuple[int, int]:
-    """Return rows and columns of an image file as it is shown, without decoding it.
-
-    Raises:
-        DataError: when there is no such file or it is no image.
-    """
-    if not files.is_remote(path) and not os.path.isfile(path):  # A named pipe would block.
-        raise DataError("expected an image, found no such file", where=path)
-    try:
-        with files.open_file(path, "rb") as file, Image.open(file) as picture:
-            turned = picture.getexif().get(_ORIENTATION, 1) in SWAPS_SIDES
-            return (picture.width, picture.height) if turned else (picture.height, picture.width)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"expected an image, found none: {error}", where=path) from error
-
-
-_ORIENTATION = 0x0112
 
 
 def _boxes(

@@ -21,7 +21,7 @@ def init(arguments: argparse.Namespace) -> Result:
         return _list(arguments)
     if not arguments.data:
         raise ConfigError("expected the folder of a data set, found none", where="init")
-    from pipeline.init.documents import write_documents
+    from pipeline.init.documents import check_documents, write_documents
     from pipeline.init.hardware import look_at_hardware
     from pipeline.init.plan import Request, make_plan
     from pipeline.init.settings_choice import pipeline_name
@@ -40,6 +40,7 @@ def init(arguments: argparse.Namespace) -> Result:
     plan = make_plan(request, look_at_hardware())
     rows = summary_rows(plan)
     contents = write_documents(plan)
+    check_documents(contents, data)
     write_unchanged(folder, contents)
     settings = os.path.join(folder, "settings.yaml")
     measured = _measured(plan) if arguments.measure else []

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Mapping
 
 from detection_core.config.load import format_commented_config
 from detection_core.config.text.comments import comment_lines
+from detection_core.errors import ConfigError
+from detection_core.storage import files
 from detection_core.zoo.fine_tuning import Choice
+from pipeline.config_checks import check_steps
+from pipeline.dag import build_dag
 from pipeline.init.plan import Plan
 from pipeline.init.sample_grid import draw_sample_grid
 from pipeline.init.settings_choice import PIPELINE_CONFIG, pipeline_name
 from pipeline.init.settings_text import choice_comment, format_settings_file
+from pipeline.settings.settings_file import load_settings
+from pipeline.step_configs import training_config
 
 SETTINGS, GRID = "settings.yaml", "samples.png"
 _WORKSPACE = "workspace"
@@ -24,6 +32,27 @@ def write_documents(plan: Plan) -> dict[str, bytes]:
     }
     grid = draw_sample_grid(plan.seen.examples, list(plan.seen.classes))
     return contents if grid is None else {**contents, GRID: grid}
+
+
+def check_documents(contents: Mapping[str, bytes], data: str) -> None:
+    """Refuse files that `detflow run` would not take, before they are written.
+
+    Args:
+        contents: file name to content.
+        data: folder of the data set, for errors.
+
+    Raises:
+        ConfigError: with what is wrong, such as a character in the folder's name.
+    """
+    with tempfile.TemporaryDirectory(prefix="detflow-") as folder:
+        for name, content in contents.items():
+            files.write_bytes(os.path.join(folder, name), content)
+        try:
+            settings = load_settings(os.path.join(folder, SETTINGS))
+            check_steps(settings, training_config(settings, quantize=False))
+            build_dag(settings)
+        except ConfigError as error:
+            raise ConfigError(f"no workflow can be made of it: {error.message}", where=data) from error
 
 
 def settings_text(plan: Plan) -> str:

@@ -155,8 +155,8 @@ def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choic
     remedy = f". {weights.remedy}. Once they are here, run `detflow init` again" if weights.remedy else ""
     return [
         Choice(
-            path="train.checkpoint_minutes",
-            value=5.0,
+            path="train.start_from",
+            value="",
             reason=f"from scratch, as {weights.reason}{remedy}",
             source="",
         )

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from detection_core.storage import files
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from pipeline.cli import parser
+from pipeline.dag import build_dag
+from pipeline.settings.settings_file import load_settings
 from tests.detection_core.datasets.dataset_files import Coco, write_voc
+from tests.object_store import s3_server
 
 FILES = ["pipeline.config", "samples.png", "settings.yaml"]
 
@@ -69,3 +73,37 @@ def test_networks_are_listed(capsys):
     lines = capsys.readouterr().out.split("\n")
     assert "COCO mAP" in lines[0] and "efficientdet_d0_coco17_tpu-32" in "".join(lines)
     assert "ssd_mobilenet_v2_fpnlite_half" not in "".join(lines)
+
+
+def test_data_on_an_object_store_are_looked_at_where_they_are(tmp_path, capsys):
+    local = Coco(tmp_path / "data", images=40).write()
+    with s3_server() as bucket:
+        files.copy_tree(local, f"{bucket}/cells")
+        assert parser.main(["init", f"{bucket}/cells", "-o", "mine", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["images"].startswith("40, ") and said["files"] == FILES
+        assert load_settings(said["settings"]).data.path == f"{bucket}/cells"
+        assert parser.main(["init", f"{bucket}/cells", "-o", f"{bucket}/mine"]) == 2
+        assert "expected a folder on this machine" in capsys.readouterr().err
+
+
+HOSTILE = ["}\nmodel {", "a: b # c", "{SPAN}", "\u202ecba\u2066", "e\u0301", "\u00e9", "x" * 300, "'\"\\"]
+
+
+def test_names_of_any_kind_are_names(tmp_path, capsys):
+    data = Coco(tmp_path / "d: # }{'\u00e9", images=40)
+    data.categories = [{"id": n, "name": name} for n, name in enumerate(HOSTILE, 1) if name.isprintable()]
+    for number in range(40):
+        data.annotations[number % len(data.annotations)]["category_id"] = data.categories[number % 4]["id"]
+    assert parser.main(["init", data.write(), "-o", "mine", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    settings = load_settings(said["settings"])
+    assert settings.data.path == str(data.root)
+    assert build_dag(settings)
+
+
+def test_a_folder_that_no_settings_can_name_is_refused(tmp_path, capsys):
+    data = Coco(tmp_path / "a\nb", images=40).write()
+    assert parser.main(["init", data, "-o", "mine"]) == 2
+    assert "data.path: expected a text without control characters" in capsys.readouterr().err
+    assert not os.path.exists("mine")

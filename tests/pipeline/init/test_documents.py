@@ -3,15 +3,14 @@ from __future__ import annotations
 import pytest
 
 from detection_core.config.load import load_checked_config
+from detection_core.errors import ConfigError
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
-from pipeline.config_checks import check_steps
 from pipeline.dag import build_dag
-from pipeline.init.documents import GRID, SETTINGS, write_documents
+from pipeline.init.documents import GRID, SETTINGS, check_documents, write_documents
 from pipeline.init.ladder import list_networks
 from pipeline.init.plan import Request, make_plan
 from pipeline.init.settings_choice import PIPELINE_CONFIG
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import training_config
 from tests.detection_core.datasets.dataset_files import Coco
 from tests.pipeline.init.looked_at import LAPTOP
 
@@ -29,16 +28,21 @@ def test_the_files_of_every_network_are_a_workflow_that_can_be_run(tmp_path, nam
     request = Request(data=data.write(), folder=str(tmp_path / "mine"), model=name, weights=False)
     contents = write_documents(make_plan(request, LAPTOP))
     assert set(contents) == {SETTINGS, PIPELINE_CONFIG, GRID}
+    check_documents(contents, request.data)
     (tmp_path / "mine").mkdir()
     for file, content in contents.items():
         (tmp_path / "mine" / file).write_bytes(content)
     settings = load_settings(str(tmp_path / "mine" / SETTINGS))
-    dag = build_dag(settings)
-    check_steps(settings, training_config(settings, quantize=False))
-    assert settings.data.path == str(tmp_path / "data") and settings.name == "mine"
-    assert "QuantizationRewriter" in {step.id for step in dag.steps} or "quantization_rewriter" in {
-        step.component for step in dag.steps
-    }
+    assert (settings.data.path, settings.name) == (str(tmp_path / "data"), "mine")
+    assert settings.workspace == str(tmp_path / "mine" / "workspace")
+    assert {"trainer", "quantization_rewriter"} <= {step.component for step in build_dag(settings).steps}
+
+
+def test_files_that_cannot_be_run_are_refused_before_they_are_written():
+    contents = {SETTINGS: b"name: x\nworkspace: w\ndata: {path: d}\nmodel: {config: pipeline.config}\n"}
+    with pytest.raises(ConfigError, match="no workflow can be made of it") as caught:
+        check_documents({**contents, PIPELINE_CONFIG: b"model { }"}, "/data")
+    assert caught.value.where == "/data"
 
 
 def test_every_choice_has_its_reason_above_it(tmp_path):

@@ -1,0 +1,120 @@
+"""A data set of each format, from `detflow init` to examples, and one to a published detector."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from component_specs import ExampleGenJob
+from components.example_gen.run import run as generate
+from detection_core.artifacts.dataset_card import CARD
+from detection_core.datasets.readers import READERS
+from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
+from pipeline.cli import parser
+from pipeline.dag import build_dag
+from pipeline.settings.settings_file import load_settings
+from tests.detection_core.datasets import same_set
+from tests.detection_core.datasets.same_set import WRITERS
+from tests.end_to_end.conftest import environment
+
+COPIES = 8
+LAYOUTS = {
+    "voc as annotations": ("voc", {"annots": "annotations"}),
+    "voc in one folder": ("voc", {"annots": "images"}),
+}
+CASES = {**{name: (name, {}) for name in WRITERS}, **LAYOUTS}
+
+
+@pytest.fixture(autouse=True)
+def no_network(tmp_path, monkeypatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path / "mirror"))
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A function that writes a data set in a format, its folders called otherwise."""
+
+    def write(case):
+        many = {f"{name}{n}": objects for n in range(COPIES) for name, objects in same_set.IMAGES.items()}
+        monkeypatch.setattr(same_set, "IMAGES", many)
+        data_format, folders = CASES[case]
+        root = tmp_path / "a data set"
+        WRITERS[data_format](root)
+        for name, other in folders.items():
+            (root / other).mkdir(exist_ok=True)
+            for entry in os.listdir(root / name):
+                (root / name / entry).rename(root / other / entry)
+            (root / name).rmdir()
+        return str(root)
+
+    return write
+
+
+def init(*arguments, capsys):
+    assert parser.main(["init", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_there_is_a_case_for_every_format():
+    assert set(CASES) >= set(READERS)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tmp_path, capsys):
+    said = init(data(case), "-o", str(tmp_path / "mine"), capsys=capsys)
+    assert said["format"].startswith(CASES[case][0])
+    assert said["images"].startswith(f"{3 * COPIES}, {COPIES} without objects; 40 x 30 pixels")
+    assert said["objects"].startswith(f"{3 * COPIES}, at most 2 an image: dog {2 * COPIES}, cat {COPIES}")
+    assert said["problems"].startswith("none") and "samples.png" in said["files"]
+
+    settings = load_settings(said["settings"])
+    assert build_dag(settings)
+    examples = tmp_path / "examples"
+    generate(
+        ExampleGenJob(
+            examples=str(examples),
+            data_path=settings.data.path,
+            data_format=settings.data.format,
+            splits=settings.data.splits,
+            quarantine_limit=settings.data.quarantine_limit,
+            decode_images=settings.data.decode_images,
+            shard_examples=settings.data.shard_examples,
+        )
+    )
+    card = CARD.read(str(examples))
+    assert (card.total.images, card.total.objects, card.quarantine.records) == (3 * COPIES, 3 * COPIES, 0)
+    assert {c.name: c.objects for c in card.classes} == {"cat": COPIES, "dog": 2 * COPIES}
+    assert set(card.splits) == set(settings.data.splits)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_commands_make_a_published_detector(data, tmp_path, capsys):
+    said = init(data("yolo"), "-o", str(tmp_path / "mine"), capsys=capsys)
+    short = (
+        "model.ssd.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
+        "train.overrides.train_config.num_steps=8",
+        "quantize.overrides.train_config.num_steps=2",
+        "evaluate.thresholds={}",
+        "evaluate.quantized_thresholds={}",
+        "export.max_map_drop=1.0",
+        "evaluate.pictures=2",
+    )
+    command = [sys.executable, "-m", "pipeline.cli", "run", said["settings"], "--json"]
+    done = subprocess.run(
+        [*command, *(f"--set={change}" for change in short)],
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    steps = {step["id"]: step["state"] for step in json.loads(done.stdout)["steps"]}
+    assert set(steps.values()) == {"executed"}
+    assert (tmp_path / "mine" / "workspace" / "pushed" / "tflite").is_dir()
