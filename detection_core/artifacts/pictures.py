@@ -1,4 +1,4 @@
-"""The pictures of an evaluation: an index, and the JPEG files that it names."""
+"""The pictures of an evaluation, or of a data set: an index, and the JPEG files that it names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ _logger = logging.getLogger(__name__)
 
 FOLDER = "pictures"
 SIDE_BY_SIDE, FALSE_POSITIVE, MISS = "side_by_side", "false_positive", "miss"
+SAMPLE, SMALLEST = "sample", "smallest"
+"""Kinds of pictures of a data set: an image with an object of the class in its caption, and a small box."""
+
 KINDS = (SIDE_BY_SIDE, FALSE_POSITIVE, MISS)
 _MAX_BYTES = 1 << 26
 _JPEG = b"\xff\xd8\xff"
@@ -23,7 +26,7 @@ class PictureEntry:
     """An entry of the index.
 
     Attributes:
-        kind: what it is a picture of, one of `KINDS`.
+        kind: what it is a picture of, one of `KINDS`, `SAMPLE` or `SMALLEST`.
         source_id: id of the image.
         caption: what is to be seen.
         file: name of the JPEG file beside the index.
@@ -40,7 +43,7 @@ class PictureFile:
     """A picture that the index names.
 
     Attributes:
-        kind: what it is a picture of, one of `KINDS`.
+        kind: what it is a picture of, one of `KINDS`, `SAMPLE` or `SMALLEST`.
         caption: what is to be seen.
         source_id: id of the image.
         path: of the JPEG file.

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.dataset_card import DatasetCard
+from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.report.figures import BarChart, HeatMap, profile_charts, profile_maps
-from detection_core.report.pictures import Picture
+from detection_core.report.pictures import Picture, PictureBudget
 
 _ROWS = 50
 
@@ -63,3 +64,22 @@ class DatasetSummary:
     def list(self) -> str:
         """Path of the complete list."""
         return QUARANTINE.path(self.folder)
+
+
+def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Picture]], list[Picture]]:
+    """Return class to pictures of it, and pictures of the smallest boxes, as DataValidator drew them.
+
+    Args:
+        folder: with `pictures/index.json`; one without, or "", has none.
+        budget: of the page.
+    """
+    samples: dict[str, list[Picture]] = {}
+    smallest: list[Picture] = []
+    for entry in list_pictures(folder) if folder else []:
+        if entry.kind in (SAMPLE, SMALLEST):
+            picture = budget.embed_one(entry)
+            if picture is not None:
+                (smallest if entry.kind == SMALLEST else samples.setdefault(entry.caption, [])).append(
+                    picture
+                )
+    return samples, smallest

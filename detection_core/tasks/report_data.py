@@ -12,7 +12,7 @@ from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, SplitCard, Totals
 from detection_core.artifacts.message_files import LABEL_MAP
-from detection_core.artifacts.pictures import FOLDER, list_pictures
+from detection_core.artifacts.pictures import FOLDER
 from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import split_pattern
@@ -23,10 +23,10 @@ from detection_core.datasets.box_counter import BoxCounter
 from detection_core.datasets.decoding import find_decoding
 from detection_core.progress import Progress
 from detection_core.report.data_findings import FindingsSummary
-from detection_core.report.dataset import DatasetSummary
+from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.figures import anchor_charts, anchor_maps
 from detection_core.report.page import render
-from detection_core.report.pictures import Picture, PictureBudget
+from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.validate_data import ValidationFolders, ValidationOptions, validate_examples
@@ -34,7 +34,6 @@ from detection_core.validation.anchor_comparison import SAMPLED, match_anchors
 from detection_core.validation.checks import make_limits
 from detection_core.validation.labelled_images import LabelledImage, read_split, split_names
 from detection_core.validation.network_view import BoxSample, NetworkView, SampledBoxes
-from detection_core.validation.sample_pictures import SAMPLE, SMALLEST, SamplePictures
 
 _logger = logging.getLogger(__name__)
 
@@ -84,20 +83,20 @@ def report_examples(
     )
     findings = validate_examples(examples_dir, config, "", options, folders)
     label_map = load_label_map(files.join(examples_dir, LABEL_MAP))
-    card, profiles, boxes = _survey(examples_dir, label_map, folder)
+    card, profiles, boxes = _survey(examples_dir, label_map)
     anchors = _match_anchors(config, boxes, folder) if config is not None else None
     CARD.write(folder, card)
     BOX_PROFILES.write(folder, profiles)
     quarantined = QUARANTINE.read_whole_lines(examples_dir)
     QUARANTINE.write(folder, quarantined)
-    pictures = _embedded(folder)
+    samples, smallest = embed_samples(folder, PictureBudget(_PICTURE_BYTES))
     summary = DatasetSummary(
         card=card,
         quarantined=quarantined,
         folder=folder,
         profiles=profiles,
-        samples={name: pictures[SAMPLE, name] for name in label_map.names if (SAMPLE, name) in pictures},
-        smallest=[picture for (kind, _), shown in pictures.items() if kind == SMALLEST for picture in shown],
+        samples=samples,
+        smallest=smallest,
     )
     validation = FindingsSummary(found=FINDINGS.read(folder), folder=folder)
     page = files.join(folder, PAGE)
@@ -128,23 +127,20 @@ def _match_anchors(
 
 
 def _survey(
-    examples_dir: str, label_map: LabelMap, folder: str
+    examples_dir: str, label_map: LabelMap
 ) -> tuple[DatasetCard, BoxProfiles, dict[str, SampledBoxes]]:
-    """Read every example once, draw samples, and count what the examples' own files lack."""
+    """Read every example once, and count what the examples' own files may lack."""
     splits = {split: check_split(examples_dir, split) for split in split_names(examples_dir)}
     boxes = {split: BoxCounter() for split in splits}
     counts = {split: _ClassCounter() for split in splits}
     drawn = {split: BoxSample(SAMPLED) for split in splits}
-    samples = SamplePictures(label_map.names)
     with Progress("survey", total=sum(splits.values()), unit="image") as progress:
         for split in splits:
             for image in read_split(split_pattern(examples_dir, split), label_map):
                 boxes[split].add(list(_pixel_boxes(image)), image.width, image.height)
                 counts[split].add(image)
                 drawn[split].add(image)
-                samples.add(split, image)
                 progress.advance()
-    samples.write(folder)
     profiles = BoxProfiles(splits={split: counter.profile() for split, counter in boxes.items()})
     card = CARD.find(examples_dir)
     sampled = {split: sample.drawn() for split, sample in drawn.items()}
@@ -191,14 +187,3 @@ def _counted_card(label_map: LabelMap, counts: dict[str, _ClassCounter]) -> Data
             objects=total.total(),
         ),
     )
-
-
-def _embedded(folder: str) -> dict[tuple[str, str], list[Picture]]:
-    """Return (kind, caption) to pictures, as many as the page has room for."""
-    budget = PictureBudget(_PICTURE_BYTES)
-    found: dict[tuple[str, str], list[Picture]] = {}
-    for entry in list_pictures(folder):
-        picture = budget.embed_one(entry)
-        if picture is not None:
-            found.setdefault((entry.kind, entry.caption), []).append(picture)
-    return found

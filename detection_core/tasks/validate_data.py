@@ -39,6 +39,7 @@ from detection_core.validation.labelled_images import LabelledImage, read_split,
 from detection_core.validation.near_copies import check_near_copies
 from detection_core.validation.network_view import NetworkView, check_boxes_at_input
 from detection_core.validation.same_boxes import check_copies
+from detection_core.validation.sample_pictures import SamplePictures
 from detection_core.validation.split_pass import FolderCounters, PassOptions, SplitPass, pass_over
 
 _logger = logging.getLogger(__name__)
@@ -103,9 +104,7 @@ def validate_examples(
 
     findings = FindingList(options.limits)
     hashes = _wants_hashes(sum(splits.values()), options, findings)
-    wanted = PassOptions(
-        classes=label_map.names, spans=_spans(examples_dir), decoding=options.decoding, hashes=hashes
-    )
+    wanted = _wanted(examples_dir, label_map, options, hashes=hashes)
     by_folder = FolderCounters(label_map.names)
     with Progress("validate", total=sum(splits.values()), unit="image") as progress:
         passes = {
@@ -127,11 +126,24 @@ def validate_examples(
         images=splits,
         decoded=sum(split.files.decoded for split in passes.values()),
     )
+    wanted.pictures.write(folders.anomalies)
     STATISTICS.write(folders.statistics, statistics)
     FINDINGS.write(folders.anomalies, found)
     for finding in found.findings:
         _logger.warning("validate | %s | %s", finding.severity, finding.message)
     return found
+
+
+def _wanted(
+    examples_dir: str, label_map: LabelMap, options: ValidationOptions, *, hashes: bool
+) -> PassOptions:
+    return PassOptions(
+        classes=label_map.names,
+        spans=_spans(examples_dir),
+        decoding=options.decoding,
+        hashes=hashes,
+        pictures=SamplePictures(label_map.names),
+    )
 
 
 def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList) -> bool:

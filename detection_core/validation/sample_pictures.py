@@ -10,15 +10,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from PIL import Image
 
-from detection_core.artifacts.pictures import FOLDER, PICTURES, PictureEntry
+from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST, PictureEntry
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import DataError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit
 from detection_core.storage import files
 from detection_core.validation.labelled_images import LabelledImage
-
-SAMPLE, SMALLEST = "sample", "smallest"
-"""Kinds of pictures in the index: the caption of a sample is its class."""
 
 _LONGEST, _SHORTEST, _CROP, _QUALITY = 320, 240, 160, 82
 _MOST_SAMPLES, _A_CLASS, _SMALLEST_BOXES = 160, (2, 8), 12

@@ -17,6 +17,7 @@ from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.same_boxes import AnnotationChecker
+from detection_core.validation.sample_pictures import SamplePictures
 
 TRAIN = "train"
 MOST_FOLDERS = 50
@@ -32,12 +33,14 @@ class PassOptions:
         spans: that the examples are made of, oldest first.
         decoding: which images are decoded.
         hashes: hash every image, to find those that look alike.
+        pictures: draws samples.
     """
 
     classes: Sequence[str]
     spans: tuple[str, ...]
     decoding: Decoding
     hashes: bool
+    pictures: SamplePictures
 
 
 class FolderCounters:
@@ -127,6 +130,7 @@ def pass_over(
             annotations.add(image)
             sample.add(image)
             files.add(image)
+            options.pictures.add(split, image)
             if spans and (span := span_of(image, options.spans)):
                 spans[span].add(image)
             progress.advance()

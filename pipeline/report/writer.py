@@ -20,7 +20,7 @@ from detection_core.artifacts.run_info import RunInfo
 from detection_core.redaction import redact
 from detection_core.report import formats
 from detection_core.report.data_findings import FindingsSummary
-from detection_core.report.dataset import DatasetSummary
+from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render
 from detection_core.report.pictures import PictureBudget
@@ -31,6 +31,7 @@ from pipeline.report.step_table import step_summary
 from pipeline.report.trainings import trainings
 
 _HERE = os.path.dirname(__file__)
+_SAMPLE_BYTES = 1_500_000
 
 
 def write_report(run: RunInfo, path: str) -> None:
@@ -88,8 +89,12 @@ def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
     card = find(CARD, folder)
     if card is None:
         return None
+    drawn = artifacts.folder("data_validator", "anomalies")
+    samples, smallest = embed_samples(drawn, PictureBudget(_SAMPLE_BYTES))
     return DatasetSummary(
         card=card,
+        samples=samples,
+        smallest=smallest,
         quarantined=QUARANTINE.read_whole_lines(folder),
         folder=folder,
         profiles=find(BOX_PROFILES, folder),

@@ -12,13 +12,14 @@ from detection_core.artifacts.evaluation import Curves, EvalReport
 from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.pushed import PushReport
 from detection_core.report.data_findings import FindingsSummary
-from detection_core.report.dataset import DatasetSummary
+from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render, shown
-from detection_core.report.pictures import Picture
+from detection_core.report.pictures import Picture, PictureBudget
 
 # Classes whose curves are drawn; the table has all of them.
 CURVES = 40
+_SAMPLE_BYTES = 1_500_000
 
 
 def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Picture]) -> str:
@@ -61,7 +62,10 @@ def findings_page(found: DataFindings, folder: str) -> str:
         found: content of findings.json.
         folder: that it is in, with the pictures.
     """
-    return render("findings_page.html", {"validation": FindingsSummary(found=found, folder=folder)})
+    samples, smallest = embed_samples(folder, PictureBudget(_SAMPLE_BYTES))
+    validation = FindingsSummary(found=found, folder=folder)
+    context = {"validation": validation, "samples": samples, "smallest": smallest}
+    return render("findings_page.html", context)
 
 
 def decision_text(pushed: PushReport) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 
 from components.runtime.kfp.pages import findings_page
 from detection_core.artifacts.data_findings import DataFindings, Finding, FoundExample, OtherExample
+from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.report.data_findings import FindingsSummary
 
 JPEG = b"\xff\xd8\xff picture"
@@ -57,3 +58,12 @@ def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):
 def test_without_a_finding_the_page_says_so(tmp_path):
     page = findings_page(DataFindings(findings=[], images={"train": 4}), str(tmp_path))
     assert "Nothing was found" in page and "passed" in page
+
+
+def test_the_page_shows_samples_of_the_examples(tmp_path):
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "a.jpg").write_bytes(b"\xff\xd8\xff")
+    entry = PictureEntry(kind="sample", caption="<cat>", source_id="train: 1", file="a.jpg")
+    PICTURES.write(str(tmp_path / "pictures"), [entry])
+    page = findings_page(DataFindings(findings=[], images={"train": 4}), str(tmp_path))
+    assert "<h4>&lt;cat&gt;</h4>" in page and "train: 1" in page and "data:image/jpeg" in page

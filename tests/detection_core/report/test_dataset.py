@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard
+from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.artifacts.quarantine import QuarantinedEntry
-from detection_core.report.dataset import DatasetSummary
+from detection_core.report.dataset import DatasetSummary, embed_samples
+from detection_core.report.pictures import PictureBudget
 
 
 def test_many_quarantined_records_are_counted():
@@ -11,3 +13,32 @@ def test_many_quarantined_records_are_counted():
     assert (len(summary.rows), summary.more_rows, summary.most_objects) == (50, 10, 1)
     assert summary.list == "/e/quarantine.jsonl"
     assert DatasetSummary(card=DatasetCard(classes=[ClassCard(name="a", objects=7)])).most_objects == 7
+
+
+def test_samples_are_embedded_by_class_within_the_budget(tmp_path):
+    place = tmp_path / "pictures"
+    place.mkdir()
+    kinds = [
+        ("sample", "cat"),
+        ("smallest", "dog, 3 px"),
+        ("sample", "dog"),
+        ("sample", "cat"),
+        ("miss", "cat"),
+    ]
+    for number in range(len(kinds)):
+        (place / f"{number}.jpg").write_bytes(b"\xff\xd8\xff" + bytes(300))
+    entries = [
+        PictureEntry(kind=kind, caption=caption, source_id=f"train: {number}", file=f"{number}.jpg")
+        for number, (kind, caption) in enumerate(kinds)
+    ]
+    PICTURES.write(str(place), entries)
+    samples, smallest = embed_samples(str(tmp_path), PictureBudget(10_000))
+    assert {name: [p.source_id for p in found] for name, found in samples.items()} == {
+        "cat": ["train: 0", "train: 3"],
+        "dog": ["train: 2"],
+    }
+    assert [p.caption for p in smallest] == ["dog, 3 px"]
+    samples, smallest = embed_samples(str(tmp_path), PictureBudget(900))
+    assert list(samples) == ["cat"] and len(smallest) == 1
+    assert embed_samples("", PictureBudget(900)) == ({}, [])
+    assert embed_samples(str(tmp_path / "nothing"), PictureBudget(900)) == ({}, [])

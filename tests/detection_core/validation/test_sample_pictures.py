@@ -5,9 +5,9 @@ import io
 import numpy as np
 from PIL import Image
 
-from detection_core.artifacts.pictures import list_pictures
+from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
 from detection_core.validation.labelled_images import LabelledImage
-from detection_core.validation.sample_pictures import SAMPLE, SMALLEST, SamplePictures
+from detection_core.validation.sample_pictures import SamplePictures
 from tests.detection_core.validation.pictures import jpeg, natural
 
 
