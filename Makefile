@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-azure test-cluster
+.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-azure test-beam test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -41,6 +41,9 @@ test-azure: setup ## the object stores on Azure's emulator, which npm installs t
 	@npm install --prefix build/azurite --no-audit --no-fund azurite@3.35.0 >/dev/null
 	@AZURITE_BLOB=$$PWD/build/azurite/node_modules/.bin/azurite-blob .venv/bin/python -m pytest \
 		tests/detection_core/storage/test_object_store.py tests/detection_core/storage/test_azure.py $(PYTEST_ARGS)
+
+test-beam: setup ## ExampleGen on Prism, a Beam runner in processes of its own, where Go is at hand
+	@.ci/test-beam $(PYTEST_ARGS)
 
 test-cluster: setup ## k8s/ and `detflow doctor` against a real Kubernetes API server, where Go and etcd are at hand
 	@.ci/test-cluster $(PYTEST_ARGS)

@@ -1,0 +1,91 @@
+"""ExampleGen on Prism: job service and workers in processes of their own, as Flink and Dataflow have them."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from component_specs import ExampleGenJob
+from components.example_gen import run as example_gen
+from tests.detection_core.datasets.dataset_files import Coco
+
+PRISM = os.environ.get("DETFLOW_PRISM", "")
+pytestmark = [pytest.mark.beam, pytest.mark.skipif(not PRISM, reason="make test-beam runs it")]
+
+WAIT_SECONDS = 90
+
+
+@pytest.fixture
+def data(tmp_path):
+    Coco(tmp_path / "data", images=40).write("train.json")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def job_service(tmp_path):
+    port = _free_port()
+    with _program([PRISM, f"--job_port={port}", "--serve_http=false"], port, tmp_path / "prism.log"):
+        yield ("--runner=PortableRunner", f"--job_endpoint=localhost:{port}")
+
+
+@pytest.fixture
+def worker_pool(tmp_path):
+    """What k8s/addons/beam-flink/taskmanager.yaml runs beside each task manager."""
+    port, module = _free_port(), "apache_beam.runners.worker.worker_pool_main"
+    command = [sys.executable, "-m", module, f"--service_port={port}"]
+    with _program(command, port, tmp_path / "pool.log") as pool:
+        yield pool, ("--environment_type=EXTERNAL", f"--environment_config=localhost:{port}")
+
+
+def _free_port():
+    with socket.create_server(("localhost", 0)) as s:
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _program(command, port, log):
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with log.open("w") as out:
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + WAIT_SECONDS
+    try:
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("localhost", port), timeout=1).close()
+                break
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _shards(data, folder, beam_args):
+    job = ExampleGenJob(
+        examples=str(folder),
+        data_path=str(data),
+        splits={"train": "train.json"},
+        shard_examples=4,
+        beam_args=tuple(beam_args),
+    )
+    example_gen.run(job)
+    return {p.name: p.read_bytes() for p in sorted(folder.rglob("*.tfrecord"))}
+
+
+def test_workers_of_the_submitting_process_write_the_same_bytes(tmp_path, data, job_service):
+    here = _shards(data, tmp_path / "here", [])
+    assert len(here) == 10
+    assert _shards(data, tmp_path / "there", [*job_service, "--environment_type=LOOPBACK"]) == here
+
+
+def test_workers_of_a_pool_write_the_same_bytes(tmp_path, data, job_service, worker_pool):
+    here = _shards(data, tmp_path / "here", [])
+    _, external = worker_pool
+    assert _shards(data, tmp_path / "there", [*job_service, *external]) == here
+    assert "Starting worker" in (tmp_path / "pool.log").read_text()
