@@ -39,7 +39,8 @@ from tests.detection_core.detectors.golden_networks import (
 
 ZOO = tuple(sorted(path.stem for path in (DATA / "zoo").glob("ssd_*.npz")))
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
-BATCH_STATISTICS_OF_FEW = {"rtol": 1e-2, "atol": 1e-2}  # levels of a few pixels amplify rounding
+ROUNDINGS = 10
+"""How many times the effect of rounding the input once more two processors may differ by."""
 full_size = [pytest.mark.zoo, pytest.mark.slow]
 
 
@@ -91,6 +92,17 @@ def _near(found: tf.Tensor, wanted: np.ndarray, what: str, rtol: float, atol: fl
     difference = np.abs(sample(found) - wanted)
     print(f"largest difference of {what}: {difference.max():.2e}")
     np.testing.assert_allclose(sample(found), wanted, rtol=rtol, atol=atol, err_msg=what)
+
+
+def _box_codes_of_rounded_pixels(outputs: Outputs) -> tf.Tensor:
+    """Return the box codes in training of pixels changed by a unit in the last place; the detector stays."""
+    images, statistics = outputs.golden.images, outputs.model.network.non_trainable_variables
+    kept = [variable.numpy() for variable in statistics]
+    rounded = images._replace(pixels=tf.constant(images.pixels) * (1 + 2**-23))
+    codes = outputs.model.predict(rounded, training=True).box_codes
+    for variable, value in zip(statistics, kept, strict=True):
+        variable.assign(value)
+    return codes
 
 
 def test_all_seven_configurations_are_there() -> None:
@@ -168,12 +180,14 @@ class TestFullSize:
 
     def test_training_losses(self, outputs: Outputs) -> None:
         facts, losses = outputs.golden.facts, outputs.losses
-        _near(
-            outputs.train_predictions.box_codes,
-            _arrays(outputs.name)["train_predict/box_encodings"],
-            "box codes in training",
-            **BATCH_STATISTICS_OF_FEW,
-        )
+        found = sample(outputs.train_predictions.box_codes)
+        difference = np.abs(found - _arrays(outputs.name)["train_predict/box_encodings"])
+        rounding = np.abs(found - sample(_box_codes_of_rounded_pixels(outputs)))
+        # Batch statistics of a few pixels amplify rounding, a hundred layers of random weights do so a
+        # hundred times, and each kind of processor rounds its sums in another order.
+        for measure in (np.max, lambda values: np.sqrt(np.mean(values**2))):
+            print(f"box codes in training: {measure(difference):.2e}, by rounding {measure(rounding):.2e}")
+            assert measure(difference) <= TOLERANCE["atol"] + ROUNDINGS * measure(rounding)
         for name in (LOCALIZATION_LOSS, CLASSIFICATION_LOSS):
             print(f"{name}: {float(losses[name]) / facts['losses'][name] - 1.0:+.2e} of the reference's")
             np.testing.assert_allclose(losses[name], facts["losses"][name], rtol=1e-2)
