@@ -1,7 +1,7 @@
 """Annotated images as entries of COCO JSON, https://cocodataset.org/#format-data.
 
-What COCO has no field for stands in `attributes` of an annotation, where CVAT has it, or in `detflow`, and in
-`labels` of an image.
+What COCO has no field for stands in `attributes` of an annotation, where CVAT has it, or in `detflow` of an
+annotation or image.
 """
 
 from __future__ import annotations
@@ -80,13 +80,14 @@ class CocoWriter:
             Rejected: when a value of it is none that JSON has, or a mask cannot be read; nothing is written.
         """
         number = self.images + 1
-        entry = {"id": number, "file_name": file_name, "width": size[0], "height": size[1]}
+        entry: dict[str, Any] = {"id": number, "file_name": file_name, "width": size[0], "height": size[1]}
         if image.labels:
-            entry["labels"] = [
+            labels = [
                 {"category_id": self._ids[label.name], "confidence": label.confidence}
                 for label in image.labels
                 if label.name in self._ids
             ]
+            entry["detflow"] = {"labels": labels}
         objects = [
             _annotation(item, self.objects + at, number, self._ids[item.name], size)
             for at, item in enumerate(image.objects, start=1)

@@ -11,6 +11,7 @@ from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
+    ImageLabel,
     Keypoint,
     Polygons,
     Rejected,
@@ -205,7 +206,23 @@ def _image(
     if not all(isinstance(n, int) or (isinstance(n, float) and n.is_integer()) for n in size):
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")
     objects = [_object(annotation, names) for annotation in annotations]
-    return AnnotatedImage(checked_id(str(entry["id"])), filename, path, int(size[0]), int(size[1]), objects)
+    labels = _image_labels(entry.get("detflow"), names)
+    source_id = checked_id(str(entry["id"]))
+    return AnnotatedImage(source_id, filename, path, int(size[0]), int(size[1]), objects, labels)
+
+
+def _image_labels(beside: Any, names: dict[int, str]) -> Sequence[ImageLabel]:
+    """Return the classes of the image as a whole, for which COCO has no field; `coco_writer` writes them."""
+    given = beside.get("labels") if isinstance(beside, Mapping) else None
+    if not isinstance(given, list):
+        return ()
+    found = []
+    for label in given:
+        number, confidence = label.get("category_id"), _fraction(label.get("confidence"))
+        if number not in names or confidence is None:
+            raise Rejected("malformed_record", f"expected labels of listed categories, found {label!r:.80}")
+        found.append(ImageLabel(names[number], confidence))
+    return found
 
 
 def _object(annotation: dict[str, Any], names: dict[int, str]) -> AnnotatedObject:

@@ -94,9 +94,11 @@ def test_what_coco_has_no_field_for_is_kept_beside_the_others(tmp_path):
     entry = content["annotations"][0]
     assert entry["attributes"] | entry["detflow"] == values
     assert set(values) == {name for names in BESIDE.values() for name in names}
-    (read,) = next(iter(coco.read(str(tmp_path), "a.json").images)).objects
+    again = next(iter(coco.read(str(tmp_path), "a.json").images))
+    (read,) = again.objects
+    assert again.labels == image.labels
     assert {name: getattr(read, name) for name in values} == values
-    assert content["images"][0]["labels"] == [{"category_id": 2, "confidence": 0.25}]
+    assert content["images"][0]["detflow"] == {"labels": [{"category_id": 2, "confidence": 0.25}]}
 
 
 def test_a_mask_file_becomes_run_lengths(tmp_path):
