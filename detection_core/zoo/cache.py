@@ -17,6 +17,7 @@ from typing import Any
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.progress import Reporter
+from detection_core.redaction import clean
 from detection_core.storage import files
 from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpack_detector
 from detection_core.zoo.download import Unreachable, download
@@ -192,7 +193,7 @@ def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
     fetched = f"{file.path}.fetched"
     try:
         if source.startswith(("http://", "https://")):
-            _logger.info("fetching %s", source)
+            _logger.info("fetching %s", clean(source))
             download(source, fetched, progress=progress)
         elif files.exists(source) and not files.is_dir(source):
             files.download(source, fetched)

@@ -6,6 +6,7 @@ the server can tell from others, by a strong ETag or a date, is gone on with.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import email.message
 import functools
@@ -17,6 +18,7 @@ import re
 import shutil
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from typing import IO, Any
@@ -73,7 +75,7 @@ def download(
     The caller sees to it that nobody else fetches to the same path.
 
     Args:
-        address: http or https.
+        address: http or https; it may hold a name and a password.
         path: local file to make; its folder exists.
         patience: how often an attempt that failed is repeated.
         progress: what shows progress; chosen by where standard error goes when not given.
@@ -95,7 +97,8 @@ def download(
             if hopeless or failures >= patience.attempts:
                 raise Unreachable(str(error), where=address) from error
             pause = patience.wait_seconds * 2 ** (failures - 1)
-            _logger.warning("%s: %s; trying again in %.3g s", address, error, pause)
+            where = _without_password(address)
+            _logger.warning("%s: %s; trying again in %.3g s", where, error, pause)
             time.sleep(pause)
     part.finish()
 
@@ -115,7 +118,7 @@ class _Part:
         """Return what the server calls the version that has arrived; "" where it is not known."""
         try:
             note = json.loads(files.read_text(self._note))
-            return str(note["version"]) if note["address"] == address else ""
+            return str(note["version"]) if note["address"] == _without_password(address) else ""
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
@@ -123,7 +126,7 @@ class _Part:
         """Start from nothing."""
         files.remove_tree(self._note)
         files.remove_tree(self.file)
-        files.write_text(self._note, json.dumps({"address": address, "version": version}))
+        files.write_text(self._note, json.dumps({"address": _without_password(address), "version": version}))
 
     def finish(self) -> None:
         """Let the file appear under its name."""
@@ -140,7 +143,7 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
     if done and version:
         headers |= {"Range": f"bytes={done}-", "If-Range": version}
     try:
-        response = _opener().open(urllib.request.Request(address, headers=headers), timeout=_TIMEOUT_SECONDS)
+        response = _opener().open(_request(address, headers), timeout=_TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         _after_refusal(error, address, part, done)
         return
@@ -151,6 +154,22 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
         if total:
             _make_room(part, total - part.size)
         _receive(response, part, total, report)
+
+
+def _request(address: str, headers: dict[str, str]) -> urllib.request.Request:
+    """Return a request; name and password in an address go to its own host and to no other one."""
+    parts = urllib.parse.urlsplit(address)
+    request = urllib.request.Request(_without_password(address), headers=headers)
+    if parts.username is not None:
+        words = [urllib.parse.unquote(word or "") for word in (parts.username, parts.password)]
+        token = base64.b64encode(":".join(words).encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {token}")
+    return request
+
+
+def _without_password(address: str) -> str:
+    parts = urllib.parse.urlsplit(address)
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _after_refusal(error: urllib.error.HTTPError, address: str, part: _Part, done: int) -> None:

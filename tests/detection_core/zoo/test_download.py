@@ -183,3 +183,19 @@ def test_progress_has_a_rate_and_an_end(server, tmp_path, monkeypatch):
     _fetch(server, tmp_path, progress=updates.append)
     assert updates[-1].finished and updates[-1].total == 3 and updates[-1].rate > 0
     assert all(update.eta_seconds >= 0 for update in updates[1:])
+
+
+def test_name_and_password_go_to_their_host_and_into_no_file(server, tmp_path, caplog):
+    with serve({"/a.bin": CONTENT}) as elsewhere:
+        server.redirects = {"/moved": f"{elsewhere.address}/a.bin"}
+        server.cut_after, elsewhere.cut_after = [1000, 0, 0, 0], []
+        address = server.address.replace("http://", "http://me:s%40cret@")
+        with pytest.raises(Unreachable) as raised:
+            download(f"{address}/a.bin", str(tmp_path / "a"), patience=QUICK)
+        kept = "".join(path.read_bytes().decode("latin-1") for path in tmp_path.glob("*.json"))
+        assert "cret" not in f"{raised.value}{caplog.text}{kept}"
+        server.cut_after = []
+        download(f"{address}/a.bin", str(tmp_path / "a"), patience=QUICK)
+        assert set(server.authorizations) == {"Basic bWU6c0BjcmV0"}
+        download(f"{address}/moved", str(tmp_path / "b"), patience=QUICK)
+        assert elsewhere.authorizations == [None]

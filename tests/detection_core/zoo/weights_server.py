@@ -40,6 +40,7 @@ class Behaviour:
     on_request: Callable[[int], None] = lambda number: None
     ignores_if_range: bool = False
     requests: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    authorizations: list[str | None] = dataclasses.field(default_factory=list)
     sent: int = 0
     address: str = ""
 
@@ -71,6 +72,7 @@ def serve(files: dict[str, bytes]) -> Iterator[Behaviour]:
 def _answer(handler: http.server.BaseHTTPRequestHandler, behaviour: Behaviour) -> None:
     asked = handler.headers.get("Range") or ""
     behaviour.requests.append((handler.path, asked))
+    behaviour.authorizations.append(handler.headers.get("Authorization"))
     behaviour.on_request(len(behaviour.requests))
     if behaviour.statuses:
         status = behaviour.statuses.pop(0)
