@@ -19,6 +19,7 @@ STEPS = {
     "config-gen",
     "example-gen",
     "baseline-resolver",
+    "data-validator",
     "trainer",
     "evaluator",
     "quantization-rewriter",

@@ -150,11 +150,12 @@ class Steps:
         return Victim(name="deployed baseline", run=run, digest=_outputs_digest, share=0.09, faults=True)
 
     def _job(self, step: Any, checks: Mapping[str, str], folder: Path) -> Any:
-        from pipeline.dag import FromCheck
+        from pipeline.dag import FromCheck, FromResult
 
         values: dict[str, Any] = {
             name: checks[value.name] if isinstance(value, FromCheck) else value
             for name, value in step.parameters.items()
+            if not isinstance(value, FromResult)  # nothing stops this run
         }
         own = {"work_dir": "work", "push_destination": "pushed"}
         values |= {name: str(folder / place) for name, place in own.items() if name in values}
@@ -172,6 +173,7 @@ class Steps:
 _SHARES = {
     "example_gen": (0.16, 2),
     "baseline_resolver": (0.01, 1),
+    "data_validator": (0.05, 3),
     "trainer": (0.15, 5),
     "evaluator": (0.1, 5),
     "quantization_rewriter": (0.08, 5),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from detection_core.artifacts.detector import SERVING
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.storage import files
 from tests.detection_core.datasets.dataset_files import Coco
+from tests.detection_core.tasks.tiny_training import config_text
+from tests.detection_core.validation.made_examples import Made, write_examples
 from tests.kubeflow.executor_input import BUCKET
 
 
@@ -75,6 +78,31 @@ def test_example_gen(cluster, data):
     assert (done.folder["examples"] / "label_map.pbtxt").is_file()
     page = done.folder["card"].read_text()
     assert "6 images" in page and "cat" in page
+
+
+def test_data_validator_shows_what_stops_trainer(cluster):
+    both = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9)), classes=("cat", "dog"), picture=5)
+
+    def write(folder):
+        write_examples(Path(folder), {"train": [both] * 3, "eval": [both]})
+
+    def write_config(folder):
+        files.write_text(f"{folder}/pipeline.config", config_text())
+
+    inputs = {
+        "examples": _made_by_a_step(cluster, "validated", write, "Examples"),
+        "pipeline_config": _made_by_a_step(cluster, "config", write_config, "PipelineConfig"),
+    }
+    off = {"unmatched_boxes": {"severity": "off"}}
+    checks = json.dumps({"leakage": {"severity": "stop"}, **off})
+    done = cluster.run_step("data_validator", {"checks": checks}, inputs)
+    _check_artifacts(done)
+    assert "1 of 1 images of eval are in train too" in done.parameters["stop_reasons"]
+    page = done.folder["report"].read_text()
+    assert "refused" in page and "data:image/jpeg;base64," in page
+    assert (done.folder["blessing"] / "NOT_BLESSED").is_file()
+    again = cluster.run_step("data_validator", {"checks": json.dumps(off)}, inputs)
+    assert again.code == 0 and again.parameters["stop_reasons"] == ""
 
 
 def test_a_data_set_that_is_not_there_fails_with_one_message(cluster, tmp_path):
