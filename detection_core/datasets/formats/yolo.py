@@ -43,7 +43,8 @@ def locate(root: str, location: Any) -> list[str]:
             `{"names": "classes.txt", "images": FOLDER}`; None for every image below `root`.
 
     Returns:
-        The file of classes, and the folders and lists of the images; label files lie below `root`.
+        The file of classes, the folders and lists of the images, and the folders of their label files; `root`
+        where there is no list of them.
 
     Raises:
         ConfigError: when the location is something else.
@@ -52,9 +53,10 @@ def locate(root: str, location: Any) -> list[str]:
     listing, found, where = _open(root, location)
     if "split" not in where:
         return [listing.path(found.file), root]
-    images_of(listing, found, where)
+    labels = labels_of(listing, images_of(listing, found, where))
     places = [place_of(listing, found, text) for text in found.splits[where["split"]]]
-    return [listing.path(found.file), root, *(listing.path(place) for place in places if place)]
+    folders = {*places, *(label.rpartition("/")[0] for label in labels.values())}
+    return [listing.path(found.file), *(listing.path(folder) for folder in sorted(folders))]
 
 
 def read(root: str, location: Any) -> Annotations:

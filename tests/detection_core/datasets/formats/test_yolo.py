@@ -121,6 +121,13 @@ def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, h
         assert all(yolo.locate(layout.path, location))
 
 
+def test_what_a_split_is_read_from_is_its_own(tmp_path):
+    _present(tmp_path)
+    names = ("data.yaml", "images/train", "labels/train")
+    assert yolo.locate(str(tmp_path), DIVIDED["train"]) == [str(tmp_path / name) for name in names]
+    assert yolo.locate(str(tmp_path), None) == [str(tmp_path / "data.yaml"), str(tmp_path)]
+
+
 def test_a_val_that_is_train_is_no_split(tmp_path):
     write(tmp_path, **{"data.yaml": YAML.replace("images/val", "images/train")})
     write_split(tmp_path)
