@@ -81,8 +81,10 @@ def report_examples(
         decoding=find_decoding("sample"),
         near_duplicate_images=_NEAR_DUPLICATE_IMAGES,
     )
-    findings = validate_examples(examples_dir, config, "", options, folders)
     label_map = load_label_map(files.join(examples_dir, LABEL_MAP))
+    if config is not None:
+        config = with_classes(config, label_map.num_classes)
+    findings = validate_examples(examples_dir, config, "", options, folders)
     card, profiles, boxes = _survey(examples_dir, label_map)
     anchors = _match_anchors(config, boxes, folder) if config is not None else None
     CARD.write(folder, card)
