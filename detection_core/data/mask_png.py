@@ -78,18 +78,20 @@ def _differences(edges: np.ndarray, height: int) -> tuple[np.ndarray, np.ndarray
     begins, ends = edges[0::2], edges[1::2]
     column: np.ndarray = begins // height
     more: np.ndarray = (ends - 1) // height - column
-    if more.any():
+    goes_on = bool(more.any())
+    if goes_on:
         # A run that goes on in the next columns begins anew at the top of each.
         before = np.cumsum(more) - more
         tops = np.repeat(column + 1 - before, more) + np.arange(more.sum())
         begins = np.concatenate([begins, tops * height])
     inside = ends % height != 0
-    reaches_bottom = bool(more.any() or not inside.all())
-    ends = ends[inside]
+    reaches_bottom = goes_on or not inside.all()
+    ends = ends[inside] if reaches_bottom else ends
     places = np.concatenate([begins, ends])
     values = np.full(places.size, 255)
     values[: begins.size] = 1
-    return places % height, places // height, values, reaches_bottom
+    columns, rows = np.divmod(places, height)
+    return rows, columns, values, bool(reaches_bottom)
 
 
 def _zlib_stream(parts: Sequence[bytes], low: int, high: int) -> bytes:

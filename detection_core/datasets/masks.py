@@ -146,6 +146,8 @@ def _unpack(packed: Sequence[bytes]) -> list[np.ndarray]:
 
 def _checked_edges(counts: np.ndarray, mask: Mask | None, height: int, width: int) -> np.ndarray:
     """Return where the runs of ones begin and end."""
+    if isinstance(mask, Polygons):  # pycocotools has made them
+        return np.cumsum(counts)[: counts.size - counts.size % 2]
     size = (mask.height, mask.width) if isinstance(mask, RunLengths) else (height, width)
     if size != (height, width):
         raise ValueError(f"expected run lengths for {width}x{height} pixels, found {size[1]}x{size[0]}")

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -89,3 +91,39 @@ def test_workers_of_a_pool_write_the_same_bytes(tmp_path, data, job_service, wor
     _, external = worker_pool
     assert _shards(data, tmp_path / "there", [*job_service, *external]) == here
     assert "Starting worker" in (tmp_path / "pool.log").read_text()
+
+
+def test_a_worker_that_is_killed_ends_the_run_and_leaves_nothing_half_made(
+    tmp_path, job_service, worker_pool
+):
+    pool, external = worker_pool
+    Coco(tmp_path / "data", images=200).write("train.json")
+    made, killed = tmp_path / "made", []
+    killer = threading.Thread(target=lambda: killed.append(_kill_a_worker(pool.pid, made)))
+    killer.start()
+    # Prism gives a job one worker and does not start another; Flink's restart strategy would.
+    with pytest.raises(RuntimeError, match="SDK worker disconnected"):
+        _shards(tmp_path / "data", made / "examples", [*job_service, *external])
+    killer.join()
+    assert killed == [True] and not (made / "examples").exists()
+    again = _shards(tmp_path / "data", made / "examples", [*job_service, *external])
+    assert len(again) == 50 and again == _shards(tmp_path / "data", tmp_path / "here", [])
+
+
+def _kill_a_worker(pool, folder):
+    """Kill a worker of a pool as soon as some shards are done, and tell whether there was one."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        if len(list(folder.rglob("*.report.json"))) >= 3:
+            for worker in _children(pool):
+                os.kill(worker, signal.SIGKILL)
+                return True
+        time.sleep(0.005)
+    return False
+
+
+def _children(parent):
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                yield int(status.parent.name)
