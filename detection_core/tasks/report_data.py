@@ -17,6 +17,7 @@ from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
+from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.box_counter import BoxCounter
