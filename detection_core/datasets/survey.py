@@ -38,6 +38,7 @@ class Survey:
         images: annotated ones, of all splits.
         located: split to annotated images, of a set that comes divided.
         positions: how many images have their hash in each hundredth, by which a set in one piece is divided.
+        annotated_positions: the same of images with objects.
         empty_images: without objects.
         rejected: reason to images and annotations that cannot be used, as far as the annotations tell.
         classes: to objects, the most frequent first; one that a list names and nobody annotated has 0.
@@ -53,6 +54,7 @@ class Survey:
     images: int
     located: Mapping[str, int]
     positions: tuple[int, ...]
+    annotated_positions: tuple[int, ...]
     empty_images: int
     rejected: Mapping[str, int]
     classes: Mapping[str, int]
@@ -78,8 +80,21 @@ class Survey:
         """
         if not is_by_ratio(splits):
             return self.located.get(split, 0)
-        middles = ((place + 0.5) / len(self.positions) for place in range(len(self.positions)))
-        return sum(n for n, at in zip(self.positions, middles, strict=True) if split_at(at, splits) == split)
+        return _count(self.positions, split, splits)
+
+    def count_annotated(self, split: str, ratios: Mapping[str, float]) -> int:
+        """Return how many images with objects a split would have.
+
+        Args:
+            split: its name.
+            ratios: of the splits, taken to the hundredth.
+        """
+        return _count(self.annotated_positions, split, ratios)
+
+
+def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) -> int:
+    middles = ((place + 0.5) / len(positions) for place in range(len(positions)))
+    return sum(n for n, at in zip(positions, middles, strict=True) if split_at(at, ratios) == split)
 
 
 def survey(root: str, data_format: str, splits: Mapping[str, Any], *, shown: int = 12) -> Survey:
@@ -109,6 +124,7 @@ def survey(root: str, data_format: str, splits: Mapping[str, Any], *, shown: int
         images=counting.images.seen,
         located=dict(counting.splits),
         positions=tuple(counting.positions),
+        annotated_positions=tuple(counting.annotated_positions),
         empty_images=counting.empty,
         rejected=count_reasons(counting.rejected.kept) if counting.rejected.seen <= SAMPLED_BOXES else {},
         classes=dict(counting.classes.most_common()),
@@ -144,7 +160,7 @@ class _Counting:
     def __init__(self) -> None:
         self.splits: collections.Counter[str] = collections.Counter()
         self.classes: collections.Counter[str] = collections.Counter()
-        self.positions = [0] * _PLACES
+        self.positions, self.annotated_positions = [0] * _PLACES, [0] * _PLACES
         self.empty = self.most_objects = 0
         self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
         self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
@@ -162,7 +178,9 @@ class _Counting:
         self.classes.update(dict.fromkeys(categories, 0))
         for image in images:
             self.splits[split] += 1
-            self.positions[int(split_position(image.source_id) * _PLACES)] += 1
+            place = int(split_position(image.source_id) * _PLACES)
+            self.positions[place] += 1
+            self.annotated_positions[place] += bool(image.objects)
             self.images.add(image)
             self.empty += not image.objects
             self.most_objects = max(self.most_objects, len(image.objects))

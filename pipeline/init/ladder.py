@@ -138,7 +138,13 @@ _MULTIPLY_ADDS: dict[str, int] = {
 }
 _SMALL_PARAMETERS = 648_814
 # Bytes for each pixel of a batch in a step of training on processors.
-_TRAINING_BYTES: dict[str, int] = {SMALL: 1_028}
+_TRAINING_BYTES: dict[str, int] = {
+    SMALL: 1_028,
+    "ssd_mobilenet_v2_320x320_coco17_tpu-8": 1_352,
+    "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8": 2_059,
+    "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8": 2_059,
+    "efficientdet_d0_coco17_tpu-32": 4_476,
+}
 
 
 def list_networks() -> tuple[Network, ...]:

@@ -25,6 +25,7 @@ _RATIOS: tuple[Mapping[str, float], ...] = (
     {"train": 0.5, "eval": 0.5},
 )
 _LEAST_HELD_OUT = 40  # images of a split to measure on
+_HELD_OUT_PART = 10  # of all images at least one in so many is measured on
 _SHARDS = 8
 
 
@@ -42,8 +43,8 @@ def choose_ratios(seen: Survey) -> tuple[dict[str, float], str]:
     """
     for ratios in _RATIOS:
         counts = {name: seen.count(name, ratios) for name in ratios}
-        least = min(counts.values())
-        if least >= (_LEAST_HELD_OUT if "test" in ratios else 1):
+        least = min(seen.count_annotated(name, ratios) for name in ratios)
+        if least >= (_LEAST_HELD_OUT if "test" in ratios else 1 + seen.images // _HELD_OUT_PART):
             break
     else:
         raise DataError(

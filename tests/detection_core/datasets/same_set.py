@@ -156,8 +156,9 @@ def _open_images(root):
             sides = f"{x / WIDTH!r},{right / WIDTH!r},{y / HEIGHT!r},{bottom / HEIGHT!r}"
             rows.append(f"{name},xclick,/m/{label},1,{sides},0,0,0")
     write_text(root / "train-annotations-bbox.csv", "\n".join(rows))
-    labels = "ImageID,Source,LabelName,Confidence\nc,verification,/m/cat,0\n"
-    write_text(root / "train-annotations-human-imagelabels-boxable.csv", labels)
+    labels = ["ImageID,Source,LabelName,Confidence"]
+    labels += [f"{name},verification,/m/cat,0" for name, objects in IMAGES.items() if not objects]
+    write_text(root / "train-annotations-human-imagelabels-boxable.csv", "\n".join([*labels, ""]))
     write_text(root / "class-descriptions-boxable.csv", "".join(f"/m/{c},{c}\n" for c in CLASSES))
 
 

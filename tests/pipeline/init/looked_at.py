@@ -20,10 +20,12 @@ def seen(*, images=400, side=0.3, size=(480, 640), objects=2_000, most=12, shape
     sides = np.minimum(sides, 1.0)
     corners = rng.uniform(0, 1, (count, 2)) * (1 - sides)
     boxes = np.concatenate([corners, corners + sides], axis=1).astype(np.float32)
+    positions = tuple(np.bincount(rng.integers(0, 100, images), minlength=100).tolist())
     known = {
         "images": images,
         "located": {"": images},
-        "positions": tuple(np.bincount(rng.integers(0, 100, images), minlength=100).tolist()),
+        "positions": positions,
+        "annotated_positions": positions,
         "empty_images": 0,
         "rejected": {},
         "classes": {"cat": objects - 1, "dog": 1},

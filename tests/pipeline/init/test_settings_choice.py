@@ -79,3 +79,11 @@ def test_quantization_is_shorter_and_slower_than_the_training():
 def test_full_pictures_keep_all_of_their_detections():
     assert [c.path for c in export_choices(seen(most=12), 50)] == ["export.max_map_drop"]
     assert next(iter(export_choices(seen(most=233), 50))).value == 240
+
+
+def test_every_split_has_images_with_objects():
+    every_fifth = [1, 0, 0, 0, 0]
+    annotated = [*every_fifth * 15, *[0] * 25]  # what would be eval has nothing to measure
+    data = seen(images=20, positions=tuple(every_fifth * 20), annotated_positions=tuple(annotated))
+    ratios, _ = choose_ratios(data)
+    assert all(data.count_annotated(name, ratios) for name in ratios)
