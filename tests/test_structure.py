@@ -31,7 +31,6 @@ TESTED_IN = {
         "detection_core/detectors/parts/backbones/test_mobilenet_v1.py"
     ),
     "detection_core/detectors/parts/anchor_criterion.py": "detection_core/detectors/ssd/test_model.py",
-    "detection_core/validation/split_pass.py": "components/data_validator/test_run.py",
     "detection_core/tasks/validate_data.py": "components/data_validator/test_run.py",
     "detection_core/tasks/evaluate.py": "components/evaluator/test_run.py",
     "detection_core/tasks/export.py": "end_to_end/test_workflow.py",

@@ -88,7 +88,8 @@ def draw_boxes(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Imag
     width, height = drawn.size
     size = max(11, round(min(width, height) / 28))
     for item in reversed(boxes):
-        ymin, xmin, ymax, xmax = item.box
+        # Pillow takes minutes for what reaches a billion pixels beyond, as a box without an end does.
+        ymin, xmin, ymax, xmax = np.clip(np.nan_to_num(item.box), -1.0, 2.0).tolist()
         left, top, right, bottom = xmin * width, ymin * height, xmax * width, ymax * height
         _outline(draw, (left, top, right, bottom), item, thickness=max(2, size // 6))
     for item in reversed(boxes):

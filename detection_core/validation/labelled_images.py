@@ -15,6 +15,9 @@ from detection_core.data.records import READING_ERRORS, check_records, expand_pa
 from detection_core.errors import DataError
 from detection_core.storage import files
 
+_LONGEST_SIDE = 1 << 20
+"""Pixels; no image is longer."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class LabelledImage:
@@ -93,8 +96,8 @@ def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledIma
         record=number,
         source_id=_text(features, "image/source_id"),
         filename=_text(features, "image/filename"),
-        height=next(iter(_integers(features, "image/height")), 0),
-        width=next(iter(_integers(features, "image/width")), 0),
+        height=_side(features, "image/height"),
+        width=_side(features, "image/width"),
         sha256=_digest(_text(features, "image/key/sha256")),
         boxes=boxes,
         classes=_classes(features, label_map, len(boxes)),
@@ -126,6 +129,12 @@ def _bytes(features: Any, key: str) -> Any:
 
 def _integers(features: Any, key: str) -> Any:
     return features[key].int64_list.value if key in features else ()
+
+
+def _side(features: Any, key: str) -> int:
+    """Return rows or columns of an image, 0 where a record tells none that an image can have."""
+    side = int(next(iter(_integers(features, key)), 0))
+    return side if 0 < side <= _LONGEST_SIDE else 0
 
 
 def _first(features: Any, key: str) -> bytes:

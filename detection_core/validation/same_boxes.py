@@ -31,6 +31,7 @@ def same_boxes(boxes: np.ndarray, overlap: float = SAME_BOX) -> np.ndarray:
     Returns:
         bool [G, G]; no box is the same as itself.
     """
+    boxes = np.where(np.isfinite(boxes).all(axis=1, keepdims=True), boxes, 0.0)
     low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
     common = np.clip(high - low, 0.0, None).prod(axis=-1)

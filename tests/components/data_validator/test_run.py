@@ -164,3 +164,18 @@ def test_boxes_are_judged_by_the_config_as_trainer_has_it(tmp_path):
         found[name] = {f.id: f.measured for f in FINDINGS.read(job.anomalies).findings}
     assert "tiny_boxes:train" not in found["config"] and found["small"]["tiny_boxes:train"] == 0.5
     assert found["config"]["unmatched_boxes:train"] == 0.5
+
+
+def test_numbers_and_texts_that_no_image_has_break_nothing(tmp_path):
+    """As records of other tools may hold them; what ExampleGen writes it has checked."""
+    nan, inf = float("nan"), float("inf")
+    odd = [
+        Made(boxes=((nan, 0.1, 0.5, 0.5), (0.1, 0.1, inf, 0.5)), classes=("cat", "cat")),
+        Made(boxes=((0.9, 0.9, 0.1, 0.1), (-3.0, 0.2, 7.0, 0.2)), classes=("cat", "dog"), picture=3),
+        Made(filename="a\nb/\x1b[31mc.png", source_id="é\u202e\x00"),
+        Made(data=b"<?xml version='1.0'?>", size=(1, 1)),
+    ]
+    job = _job(tmp_path, {"train": [*odd, BOTH], "eval": [*odd, BOTH]}, decode_images="all")
+    run(job)
+    found = {f.id for f in FINDINGS.read(job.anomalies).findings}
+    assert {"undecodable_images:train", "leakage:eval"} <= found

@@ -258,3 +258,15 @@ def test_what_is_published_within_a_model_is_part_of_the_version(destination, sa
     assert version.files["assets.extra/detflow/box_statistics.json"] == 2
     destination.fetch(version.number, str(tmp_path / "fetched"))
     assert (tmp_path / "fetched" / "assets.extra" / "detflow" / "box_statistics.json").read_text() == "{}"
+
+
+def test_what_is_published_within_a_model_reaches_an_object_store(saved_model, tmp_path):
+    (tmp_path / "s.json").write_text("{}")
+    extras = {"box_statistics.json": str(tmp_path / "s.json")}
+    with s3_server() as bucket:
+        destination = PushDestination(f"{bucket}/pushed")
+        version = destination.publish(saved_model, "", PublishedVersion(number=0), 0, extras=extras)
+        folder = str(tmp_path / "fetched")
+        assert destination.fetch(version.number, folder) == version
+        assert files.read_text(f"{folder}/assets.extra/detflow/box_statistics.json") == "{}"
+        assert files.read_text(f"{folder}/saved_model.pb") == "graph"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -73,3 +75,12 @@ def test_colours_have_names():
     assert named_colour("AliceBlue") == (240, 248, 255)
     with pytest.raises(ValueError, match="unknown color"):
         named_colour("blak")
+
+
+@pytest.mark.parametrize("end", [1e30, float("inf"), float("nan")])
+def test_a_box_without_an_end_is_drawn_to_the_picture_s(end):
+    picture = Image.new("RGB", (40, 30))
+    box = LabelledBox(box=(0.1, 0.1, end, 0.5), label=0, text="cat")
+    started = time.monotonic()
+    drawn = draw_boxes(picture, [box])
+    assert drawn.size == picture.size and time.monotonic() - started < 5

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from detection_core.config.input_paths import split_pattern
+from detection_core.data.encode import int64_feature, serialise_features
 from detection_core.data.label_map import label_map_from_names
 from detection_core.data.record_writer import write_record
 from detection_core.errors import DataError
@@ -33,6 +34,13 @@ def test_a_record_is_read_with_all_that_checks_look_at():
     assert image.classes.tolist() == [1, 0] and image.is_crowd.tolist() == [False, True]
     assert image.encoded == picture_bytes(3)
     assert image.sha256 == hashlib.sha256(image.encoded).digest()
+
+
+@pytest.mark.parametrize("side", [-1, 0, 1 << 40])
+def test_a_side_that_no_image_has_is_not_told(side):
+    features = {"image/height": int64_feature([side]), "image/width": int64_feature([7])}
+    image = parse_record(serialise_features(features), 0, LABELS)
+    assert (image.height, image.width) == (0, 7)
 
 
 def test_an_image_without_objects_has_none():
