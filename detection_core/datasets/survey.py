@@ -93,6 +93,7 @@ class Survey:
 
 
 def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) -> int:
+    ratios = check_splits(ratios)  # in the order in which images are assigned
     middles = ((place + 0.5) / len(positions) for place in range(len(positions)))
     return sum(n for n, at in zip(positions, middles, strict=True) if split_at(at, ratios) == split)
 

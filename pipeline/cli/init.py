@@ -21,7 +21,7 @@ def init(arguments: argparse.Namespace) -> Result:
         return _list(arguments)
     if not arguments.data:
         raise ConfigError("expected the folder of a data set, found none", where="init")
-    from pipeline.init.documents import check_documents, write_documents
+    from pipeline.init.documents import GRID, check_documents, write_documents
     from pipeline.init.hardware import look_at_hardware
     from pipeline.init.plan import Request, make_plan
     from pipeline.init.settings_choice import pipeline_name
@@ -45,7 +45,8 @@ def init(arguments: argparse.Namespace) -> Result:
     settings = os.path.join(folder, "settings.yaml")
     measured = _measured(plan) if arguments.measure else []
     lines = [*rows, *measured]
-    after = f"\nlook at {os.path.join(folder, 'samples.png')}, then: detflow run {settings}"
+    look = f"look at {os.path.join(folder, GRID)}, then: " if GRID in contents else ""
+    after = f"\n{look}detflow run {settings}"
     return Result(
         text=Page((Table(lines, header=False), after)),
         data={**dict(lines), "settings": settings, "files": sorted(contents)},

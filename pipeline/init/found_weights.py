@@ -34,7 +34,7 @@ def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
     if network.published is None:
         return StartingWeights(found=False, reason="nobody publishes weights of this network")
     if not wanted:
-        return StartingWeights(found=False, reason="as asked for by --from-scratch")
+        return StartingWeights(found=False, reason="--from-scratch says so")
     here = find_model_files(network.published) is not None
     try:
         fetched = fetch_model(network.published)

@@ -143,6 +143,7 @@ _TRAINING_BYTES: dict[str, int] = {
     "ssd_mobilenet_v2_320x320_coco17_tpu-8": 1_352,
     "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8": 2_059,
     "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8": 2_059,
+    "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8": 2_238,
     "efficientdet_d0_coco17_tpu-32": 4_476,
 }
 

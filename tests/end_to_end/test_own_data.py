@@ -89,7 +89,9 @@ def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tm
     card = CARD.read(str(examples))
     assert (card.total.images, card.total.objects, card.quarantine.records) == (3 * COPIES, 3 * COPIES, 0)
     assert {c.name: c.objects for c in card.classes} == {"cat": COPIES, "dog": 2 * COPIES}
-    assert set(card.splits) == set(settings.data.splits)
+    counted = {name: split.images for name, split in card.splits.items()}
+    assert said["splits"] == ", ".join(f"{name} {counted[name]}" for name in settings.data.splits)
+    assert all(split.objects for split in card.splits.values())
 
 
 @pytest.mark.slow

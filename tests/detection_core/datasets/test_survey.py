@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from detection_core.datasets.splits import split_at, split_position
+from detection_core.datasets.splits import check_splits, split_at, split_position
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
 from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
@@ -37,7 +37,7 @@ def test_splits_by_ratio_are_counted_as_they_will_be_made(tmp_path):
     write_voc(tmp_path, names=names)
     seen = survey(str(tmp_path), "voc", RATIOS)
     for ratios in (RATIOS, {"train": 0.8, "eval": 0.1, "test": 0.1}, {"train": 0.5, "eval": 0.5}):
-        made = collections.Counter(split_at(split_position(name), ratios) for name in names)
+        made = collections.Counter(split_at(split_position(name), check_splits(ratios)) for name in names)
         assert {name: seen.count(name, ratios) for name in ratios} == made
 
 

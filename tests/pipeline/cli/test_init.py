@@ -107,3 +107,15 @@ def test_a_folder_that_no_settings_can_name_is_refused(tmp_path, capsys):
     assert parser.main(["init", data, "-o", "mine"]) == 2
     assert "data.path: expected a text without control characters" in capsys.readouterr().err
     assert not os.path.exists("mine")
+
+
+def test_without_a_picture_that_can_be_read_there_is_none_to_look_at(tmp_path, capsys):
+    data = Coco(tmp_path / "data", images=40)
+    for path in (data.root / "images").iterdir():
+        path.write_bytes(b"nothing")
+    assert parser.main(["init", data.write(), "-o", "mine", "--from-scratch"]) == 0
+    said = capsys.readouterr().out
+    assert "from scratch, as --from-scratch says so" in said
+    assert "40 of 40 image files that were opened cannot be read" in said
+    assert said.endswith("\ndetflow run mine/settings.yaml\n")
+    assert sorted(os.listdir("mine")) == [".detflow-init.json", "pipeline.config", "settings.yaml"]
