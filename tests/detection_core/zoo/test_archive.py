@@ -113,7 +113,9 @@ def test_changed_bytes_are_found(tmp_path, place):
         _unpack(tmp_path, bytes(content))
 
 
-@pytest.mark.parametrize("content", [b"<html>not found</html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b""])
+@pytest.mark.parametrize(
+    "content", [b"<html>not found</html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b""]
+)
 def test_what_is_no_archive_is_refused(tmp_path, content):
     with pytest.raises(ModelError, match="expected"):
         _unpack(tmp_path, content)
