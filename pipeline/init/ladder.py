@@ -144,6 +144,8 @@ _TRAINING_BYTES: dict[str, int] = {
     "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8": 2_059,
     "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8": 2_059,
     "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8": 2_238,
+    "ssd_resnet50_v1_fpn_640x640_coco17_tpu-8": 3_441,
+    "ssd_resnet50_v1_fpn_1024x1024_coco17_tpu-8": 3_441,
     "efficientdet_d0_coco17_tpu-32": 4_476,
 }
 
