@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.config.load import format_commented_config
 from detection_core.config.text.comments import comment_lines
 from detection_core.errors import ConfigError
@@ -15,7 +16,7 @@ from pipeline.config_checks import check_steps
 from pipeline.dag import build_dag
 from pipeline.init.plan import Plan
 from pipeline.init.sample_grid import draw_sample_grid
-from pipeline.init.settings_choice import PIPELINE_CONFIG, pipeline_name
+from pipeline.init.settings_choice import pipeline_name
 from pipeline.init.settings_text import choice_comment, format_settings_file
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config

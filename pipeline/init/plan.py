@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.layout_search import find_layouts
@@ -107,7 +108,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         config_choices=(_classes(seen), *chosen.choices, *in_config),
         settings=(
             *settings_choice.data_choices(layout, splits, why_splits, seen),
-            Choice(path="model.config", value=settings_choice.PIPELINE_CONFIG, reason="", source=""),
+            Choice(path="model.config", value=PIPELINE_CONFIG, reason="", source=""),
             *_start(weights, training),
             *settings_choice.evaluate_choices(held_out),
             *settings_choice.quantize_choices(num_steps(training), peak_rate(training)),

@@ -13,7 +13,6 @@ from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
 from pipeline.init.training_choice import COSINE
 
-PIPELINE_CONFIG = "pipeline.config"
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
 _LEARNT_NOTHING = 0.05
 _MOST_DETECTIONS = 100

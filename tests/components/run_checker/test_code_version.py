@@ -34,8 +34,10 @@ def closures():
         ("detection_core.tasks.train", {"trainer"}),
         (
             "detection_core.detectors.parts.losses.focal",
-            # The last two read a config, for which the record of SSD is imported by name.
-            {"trainer", "quantization_rewriter", "tflite_exporter", "config_gen", "evaluator"},
+            # ConfigGen and Evaluator read a config, for which the record of SSD is imported by name;
+            # DataValidator asks it for anchors.
+            {"trainer", "quantization_rewriter", "tflite_exporter"}
+            | {"config_gen", "evaluator", "data_validator"},
         ),
         ("detection_core.datasets.formats.coco", {"example_gen"}),
         ("components.runtime.kfp.views", set()),

@@ -12,7 +12,8 @@ from detection_core.protos import model_pb2
     [
         ("center_net {}", "expected ssd, found center_net: CenterNet is not built here"),
         ("", "expected ssd, found none: set one"),
-        ("ssd {}", "model.ssd.box_coder: expected one of"),
+        ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
+        ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
     ],
 )
 def test_what_cannot_be_built_is_refused(text, match):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.config.load import load_checked_config
 from detection_core.errors import ConfigError
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
@@ -9,7 +10,6 @@ from pipeline.dag import build_dag
 from pipeline.init.documents import GRID, SETTINGS, check_documents, write_documents
 from pipeline.init.ladder import list_networks
 from pipeline.init.plan import Request, make_plan
-from pipeline.init.settings_choice import PIPELINE_CONFIG
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.datasets.dataset_files import Coco
 from tests.pipeline.init.looked_at import LAPTOP

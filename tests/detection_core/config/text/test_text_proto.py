@@ -20,7 +20,11 @@ def refuse(text: str) -> ConfigError:
 # Text, line of the error, and parts that its message must have.
 WRONG = [
     ("\nmodel {\n ssd {\n num_clases: 3 } }", 4, ["model.ssd.num_clases", "did you mean num_classes"]),
-    ("num_classes: 3", 1, ["num_classes is a field of CenterNet, FasterRcnn, Ssd", "It has: eval_config"]),
+    (
+        "num_classes: 3",
+        1,
+        ["num_classes is a field of CenterNet, ExperimentalModel, FasterRcnn, Ssd", "It has: eval_config"],
+    ),
     (
         "train_config {\n batch_size: 'x' }",
         2,
