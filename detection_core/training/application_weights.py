@@ -16,11 +16,9 @@ import numpy as np
 import tf_keras
 
 from detection_core.detectors.base import Detector
-from detection_core.detectors.parts.layers.layer_names import in_backbone, scoped_name
+from detection_core.detectors.parts.layers.layer_names import in_backbone, scoped_name, split_norm
 from detection_core.errors import ModelError
 from detection_core.training.restore import Outcome, RestoredVariable, RestoreReport
-
-_NORM = "_bn"
 
 
 class _Names(NamedTuple):
@@ -82,12 +80,13 @@ def _backbone_layers(model: Detector) -> Iterator[Any]:
 
 def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[str, Any], source: str) -> Any:
     """Return the classifier's layer that a layer of the backbone is."""
-    names = rename(layer.name.removesuffix(_NORM))
-    wanted = (names.norm if layer.name.endswith(_NORM) else names.layer) if names else layer.name
-    found = theirs.get(wanted)
+    name, is_norm = split_norm(layer.name)
+    names = rename(name)
+    required = (names.norm if is_norm else names.layer) if names else layer.name
+    found = theirs.get(required)
     if found is None:
         raise ModelError(
-            f"expected the layers of the classifier that this backbone is, found none called {wanted}, for"
+            f"expected the layers of the classifier that this backbone is, found none called {required}, for"
             f" {layer.name}; start from weights of the same network",
             where=source,
         )
@@ -96,7 +95,7 @@ def _find(layer: Any, rename: Callable[[str], _Names | None], theirs: Mapping[st
 
 def _values(layer: Any, found: Any, theirs: Mapping[str, Any], source: str) -> list[tuple[Any, np.ndarray]]:
     """Return the variables of a layer with their new values."""
-    if layer.name.endswith(_NORM):
+    if split_norm(layer.name)[1]:
         return _norm_values(layer, found, _bias_before(found, theirs), source)
     given = {_leaf(variable): variable.numpy() for variable in found.weights}
     values = [(variable, given[_leaf(variable)]) for variable in layer.weights]

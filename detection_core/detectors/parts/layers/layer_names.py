@@ -46,12 +46,13 @@ BACKBONE = "backbone_"
 """First letters of every layer of a backbone, also of one from outside the package."""
 
 _LEVEL = "_level_"
+_NORM = "_bn"
 _LAYER = re.compile(
     rf"(?P<part>{'|'.join(PARTS)}|{BACKBONE}[a-z]+)"
     r"(?P<indices>(?:_\d+)*)"
     r"(?:_(?!level_\d|bn$)(?P<piece>[a-z]+(?:_[a-z]+)*?)(?:_(?P<number>\d+))?)?"
     rf"(?:{_LEVEL}(?P<level>\d+))?"
-    r"(?P<norm>_bn)?"
+    rf"(?P<norm>{_NORM})?"
 )
 _COPY = re.compile(rf"(.+){_LEVEL}\d+")
 
@@ -118,6 +119,11 @@ def _integer(text: str | None) -> int | None:
 def in_backbone(name: str) -> bool:
     """Tell whether a layer of this name belongs to the backbone."""
     return name.startswith(BACKBONE)
+
+
+def split_norm(name: str) -> tuple[str, bool]:
+    """Return the name of the layer that a normalisation belongs to, and whether it is one's name at all."""
+    return name.removesuffix(_NORM), name.endswith(_NORM)
 
 
 def copy_name(layer: str, level: int) -> str:

@@ -14,6 +14,7 @@ from detection_core.detectors.parts.layers.layer_names import (
     parse_layer_name,
     parse_variable_name,
     scoped_name,
+    split_norm,
 )
 from tests.detection_core.detectors.golden_networks import MOBILE, load_golden
 
@@ -23,8 +24,11 @@ STRING_METHODS = {
     *("split", "rsplit", "partition", "rpartition", "startswith", "endswith"),
     *("removeprefix", "removesuffix", "find", "rfind", "index", "replace", "strip"),
 }
-# Names in the checkpoint of another project, not names of layers.
-EXEMPT = {CORE / "detectors/ssd/checkpoint_names/kinds.py": {"v.name"}}
+# Names in the checkpoints and classifiers of other projects, not those of our layers.
+EXEMPT = {
+    CORE / "detectors/ssd/checkpoint_names/kinds.py": {"v.name"},
+    CORE / "training/application_weights.py": {"norm.name"},
+}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +103,11 @@ def test_a_variable_is_known_behind_the_scopes_of_wrappers():
     assert found == VariableName(layer="box_head_level_3", weight="kernel")
     assert (found.key, found.original.key) == ("box_head_level_3/kernel", "box_head/kernel")
     assert found.original.original == found.original
+
+
+def test_a_normalisation_is_called_after_its_layer():
+    assert split_norm("backbone_stem_bn") == ("backbone_stem", True)
+    assert split_norm("backbone_stem") == ("backbone_stem", False)
 
 
 def test_the_weight_is_the_name_inside_the_layer():
