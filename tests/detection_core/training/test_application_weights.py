@@ -99,7 +99,7 @@ def test_features_are_the_classifier_s(name, multiplier, layers, side):
         np.testing.assert_allclose(found[level], features, rtol=1e-3, atol=1e-4 * scale)
 
 
-@pytest.mark.parametrize("version", [1, 4, 7])
+@pytest.mark.parametrize("version", [1, *(pytest.param(n, marks=pytest.mark.zoo) for n in (4, 7))])
 @pytest.mark.slow
 def test_every_layer_of_a_deep_network_has_its_counterpart(version):
     name = f"efficientnet_b{version}"
@@ -109,6 +109,7 @@ def test_every_layer_of_a_deep_network_has_its_counterpart(version):
     assert report.counts()["restored"] == len(network.weights)
 
 
+@pytest.mark.zoo
 @pytest.mark.slow
 @pytest.mark.parametrize("layers", [101, 152])
 def test_every_layer_of_a_deep_resnet_has_its_counterpart(layers):
