@@ -101,12 +101,21 @@ REMOTE = {
     "config --eval-config",
     "config --eval-input",
     "config --graph-rewriter",
+    "data report --output",
+    "data report --config",
+    "data convert --output",
+    "data preview --data",
+    "data preview --override-file",
+    "data preview --examples",
+    "data preview --output",
 }
 """Arguments that are paths; the tests below use each of them, but for those of verbs that share their reader:
 `settings`, `place` and `file` of the verbs of a cluster, and `--override-file`."""
 
 LOCAL_OPTIONS = {"--token-file", "--ca-file"}
 """Secrets and certificates of this machine."""
+LOCAL_ARGUMENTS = {"init --output"}
+"""Where a person edits what is written."""
 LOCAL_SETTINGS = {"workspace", "kubeflow.connection.token_file", "kubeflow.connection.ca_file"}
 
 
@@ -154,7 +163,8 @@ def _call(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
 def test_every_argument_that_is_a_path_is_in_the_table() -> None:
     """So a new one fails this test until somebody has thought of object stores."""
     paths = {f"{verb} {argument.flags[-1]}" for verb, argument in _arguments() if _is_path(argument)}
-    assert {path for path in paths if path.split()[-1] not in (*LOCAL_OPTIONS, "--settings")} == REMOTE
+    others = {path for path in paths if path.split()[-1] not in (*LOCAL_OPTIONS, "--settings")}
+    assert others == REMOTE | LOCAL_ARGUMENTS
 
 
 def _arguments() -> Iterator[tuple[str, Argument]]:
@@ -190,6 +200,7 @@ def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store: str
         "model.override_files": [f"{store}/partial.config"],
         "train.warm_start": f"{store}/base",
         "push.destination": f"{store}/pushed",
+        "train.weights_mirror": "",
     }
 
 
@@ -262,6 +273,24 @@ def test_a_report_is_written_to_a_store(store: str, capsys: pytest.CaptureFixtur
     assert len(_call(capsys, "runs", f"{store}/settings.yaml")) == 1
     _call(capsys, "report", f"{store}/settings.yaml", "--output", f"{store}/report.html")
     assert "remote" in files.read_text(f"{store}/report.html")
+
+
+def test_data_are_shown_converted_and_fed_there(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = ["--config", f"{store}/pipeline.config"]
+    _call(capsys, "data", "report", f"{store}/data", *config, "--output", f"{store}/looked-at")
+    assert "<html" in files.read_text(f"{store}/looked-at/index.html")
+    _call(capsys, "data", "convert", f"{store}/data", "--output", f"{store}/converted")
+    assert files.list_matching(f"{store}/converted", "*.json")
+    examples = ["--examples", f"{store}/examples"]
+    _call(capsys, "data", "preview", config[1], *examples, "-n", "1", "--output", f"{store}/fed")
+    assert files.exists(f"{store}/fed/index.html")
+
+
+def test_what_a_person_edits_is_written_to_this_machine(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = _call(capsys, "init", f"{store}/data", "--output", f"{store}/first", code=2)
+    assert f"{store}/first" in refused["message"]
 
 
 @pytest.mark.parametrize("place", ["settings.yaml", "pushed"])
