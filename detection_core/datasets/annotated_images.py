@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from detection_core.data.image_header import IMAGE_FAULTS
+from detection_core.storage import files
 
 ANNOTATION_FAULTS = {
     "malformed_record": "an image entry lacks a field, or one has the wrong type",
@@ -211,6 +212,20 @@ def path_inside(folder: str, name: str) -> str:
     if not name or "\0" in name or "://" in name or os.path.isabs(name) or climbs:
         raise Rejected("path_outside", f"the file name {name!r} leaves the image folder")
     return os.path.join(folder, name)
+
+
+def read_annotation(path: str) -> bytes:
+    """Return the bytes of the annotation file of an image.
+
+    Raises:
+        Rejected: when there is no such file, or it cannot be read.
+    """
+    try:
+        return files.read_regular(path, MAX_ANNOTATION_BYTES)
+    except FileNotFoundError as e:
+        raise Rejected("missing_annotation", "there is no such file") from e
+    except OSError as e:
+        raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
 
 
 def checked_text(value: object, what: str) -> str:

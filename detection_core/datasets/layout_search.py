@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from detection_core.datasets.layouts import Layout, count_kinds, is_image
+from detection_core.datasets.layouts import Layout, count_kinds, is_image, list_data_set
 from detection_core.datasets.readers import READERS
 from detection_core.errors import DataError
-from detection_core.storage.folder_listing import FolderListing, list_folder
+from detection_core.storage.folder_listing import FolderListing
 
 
 def find_layouts(root: str) -> list[Layout]:
@@ -21,7 +21,7 @@ def find_layouts(root: str) -> list[Layout]:
         DataError: when there is no such folder, or no data set in it that is told apart; `describe_search`
             is in the message.
     """
-    listing = _list(root)
+    listing = list_data_set(root, bounded=True)
     found: list[Layout] = []
     failures: list[str] = []
     for reader in READERS.values():
@@ -54,16 +54,7 @@ def describe_search(root: str) -> str:
     Raises:
         DataError: when there is no such folder.
     """
-    return _describe(_list(root))
-
-
-def _list(root: str) -> FolderListing:
-    try:
-        return list_folder(root, bounded=True)
-    except OSError as e:
-        raise DataError(
-            f"expected the folder of a data set, found none ({e.strerror or e}); correct the path", where=root
-        ) from e
+    return _describe(list_data_set(root, bounded=True))
 
 
 def _describe(listing: FolderListing) -> str:

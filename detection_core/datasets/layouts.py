@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from detection_core.errors import DataError
 from detection_core.storage import files
-from detection_core.storage.folder_listing import FolderListing
+from detection_core.storage.folder_listing import FolderListing, list_folder
 
 TRAIN, EVAL, TEST = "train", "eval", "test"
 RATIOS = {TRAIN: 0.8, EVAL: 0.2}
@@ -49,6 +50,25 @@ class Layout:
     splits: Mapping[str, Any]
     evidence: str
     images: int = 0
+
+
+def list_data_set(root: str, *, bounded: bool = False) -> FolderListing:
+    """List the folder of a data set.
+
+    Args:
+        root: local folder, or its address on an object store.
+        bounded: see `folder_listing.list_folder`.
+
+    Raises:
+        DataError: when there is no such folder.
+    """
+    try:
+        return list_folder(root, bounded=bounded)
+    except OSError as e:
+        reason = e.strerror or str(e)
+        raise DataError(
+            f"expected the folder of a data set, found none: {reason}; correct the path", where=root
+        ) from e
 
 
 def split_word(text: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
-from pipeline.cli.base import Argument, Result, Verb, argument
+from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.data_source import format_argument
 
 
 def convert(arguments: argparse.Namespace) -> Result:
@@ -33,18 +33,6 @@ def convert(arguments: argparse.Namespace) -> Result:
     return Result(text="\n".join(lines), data=data)
 
 
-def _formats() -> Iterator[Argument]:
-    from detection_core.datasets.readers import READERS
-
-    yield argument(
-        "--format",
-        default="",
-        choices=sorted(READERS),
-        metavar="FORMAT",
-        help=f"of the data set: {', '.join(sorted(READERS))} (default: found by looking)",
-    )
-
-
 CONVERT = Verb(
     name="convert",
     summary="Write a data set of any format as COCO JSON with its images.",
@@ -53,7 +41,7 @@ CONVERT = Verb(
         argument("data", metavar="DATA", help="folder of a data set, or its address on an object store"),
         argument("-o", "--output", required=True, metavar="DIR", help="folder to make"),
         argument("--to", default="coco", choices=("coco",), help="format to write (default: coco)"),
-        _formats,
+        format_argument,
         argument("--copy", action="store_true", help="copy image files that could be linked (default: link)"),
     ),
     command=convert,

@@ -14,7 +14,6 @@ from detection_core.storage import files
 from pipeline.cli.base import Argument, argument
 
 _WORK = ".examples"
-_RATIOS = {"train": 0.8, "eval": 0.2}
 
 
 @contextlib.contextmanager
@@ -43,8 +42,8 @@ def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterat
         files.remove_tree(folder)
 
 
-def source_arguments() -> Iterator[Argument]:
-    """Yield the flags that say what the data are; the formats are those that there are readers for."""
+def format_argument() -> Iterator[Argument]:
+    """Yield the flag that names the format, one of those that there are readers for."""
     from detection_core.datasets.readers import READERS
 
     yield argument(
@@ -54,6 +53,11 @@ def source_arguments() -> Iterator[Argument]:
         metavar="FORMAT",
         help=f"of the data set: {', '.join(sorted(READERS))} (default: found by looking)",
     )
+
+
+def source_arguments() -> Iterator[Argument]:
+    """Yield the flags that say what the data are."""
+    yield from format_argument()
     yield argument(
         "--splits",
         default="",
@@ -79,6 +83,7 @@ def _make_examples(path: str, data_format: str, splits: dict[str, Any], folder: 
 def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Return folder, format and splits of the data set in a folder, where they were not named."""
     from detection_core.datasets.layout_search import find_layouts
+    from detection_core.datasets.layouts import RATIOS
 
     try:
         layouts = [layout for layout in find_layouts(path) if data_format in ("", layout.format)]
@@ -87,7 +92,7 @@ def _found(path: str, data_format: str, splits: dict[str, Any]) -> tuple[str, st
             raise
         layouts = []  # the reader of the format that was named says what is missing
     if not layouts:
-        return path, data_format, splits or dict(_RATIOS)
+        return path, data_format, splits or dict(RATIOS)
     return layouts[0].path, layouts[0].format, splits or dict(layouts[0].splits)
 
 

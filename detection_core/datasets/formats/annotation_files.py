@@ -15,6 +15,7 @@ from detection_core.datasets.layouts import (
     count_images,
     find_image_folder,
     folder_in,
+    list_data_set,
     name_folder,
     name_splits,
     split_of_path,
@@ -22,7 +23,7 @@ from detection_core.datasets.layouts import (
 )
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
-from detection_core.storage.folder_listing import FolderListing, list_folder
+from detection_core.storage.folder_listing import FolderListing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -183,11 +184,16 @@ def locate_sources(
     return [Source(annotations=annotations, images=images, subset=str(location.get("subset", "")))]
 
 
+def locate_paths(
+    root: str, location: Any, find_files: Callable[[FolderListing], Found], what: str
+) -> list[str]:
+    """Return the annotation files and image folders of a split; arguments and errors of `locate_sources`."""
+    sources = locate_sources(root, location, find_files, what)
+    return [path for source in sources for path in (source.annotations, source.images)]
+
+
 def _all_sources(root: str, find_files: Callable[[FolderListing], Found], what: str) -> list[Source]:
-    try:
-        listing = list_folder(root)
-    except OSError as e:
-        raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+    listing = list_data_set(root)
     found = find_files(listing)
     if not found:
         raise DataError(f"expected {what}, found none; correct data.path or data.format", where=root)

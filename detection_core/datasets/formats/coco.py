@@ -25,10 +25,9 @@ from detection_core.datasets.formats.annotation_files import AnnotationFile, loc
 from detection_core.datasets.formats.coco_layout import find_files
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.json_lists import JsonLists
-from detection_core.datasets.layouts import folder_in
+from detection_core.datasets.layouts import folder_in, list_data_set
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from detection_core.storage.folder_listing import list_folder
 
 
 def locate(root: str, location: Any) -> tuple[str, str]:
@@ -64,10 +63,7 @@ def locate(root: str, location: Any) -> tuple[str, str]:
 
 def _find_one(root: str) -> dict[str, str]:
     """Return the location of the only COCO JSON file, or of the only JSON file at the usual places."""
-    try:
-        listing = list_folder(root)
-    except OSError as e:
-        raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+    listing = list_data_set(root)
     found = find_files(listing)
     if not found:
         usual = {"", "annotations"}

@@ -17,6 +17,7 @@ from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     Source,
     describe_files,
+    locate_paths,
     locate_sources,
 )
 from detection_core.datasets.formats.csv_rows import SETS, UNASSIGNED, Row, decode, find_columns, read_rows
@@ -75,7 +76,7 @@ def locate(root: str, location: Any) -> list[str]:
         ConfigError: when the location is something else.
         DataError: when one of them is not there.
     """
-    return [path for source in _sources(root, location) for path in (source.annotations, source.images)]
+    return locate_paths(root, location, find_files, _WHAT)
 
 
 def read(root: str, location: Any) -> Annotations:
@@ -92,14 +93,10 @@ def read(root: str, location: Any) -> Annotations:
     """
     images: list[AnnotatedImage] = []
     rejected: list[Rejection] = []
-    for source in _sources(root, location):
+    for source in locate_sources(root, location, find_files, _WHAT):
         _read_file(source, images, rejected)
     categories = {item.name: 0 for image in images for item in image.objects}
     return Annotations(categories=categories, images=images, rejected=rejected)
-
-
-def _sources(root: str, location: Any) -> list[Source]:
-    return locate_sources(root, location, find_files, _WHAT)
 
 
 def _read_file(source: Source, images: list[AnnotatedImage], rejected: list[Rejection]) -> None:

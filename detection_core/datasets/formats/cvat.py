@@ -21,6 +21,7 @@ from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     Source,
     describe_files,
+    locate_paths,
     locate_sources,
 )
 from detection_core.datasets.formats.cvat_shapes import read_objects
@@ -86,8 +87,7 @@ def locate(root: str, location: Any) -> list[str]:
         ConfigError: when the location is something else.
         DataError: when one of them is not there.
     """
-    sources = locate_sources(root, location, find_files, _WHAT)
-    return [path for source in sources for path in (source.annotations, source.images)]
+    return locate_paths(root, location, find_files, _WHAT)
 
 
 def read(root: str, location: Any) -> Annotations:

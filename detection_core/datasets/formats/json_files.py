@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Rejected
-from detection_core.storage import files
+from detection_core.datasets.annotated_images import Rejected, read_annotation
 
 
 def parse_json(path: str) -> Any:
@@ -17,12 +16,7 @@ def parse_json(path: str) -> Any:
     Raises:
         Rejected: when there is no such file, or it cannot be parsed.
     """
-    try:
-        data = files.read_regular(path, MAX_ANNOTATION_BYTES)
-    except FileNotFoundError as e:
-        raise Rejected("missing_annotation", "there is no such file") from e
-    except OSError as e:
-        raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
+    data = read_annotation(path)
     try:
         return json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as e:

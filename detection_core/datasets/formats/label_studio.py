@@ -20,6 +20,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     describe_files,
+    locate_paths,
     locate_sources,
 )
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json
@@ -84,8 +85,7 @@ def locate(root: str, location: Any) -> list[str]:
         ConfigError: when the location is something else.
         DataError: when one of them is not there.
     """
-    sources = locate_sources(root, location, find_files, _WHAT)
-    return [path for source in sources for path in (source.annotations, source.images)]
+    return locate_paths(root, location, find_files, _WHAT)
 
 
 def read(root: str, location: Any) -> Annotations:

@@ -39,10 +39,10 @@ from detection_core.datasets.formats.open_images_files import (
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.image_sizes import shown_sizes
-from detection_core.datasets.layouts import Layout, stem
+from detection_core.datasets.layouts import Layout, list_data_set, stem
 from detection_core.errors import DataError
 from detection_core.storage import files
-from detection_core.storage.folder_listing import FolderListing, list_folder
+from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "Open Images: a .csv file with the columns ImageID, LabelName, XMin, XMax, YMin and YMax"
 
@@ -81,9 +81,9 @@ def locate(root: str, location: Any) -> list[str]:
         DataError: when one of them is not there.
     """
     sources, hierarchy = _open(root, location)
-    found = [hierarchy] if hierarchy else []
+    found, listing = [hierarchy] if hierarchy else [], list_data_set(root)
     for source in sources:
-        more = find_companions(list_folder(root), os.path.relpath(source.annotations, root))
+        more = find_companions(listing, os.path.relpath(source.annotations, root))
         paths = [files.join(root, p) for p in (more.descriptions, *more.labels, *more.masks) if p]
         found += [source.annotations, source.images, *paths]
     return list(dict.fromkeys(found))
@@ -113,21 +113,21 @@ def read(root: str, location: Any) -> Annotations:
     hierarchy = read_hierarchy(hierarchy_path) if hierarchy_path else Hierarchy()
     rejected: list[Rejection] = []
     categories: dict[str, int] = {}
-    streams = [_read_source(root, source, hierarchy, categories, rejected) for source in sources]
+    listing = list_data_set(root)
+    streams = [_read_source(listing, source, hierarchy, categories, rejected) for source in sources]
     return Annotations(
         categories=categories, images=itertools.chain.from_iterable(streams), rejected=rejected
     )
 
 
 def _read_source(
-    root: str,
+    listing: FolderListing,
     source: Source,
     hierarchy: Hierarchy,
     categories: dict[str, int],
     rejected: list[Rejection],
 ) -> Iterator[AnnotatedImage]:
-    listing = list_folder(root)
-    more = find_companions(listing, os.path.relpath(source.annotations, root))
+    more = find_companions(listing, os.path.relpath(source.annotations, listing.root))
     names = read_descriptions(listing.path(more.descriptions)) if more.descriptions else {}
     images = ImageFiles(source.images)
     rows = _Rows(images, names, hierarchy, rejected)

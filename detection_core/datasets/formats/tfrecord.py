@@ -20,11 +20,11 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.tfrecord_files import find_files, read_records
 from detection_core.datasets.image_sizes import shown_size
+from detection_core.datasets.layouts import list_data_set
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, part_path
-from detection_core.storage.folder_listing import list_folder
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
@@ -43,10 +43,7 @@ def locate(root: str, location: Any) -> list[str]:
     if not isinstance(location, str | None):
         raise ConfigError(f"expected a TFRecord file or a pattern, found {shorten(location)}", where="splits")
     if location is None:
-        try:
-            listing = list_folder(root)
-        except OSError as e:
-            raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+        listing = list_data_set(root)
         found = [listing.path(path) for path in find_files(listing)]
     else:
         found = files.glob(f"{files.escape(root).rstrip('/')}/{location}")

@@ -14,13 +14,14 @@ from detection_core.datasets.layouts import (
     common_folder,
     count_images,
     is_image,
+    list_data_set,
     name_folder,
     name_splits,
     split_of_path,
     stem,
 )
 from detection_core.errors import DataError
-from detection_core.storage.folder_listing import FolderListing, list_folder
+from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "Pascal VOC: an XML file an image, with <annotation> and <object>, as LabelImg writes them"
 
@@ -55,10 +56,7 @@ def find_folders(root: str) -> dict[str, str]:
     Raises:
         DataError: when there are none.
     """
-    try:
-        listing = list_folder(root)
-    except OSError as e:
-        raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+    listing = list_data_set(root)
     xml = _annotation_folders(listing)
     if not xml:
         raise DataError(f"expected {LOOKS_FOR}, found none; correct data.path or data.format", where=root)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Rejected
-from detection_core.storage import files
+from detection_core.datasets.annotated_images import Rejected, read_annotation
 
 
 class _PlainTree(ElementTree.TreeBuilder):
@@ -21,12 +20,7 @@ def parse_xml(path: str) -> ElementTree.Element:
     Raises:
         Rejected: when there is no such file, or it cannot be parsed.
     """
-    try:
-        data = files.read_regular(path, MAX_ANNOTATION_BYTES)
-    except FileNotFoundError as e:
-        raise Rejected("missing_annotation", "there is no such file") from e
-    except OSError as e:
-        raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
+    data = read_annotation(path)
     try:
         return ElementTree.fromstring(data, ElementTree.XMLParser(target=_PlainTree()))
     except (ElementTree.ParseError, ValueError, LookupError) as e:

@@ -26,10 +26,11 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.yolo_layout import find_file, images_of, labels_of, place_of
 from detection_core.datasets.formats.yolo_names import YoloSet, read_set
 from detection_core.datasets.image_sizes import shown_sizes
+from detection_core.datasets.layouts import list_data_set
 from detection_core.datasets.shapes import make_object, polygon_object
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
-from detection_core.storage.folder_listing import FolderListing, list_folder
+from detection_core.storage.folder_listing import FolderListing
 
 _FORMS = ({"data", "split"}, {"names", "images"})
 
@@ -93,10 +94,7 @@ def read(root: str, location: Any) -> Annotations:
 
 
 def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str, str]]:
-    try:
-        listing = list_folder(root)
-    except OSError as e:
-        raise DataError(f"expected the folder of a data set, found none: {e.strerror}", where=root) from e
+    listing = list_data_set(root)
     if location is None:
         file = find_file(listing)
         if not file:
