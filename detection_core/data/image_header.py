@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from detection_core.errors import DataError
@@ -133,7 +134,7 @@ _NOT_READ = tuple(
     )
 )
 
-_SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
+_SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
 _STANDALONE = {0x01, *range(0xD0, 0xD8)}
 _START_OF_FRAME = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _READABLE_FRAMES = {0xC0, 0xC1, 0xC2}  # baseline, extended, progressive; all Huffman-coded
@@ -197,6 +198,21 @@ class _JpegMarkers:
         return data[at + 1], at + 2
 
 
+def find_app1(data: bytes) -> Iterator[int]:
+    """Yield where the content of each APP1 segment before a JPEG's scan begins: EXIF and XMP are in these.
+
+    Raises:
+        ImageFault: for damaged markers.
+        IndexError: for a file that ends too early; likewise struct.error.
+    """
+    markers = _JpegMarkers(data)
+    marker, at = markers.read(2)
+    while marker not in (_SOS, _EOI):
+        if marker == _APP1:
+            yield at + 2
+        marker, at = markers.read(at if marker in _STANDALONE else _skip_segment(data, at))
+
+
 def _skip_segment(data: bytes, at: int) -> int:
     (length,) = struct.unpack_from(">H", data, at)
     if length < 2:
@@ -216,10 +232,8 @@ def _jpeg_size(marker: int, data: bytes, at: int) -> tuple[int, int]:
 
 
 def _walk_png(data: bytes) -> tuple[int, int]:
-    size, at, pixels = None, 8, False
-    while True:
-        (length,) = struct.unpack_from(">I", data, at)
-        kind = data[at + 4 : at + 8]
+    size, pixels = None, False
+    for kind, at, length in walk_chunks(data):
         (checksum,) = struct.unpack_from(">I", data, at + 8 + length)
         if zlib.crc32(memoryview(data)[at + 4 : at + 8 + length]) != checksum:
             raise ImageFault("corrupt_image", f"a checksum is wrong in the PNG chunk at byte {at}")
@@ -228,12 +242,23 @@ def _walk_png(data: bytes) -> tuple[int, int]:
                 raise ImageFault("corrupt_image", f"expected the PNG header chunk, found {kind!r}")
             size = _png_size(data, at + 8)
         pixels = pixels or kind == b"IDAT"
-        if kind == b"IEND":
-            break
-        at += 12 + length
-    if not pixels:
+    if size is None or not pixels:
         raise ImageFault("corrupt_image", "the PNG file holds no pixels")
     return size
+
+
+def walk_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield kind, position and length of the content of each chunk of a PNG, up to its end chunk.
+
+    Raises:
+        struct.error: for a file that ends too early.
+    """
+    at, kind = 8, b""
+    while kind != b"IEND":
+        (length,) = struct.unpack_from(">I", data, at)
+        kind = data[at + 4 : at + 8]
+        yield kind, at, length
+        at += 12 + length
 
 
 # Colour type to bit depths, PNG specification, table 11.1.

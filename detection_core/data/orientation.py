@@ -7,9 +7,12 @@ TensorFlow's decoders do not. So images are stored upright once, at ingest, with
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from detection_core.data.image_header import ImageFault, ImageHeader
+from detection_core.data.image_header import ImageFault, ImageHeader, find_app1, walk_chunks
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 UPRIGHT = 1
 """The orientation of an image that is stored as it is to be seen."""
@@ -18,15 +21,8 @@ SWAPS_SIDES = frozenset({5, 6, 7, 8})
 """Orientations that make a column of a row (EXIF 2.32, tag 274)."""
 
 _PILLOW_FORMATS = {"jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "tiff": "TIFF"}
-# Where none of these stands in a file, it has no orientation, and it need not be opened to see that. JPEG
-# keeps them in the segments before the picture; PNG may keep them behind it.
-_SIGNS = {
-    "jpeg": (b"Exif\0\0", b"tiff:Orientation"),
-    "png": (b"eXIf", b"Raw profile type exif", b"tiff:Orientation", b"XML:com.adobe.xmp"),
-    "webp": (b"EXIF", b"XMP "),
-    "tiff": (b"",),
-}
-_JPEG_SEGMENTS = 1 << 18
+_NOTES = (b"Exif\0\0", b"http://ns.adobe.com/xap/")
+_PNG_NOTES = {b"eXIf", b"iTXt", b"tEXt", b"zTXt"}
 
 # Pillow's code for chroma at half the columns. Turned, that is half the rows, which Pillow does not write.
 _HALF_COLUMNS, _FULL = 1, 0
@@ -40,17 +36,33 @@ def read_orientation(data: bytes, image_format: str) -> int:
         data: the whole file.
         image_format: as `image_header.read_header` names it.
     """
-    end = _JPEG_SEGMENTS if image_format == "jpeg" else len(data)
-    if not any(data.find(sign, 0, end) >= 0 for sign in _SIGNS.get(image_format, ())):
-        return UPRIGHT
     from PIL import Image
 
     try:
+        if not _may_note(data, image_format):
+            return UPRIGHT
         with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
-            found = picture.getexif().get(_ORIENTATION_TAG, UPRIGHT)
-    except Exception:  # Pillow's parsers raise almost anything; the file's pixels are judged elsewhere
+            return noted_orientation(picture)
+    except Exception:  # Pillow's parsers raise almost anything; the file's structure is judged elsewhere
         return UPRIGHT
+
+
+def noted_orientation(picture: Image.Image) -> int:
+    """Return the orientation of a picture that Pillow has opened, 1 to 8; 1 where it notes none."""
+    found = picture.getexif().get(_ORIENTATION_TAG, UPRIGHT)
     return found if isinstance(found, int) and UPRIGHT < found <= 8 else UPRIGHT
+
+
+def _may_note(data: bytes, image_format: str) -> bool:
+    """Tell by its structure whether a file may have an orientation, as to open each would cost more."""
+    match image_format:
+        case "jpeg":
+            return any(data.startswith(_NOTES, at) for at in find_app1(data))
+        case "png":
+            return any(kind in _PNG_NOTES for kind, _, _ in walk_chunks(data))
+        case "webp":
+            return b"EXIF" in data or b"XMP " in data
+    return image_format == "tiff"
 
 
 def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
@@ -150,7 +162,7 @@ def turn_png(data: bytes, orientation: int) -> bytes:
 def _jpeg_options(picture: Any) -> dict[str, Any]:
     from PIL import JpegImagePlugin
 
-    swapped = picture.getexif().get(_ORIENTATION_TAG) in SWAPS_SIDES
+    swapped = noted_orientation(picture) in SWAPS_SIDES
     tables = {number: list(table) for number, table in picture.quantization.items()}
     if swapped:
         tables = {n: [t[8 * (i % 8) + i // 8] for i in range(64)] for n, t in tables.items()}

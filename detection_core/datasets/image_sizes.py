@@ -11,16 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
+from detection_core.data.orientation import UPRIGHT, noted_orientation, upright_size
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 
 if TYPE_CHECKING:
     from PIL import Image
-
-_ORIENTATION = 0x0112
-_TURNED = (5, 6, 7, 8)
-"""Values of the EXIF orientation that exchange width and height."""
 
 _HEAD = 1 << 16
 _REQUESTS = 16
@@ -81,9 +78,8 @@ def _open_beginning(path: str) -> IO[bytes]:
 def _size_of(image: Image.Image) -> tuple[int, int]:
     # Of a PNG whose orientation stands behind the pixels, Pillow would have to decode these.
     # A TIFF it has turned already.
-    exif = image.getexif() if "exif" in image.info and image.format != "TIFF" else {}
-    width, height = image.size
-    return (height, width) if exif.get(_ORIENTATION) in _TURNED else (width, height)
+    is_noted = not {"exif", "xmp"}.isdisjoint(image.info) and image.format != "TIFF"
+    return upright_size(*image.size, noted_orientation(image) if is_noted else UPRIGHT)
 
 
 def _size_of_whole(path: str) -> tuple[int, int]:

@@ -34,14 +34,19 @@ def test_the_orientation_is_read(kind, orientation):
     assert read_orientation(turned_file(orientation, kind), kind.lower()) == orientation
 
 
-def test_an_orientation_of_xmp_counts_where_there_is_no_other():
+def turned_by_xmp(orientation):
     packet = (
         b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
-        b'<rdf:Description tiff:Orientation="6" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/></rdf:RDF></x:xmpmeta>'
+        b'<rdf:Description tiff:Orientation="%d" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/>'
+        b"</rdf:RDF></x:xmpmeta>" % orientation
     )
     buffer = io.BytesIO()
     smooth_picture().save(buffer, "JPEG", xmp=packet)
-    assert read_orientation(buffer.getvalue(), "jpeg") == 6
+    return buffer.getvalue()
+
+
+def test_an_orientation_of_xmp_counts_where_there_is_no_other():
+    assert read_orientation(turned_by_xmp(6), "jpeg") == 6
 
 
 @pytest.mark.parametrize("value", [0, 9, 77])

@@ -7,6 +7,7 @@ from PIL import Image
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.image_sizes import shown_size, shown_sizes
 from detection_core.storage import files
+from tests.detection_core.data.test_orientation import turned_by_xmp
 from tests.detection_core.datasets.dataset_files import picture, png_that_claims
 from tests.object_store import s3_server
 
@@ -26,6 +27,11 @@ def _turned(image_format, orientation):
 def test_a_size_is_that_of_the_image_as_it_is_shown(tmp_path, image_format, orientation, size):
     (tmp_path / "a").write_bytes(_turned(image_format, orientation))
     assert shown_size(str(tmp_path / "a")) == size
+
+
+def test_an_orientation_that_only_xmp_notes_counts_as_it_does_when_the_image_is_stored(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(turned_by_xmp(6))
+    assert shown_size(str(tmp_path / "a.jpg")) == (48, 64)
 
 
 @pytest.mark.parametrize(
