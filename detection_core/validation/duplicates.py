@@ -106,7 +106,7 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
                 " they count twice",
                 measured=len(found) / images,
                 count=len(found),
-                examples=_examples(found),
+                examples=pair_examples(found, "the same image"),
             )
         if split != "train" and "train" in digests and images:
             found = pairs[split, "train"] = shared_images(split, here, "train", digests["train"])
@@ -117,18 +117,19 @@ def check_duplicates(digests: Mapping[str, DigestList], findings: FindingList) -
                 " measured there: remove them from one of the two",
                 measured=len(found) / images,
                 count=len(found),
-                examples=_examples(found),
+                examples=pair_examples(found, "the same image"),
             )
     return pairs
 
 
-def _examples(pairs: Sequence[Pair]) -> list[FoundExample]:
+def pair_examples(pairs: Sequence[Pair], note: str) -> list[FoundExample]:
+    """Return the first pairs as examples of a finding, each with the same note."""
     return [
         FoundExample(
             split=pair.split,
             source_id="",
             record=pair.record,
-            note="the same image",
+            note=note,
             other=OtherExample(split=pair.other_split, source_id="", record=pair.other_record),
         )
         for pair in pairs[:EXAMPLES_LISTED]

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from detection_core.artifacts.data_findings import FoundExample, OtherExample
+from detection_core.artifacts.data_findings import FoundExample
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
-from detection_core.validation.duplicates import Pair
+from detection_core.validation.duplicates import Pair, pair_examples
 from detection_core.validation.labelled_images import LabelledImage
 
 SAME_BOX = 0.95
@@ -168,14 +168,5 @@ def check_copies(
         f"{len(found):,} of {len(pairs):,} copies of an image are annotated differently; keep the right one",
         measured=len(found) / len(pairs),
         count=len(found),
-        examples=[
-            FoundExample(
-                split=pair.split,
-                source_id="",
-                record=pair.record,
-                note="the same image, annotated differently",
-                other=OtherExample(split=pair.other_split, source_id="", record=pair.other_record),
-            )
-            for pair in found[:EXAMPLES_LISTED]
-        ],
+        examples=pair_examples(found, "the same image, annotated differently"),
     )

@@ -6,7 +6,7 @@ import dataclasses
 
 from detection_core.zoo.published_models import PublishedModel
 
-_COMMON = """
+SSD_TARGETS = """
     box_coder { faster_rcnn_box_coder { y_scale: 10.0 x_scale: 10.0 height_scale: 5.0 width_scale: 5.0 } }
     matcher {
       argmax_matcher {
@@ -21,6 +21,7 @@ _COMMON = """
     encode_background_as_zeros: true
     normalize_loss_by_num_matches: true
     normalize_loc_loss_by_codesize: true"""
+"""How boxes are coded, matched and weighed, the same in every one of them: fields of `model.ssd`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ def network_text(model: PublishedModel, num_classes: int | None = None) -> str:
     classes = "" if num_classes is None else f"\n    num_classes: {num_classes}"
     parts = _efficient_det if "_bifpn_" in model.extractor else _retina_net
     body = _without_pyramid(model) if model.extractor == "ssd_mobilenet_v2_keras" else parts(model)
-    return f"model {{\n  ssd {{{classes}{body}{_COMMON}\n  }}\n}}\n"
+    return f"model {{\n  ssd {{{classes}{body}{SSD_TARGETS}\n  }}\n}}\n"
 
 
 def _without_pyramid(model: PublishedModel) -> str:

@@ -6,12 +6,13 @@ import dataclasses
 import difflib
 
 from detection_core.errors import ConfigError, shorten
-from detection_core.zoo.networks import network_text
+from detection_core.zoo.networks import SSD_TARGETS, network_text
 from detection_core.zoo.published_models import SPEEDS, PublishedModel, Speed, list_models
 
 SMALL = "ssd_mobilenet_v2_fpnlite_half"
 _SMALL_SIDE = 256
-_SMALL_TEXT = """model {
+_SMALL_TEXT = (
+    """model {
   ssd {
     image_resizer { fixed_shape_resizer { height: 256 width: 256 } }
     feature_extractor {
@@ -53,20 +54,6 @@ _SMALL_TEXT = """model {
         scales_per_octave: 2
       }
     }
-    box_coder { faster_rcnn_box_coder { y_scale: 10.0 x_scale: 10.0 height_scale: 5.0 width_scale: 5.0 } }
-    matcher {
-      argmax_matcher {
-        matched_threshold: 0.5
-        unmatched_threshold: 0.5
-        ignore_thresholds: false
-        negatives_lower_than_unmatched: true
-        force_match_for_each_row: true
-      }
-    }
-    similarity_calculator { iou_similarity { } }
-    encode_background_as_zeros: true
-    normalize_loss_by_num_matches: true
-    normalize_loc_loss_by_codesize: true
     loss {
       classification_loss { weighted_sigmoid_focal { alpha: 0.25 gamma: 2.0 } }
       localization_loss { weighted_smooth_l1 { } }
@@ -81,10 +68,10 @@ _SMALL_TEXT = """model {
         max_total_detections: 100
       }
       score_converter: SIGMOID
-    }
-  }
-}
-"""
+    }"""
+    + SSD_TARGETS
+    + "\n  }\n}\n"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
 
 NAME = "efficientdet_d0_coco17_tpu-32"
 FILES: Mapping[str, bytes] = {
@@ -32,6 +35,13 @@ def archive(
         for member in more:
             tar.addfile(member)
     return buffer.getvalue()
+
+
+def use_cache_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep fetched files in a folder of the test, and know no mirror; return where they are."""
+    monkeypatch.setenv("DETFLOW_CACHE", str(folder / "cache"))
+    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
+    return folder / "cache" / "zoo"
 
 
 def member(path: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:

@@ -23,7 +23,7 @@ from detection_core.errors import ModelError, StorageError
 from detection_core.zoo import cache as caches
 from detection_core.zoo.cache import PublishedFile, cache_folder, fetch_file, fetch_model, find_model_files
 from detection_core.zoo.published_models import find_model
-from tests.detection_core.zoo.archives import FILES, NAME, archive
+from tests.detection_core.zoo.archives import FILES, NAME, archive, use_cache_below
 from tests.detection_core.zoo.weights_server import serve
 from tests.object_store import s3_server
 
@@ -33,9 +33,7 @@ ARCHIVE = archive()
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
-    return tmp_path / "cache" / "zoo"
+    return use_cache_below(tmp_path, monkeypatch)
 
 
 @pytest.fixture

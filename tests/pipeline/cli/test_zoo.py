@@ -6,14 +6,12 @@ import pytest
 
 from detection_core.zoo.published_models import list_models
 from pipeline.cli.parser import main
-from tests.detection_core.zoo.archives import NAME, archive
+from tests.detection_core.zoo.archives import NAME, archive, use_cache_below
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
-    return tmp_path / "cache" / "zoo"
+    return use_cache_below(tmp_path, monkeypatch)
 
 
 @pytest.fixture

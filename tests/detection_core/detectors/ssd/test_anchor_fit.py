@@ -12,23 +12,13 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.parts.anchors.coverage import matched_fraction
 from detection_core.detectors.ssd.anchor_fit import anchor_maps, anchor_overlaps, fit_anchors
 from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
+from tests.detection_core.detectors.laid_anchors import lay_anchors
 
 SIZES = {"model.ssd.image_resizer": {"fixed_shape_resizer": {"height": 160, "width": 208}}}
 
 
 def ssd(path, **changes):
     return with_classes(apply_overrides(load_pipeline_config(path), {**SIZES, **changes}), 3).model.ssd
-
-
-def _laid(maps) -> np.ndarray:
-    boxes = []
-    for anchors in maps:
-        for row in range(anchors.shape[0]):
-            for column in range(anchors.shape[1]):
-                y = anchors.offset[0] + row * anchors.stride[0]
-                x = anchors.offset[1] + column * anchors.stride[1]
-                boxes += [(y - h / 2, x - w / 2, y + h / 2, x + w / 2) for h, w in anchors.sizes]
-    return np.array(boxes)
 
 
 @pytest.mark.parametrize("path", [PYRAMID, LAYERS, RETINA])
@@ -41,7 +31,7 @@ def test_the_anchors_are_those_of_the_detector(path, size):
     shapes = map_shapes(message.feature_extractor, *size)
     laid = build_anchor_generator(message.anchor_generator).generate(shapes, *size)
     expected = np.concatenate([level.numpy() for level in laid]) * np.array([*size, *size])
-    np.testing.assert_allclose(_laid(anchor_maps(message, size)), expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(lay_anchors(anchor_maps(message, size)), expected, rtol=1e-4, atol=1e-3)
 
 
 def boxes(side, ratio, count=300, spread=0.05):

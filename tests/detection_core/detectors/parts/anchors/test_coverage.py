@@ -7,16 +7,7 @@ from detection_core.detectors.parts.anchors.coverage import (
     best_overlaps,
     matched_fraction,
 )
-
-
-def _laid(anchors: AnchorMap) -> np.ndarray:
-    boxes = []
-    for row in range(anchors.shape[0]):
-        for column in range(anchors.shape[1]):
-            y = anchors.offset[0] + row * anchors.stride[0]
-            x = anchors.offset[1] + column * anchors.stride[1]
-            boxes += [(y - h / 2, x - w / 2, y + h / 2, x + w / 2) for h, w in anchors.sizes]
-    return np.array(boxes)
+from tests.detection_core.detectors.laid_anchors import lay_anchors
 
 
 def _iou(a, b):
@@ -35,7 +26,7 @@ def test_the_best_overlap_is_that_of_all_anchors_laid_out():
     corners = rng.uniform(-5, (45, 70), (120, 2))
     boxes = np.concatenate([corners, corners + rng.uniform(0, 60, (120, 2))], axis=1)
     boxes[:3, 2:] = boxes[:3, :2]  # without area
-    anchors = np.concatenate([_laid(m) for m in maps])
+    anchors = lay_anchors(maps)
     assert len(anchors) == sum(m.count for m in maps)
     expected = [max(_iou(box, anchor) for anchor in anchors) for box in boxes]
     np.testing.assert_allclose(best_overlaps(boxes, maps), expected, atol=1e-9)

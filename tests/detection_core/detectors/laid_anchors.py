@@ -1,0 +1,19 @@
+"""Anchors of maps, laid out one by one."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from detection_core.detectors.parts.anchors.coverage import AnchorMap
+
+
+def lay_anchors(maps: Iterable[AnchorMap]) -> np.ndarray:
+    """Return all anchors as (ymin, xmin, ymax, xmax) in pixels."""
+    boxes = []
+    for anchors in maps:
+        for row in range(anchors.shape[0]):
+            for column in range(anchors.shape[1]):
+                y = anchors.offset[0] + row * anchors.stride[0]
+                x = anchors.offset[1] + column * anchors.stride[1]
+                boxes += [(y - h / 2, x - w / 2, y + h / 2, x + w / 2) for h, w in anchors.sizes]
+    return np.array(boxes)
