@@ -19,7 +19,7 @@ demo: setup ## the whole workflow on scenes of scanned digits, about 10 minutes 
 test: setup ## the test suite
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not zoo and not faults" $(PYTEST_ARGS)
 
-test-zoo: setup ## every configuration of the model zoo at full size (10 GB of memory)
+test-zoo: setup ## every configuration of the model zoo at full size, and what takes long (10 GB of memory)
 	@.venv/bin/python -m pytest -m zoo $(PYTEST_ARGS)
 
 test-browser: setup ## the HTML pages in Chromium, with hostile names; installs it where root can

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -48,8 +49,8 @@ def draw_images(
     random = np.random.default_rng(seed)
     names, shares = list(rates), np.asarray(list(rates.values())) / sum(rates.values())
     mean = random.gamma(1.5, 2.0, images) if clustered else np.full(images, 3.0)
-    counts = random.poisson(mean)
-    owners = np.repeat(np.arange(images), counts)
+    counts = np.asarray(random.poisson(mean))
+    owners: np.ndarray = np.repeat(np.arange(images), counts)
     of_image, of_object = (0.7, 0.5) if clustered else (0.0, 0.86)
     preference = random.dirichlet(np.maximum(shares, 1e-3) * 2, images) if clustered else shares[None, :]
     classes = _choose(random, preference[owners] if clustered else np.repeat(preference, len(owners), 0))
@@ -113,7 +114,7 @@ def _l_infinity(sample: SampleStatistics, reference: SampleStatistics) -> bool:
     return bool(np.abs(p - q).max() > 0.01)
 
 
-CHANGES = {
+CHANGES: dict[str, dict[str, Any]] = {
     "nothing": {},
     "a class from 40 % to 60 %": {"rates": {**RATES, "person": 0.9}},
     "a class of 4 % is gone": {"rates": {**RATES, "kite": 1e-9}},

@@ -184,9 +184,9 @@ def main() -> None:
             trained = train(config, output=folder, examples=examples)
             report = evaluate(trained, examples=examples)
             seconds = time.monotonic() - began
-            print(
-                json.dumps({"start": name, "mAP@.50": round(report.metrics[METRIC], 4), "s": round(seconds)})
-            )
+            value = report.metrics[METRIC]
+            found = None if value is None else round(value, 4)
+            print(json.dumps({"start": name, "mAP@.50": found, "s": round(seconds)}))
 
 
 if __name__ == "__main__":

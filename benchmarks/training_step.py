@@ -98,7 +98,7 @@ def image_by_image(model: Detector, batch: Batch) -> Callable[[], object]:
                     box_codes=predictions.box_codes[i : i + 1],
                     class_logits=predictions.class_logits[i : i + 1],
                 )
-                totals.append(model.losses(one, truth)[TOTAL_LOSS])
+                totals.append(model.compare(one, truth)[TOTAL_LOSS])
             total = tf.add_n(totals) / count
         optimizer.apply_gradients(zip(tape.gradient(total, variables), variables, strict=True))
         return total
@@ -117,7 +117,8 @@ class Timing:
 
 def time_steps(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
     """Compile and warm up each contender, then let them take turns, so that other load falls on all alike."""
-    first, wall, cpu = {}, {name: [] for name in contenders}, dict.fromkeys(contenders, 0.0)
+    wall: dict[str, list[float]] = {name: [] for name in contenders}
+    first, cpu = {}, dict.fromkeys(contenders, 0.0)
     for name, step in contenders.items():
         began = time.perf_counter()
         step()

@@ -1,0 +1,60 @@
+"""Each benchmark runs against its peers, at the smallest size that says something."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+import pytest
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a benchmark as a command; returns what it prints."""
+    name, *arguments = words
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    importlib.import_module(f"benchmarks.{name}").main()
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "peer"),
+    [
+        (("evaluation", "--images", "4"), "pycocotools"),
+        (("targets", "--batch", "2", "--anchors", "64", "--repeats", "1"), "image by image"),
+        (("ingest", "--images", "80", "--repeat", "1"), "plain"),
+        (("ingest", "--masks", "--images", "4", "--repeat", "1"), "painted"),
+        (("drift_false_alarms", "--repeats", "1"), "nothing"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+)
+def test_prints_ratios_beside_its_peer(monkeypatch, capsys, words, peer):
+    assert peer in run(monkeypatch, capsys, *words)
+
+
+def test_non_maximum_suppression(monkeypatch, capsys):
+    small = ("--anchors", "64", "--classes", "3", "--runs", "1")
+    assert json.loads(run(monkeypatch, capsys, "nms", *small))["ratio_ours_to_combined"] > 0
+
+
+@pytest.mark.slow
+def test_training_step_with_its_peers(monkeypatch, capsys):
+    small = ("--size", "64", "--batch", "2", "--depth", "0.25", "--classes", "2", "--steps", "1")
+    printed = json.loads(run(monkeypatch, capsys, "training_step", *small))
+    peers = ("plain tf_keras", "compiled, image by image")
+    assert all(printed[name]["ms_per_step"] > 0 for name in ("ours", *peers))
+
+
+@pytest.mark.zoo
+def test_tflite_files(monkeypatch, capsys):
+    printed = run(monkeypatch, capsys, "tflite", "--size", "64", "--classes", "2", "--runs", "1")
+    assert all(name in printed for name in ("float32", "int8"))
+
+
+def test_operations_of_a_network(monkeypatch, capsys):
+    from pipeline.init.ladder import list_networks
+
+    smallest = list_networks()[0].name
+    printed = json.loads(run(monkeypatch, capsys, "networks", "operations", smallest))
+    assert printed["name"] == smallest
+    assert printed["multiply_adds"] > printed["parameters"] > 0
