@@ -1,0 +1,1 @@
+"""The configuration of google/automl's EfficientDet, read without TensorFlow."""

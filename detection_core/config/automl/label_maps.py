@@ -1,0 +1,73 @@
+"""Label maps of google/automl's EfficientDet: class ids to names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from detection_core.config.automl import value_readers as readers
+from detection_core.config.automl.hparams_text import WHERE
+from detection_core.config.automl.yaml_text import read_yaml_file
+from detection_core.data.label_map import LabelMap, LabelMapItem
+from detection_core.errors import ConfigError, DataError, shorten
+
+_COCO_NAMES = (
+    "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,,stop sign,"
+    "parking meter,bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,,backpack,umbrella,,,"
+    "handbag,tie,suitcase,frisbee,skis,snowboard,sports ball,kite,baseball bat,baseball glove,skateboard,"
+    "surfboard,"
+    "tennis racket,bottle,,wine glass,cup,fork,knife,spoon,bowl,banana,apple,sandwich,orange,broccoli,carrot,"
+    "hot dog,pizza,donut,cake,chair,couch,potted plant,bed,,dining table,,,toilet,,tv,laptop,mouse,remote,"
+    "keyboard,cell phone,microwave,oven,toaster,sink,refrigerator,,book,clock,vase,scissors,teddy bear,"
+    "hair drier,toothbrush"
+)
+_VOC_NAMES = (
+    "aeroplane,bicycle,bird,boat,bottle,bus,car,cat,chair,cow,diningtable,dog,horse,motorbike,person,"
+    "pottedplant,sheep,sofa,train,tvmonitor"
+)
+BUILT_IN: Mapping[str, Mapping[int, str]] = {
+    "coco": {number: name for number, name in enumerate(_COCO_NAMES.split(","), 1) if name},
+    "voc": dict(enumerate(_VOC_NAMES.split(","), 1)),
+    "waymo": {1: "vehicle", 2: "pedestrian", 3: "cyclist"},
+}
+"""Name to class ids and names."""
+
+
+def resolve_label_map(
+    label_map: Mapping[int, str] | str | None, where: str = f"{WHERE}.label_map"
+) -> dict[int, str]:
+    """Return class ids and their names; none where no label map is given.
+
+    Args:
+        label_map: ids to names, the path of a .yaml file that holds them, a built-in name, or None.
+        where: field path, for errors.
+
+    Raises:
+        ConfigError: when there is no such label map, or the file cannot be used.
+    """
+    if not label_map:
+        return {}
+    if isinstance(label_map, str):
+        if label_map in BUILT_IN:
+            return dict(BUILT_IN[label_map])
+        if not label_map.endswith((".yaml", ".yml")):
+            raise ConfigError(
+                f"expected a table of class id: name, a .yaml file, or one of {', '.join(BUILT_IN)}, found"
+                f" {shorten(label_map)}; correct it",
+                where=where,
+            )
+        label_map = readers.label_map(read_yaml_file(label_map), label_map)
+    return dict(sorted((number, name) for number, name in label_map.items()))  # type: ignore[union-attr]
+
+
+def to_label_map(names: Mapping[int, str], where: str = f"{WHERE}.label_map") -> LabelMap:
+    """Return a label map of class ids and names; id 0, the background there, is left out.
+
+    Raises:
+        ConfigError: when two ids have one name, or a name is empty.
+    """
+    try:
+        return LabelMap(
+            items=tuple(LabelMapItem(id=number, name=name) for number, name in names.items() if number)
+        )
+    except DataError as error:
+        raise ConfigError(error.message, where=where) from error

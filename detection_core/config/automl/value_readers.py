@@ -1,0 +1,266 @@
+"""Readers: a value as text or YAML gives it to the typed value that was meant, or a refusal that says why.
+
+Where google/automl's parser keeps a value that its own code then misreads or fails on, these readers either
+take what was meant or refuse it:
+
+- `heads=segmentation` and `heads=segmentation*` mean the one head;
+- ids of a label map given as text (`label_map.1=cat`) are numbers;
+- `1e-3` in YAML, which YAML takes for a text, is a number;
+- a `*` in a text, such as an expression for `var_freeze_expr`, makes a list of it, which is refused;
+- so is `loss_scale=2**16`, which is the list 2, "", 16, and any table or list where a number belongs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from detection_core.config.automl.hyperparameters import Size
+from detection_core.config.rules import Range
+from detection_core.config.suggestions import near_names
+from detection_core.errors import ConfigError, shorten
+
+Reader = Callable[[Any, str], Any]
+"""From a value and its path, for errors, to what it means."""
+
+_Value = TypeVar("_Value")
+_SIDE = Range(1, 16_384, "a number of pixels from 1 to 16,384")
+_SIZE_TEXT = re.compile(r"\s*(\d{1,6})[xX](\d{1,6})\s*")
+_SIZES = "a side in pixels, or a text WIDTHxHEIGHT such as 640x512"
+_SWITCHES = {"true": True, "false": False}
+
+
+def refusal(expected: str, found: Any, where: str, remedy: str = "correct it") -> ConfigError:
+    """Return the error that a value is not what was expected."""
+    return ConfigError(f"expected {expected}, found {shorten(found)}; {remedy}", where=where)
+
+
+def number(allowed: Range) -> Reader:
+    """Return a reader of numbers of an interval."""
+
+    def read(value: Any, where: str) -> float:
+        return float(_in_range(_number(value, allowed, where), value, allowed, where))
+
+    return read
+
+
+def whole(allowed: Range) -> Reader:
+    """Return a reader of whole numbers of an interval."""
+
+    def read(value: Any, where: str) -> int:
+        found = _in_range(_number(value, allowed, where), value, allowed, where)
+        if found != int(found):
+            raise refusal(f"a whole number ({allowed.text})", value, where)
+        return int(found)
+
+    return read
+
+
+def choice(*names: str, any_case: bool = False) -> Reader:
+    """Return a reader of one of some names."""
+
+    def read(value: Any, where: str) -> str:
+        found = value.lower() if any_case and isinstance(value, str) else value
+        if found in names and isinstance(found, str):
+            return found
+        near = near_names(str(found).strip(), names, limit=1)
+        raise refusal(
+            f"one of {', '.join(names)}", value, where, f"did you mean {near[0]}?" if near else "choose one"
+        )
+
+    return read
+
+
+def optional(read: Reader, *, absent: Any = None) -> Reader:
+    """Return a reader that takes None and an empty text for `absent`."""
+
+    def read_optional(value: Any, where: str) -> Any:
+        return absent if value is None or value == "" else read(value, where)
+
+    return read_optional
+
+
+def switch(value: Any, where: str) -> bool:
+    """Read true or false; 0, 1 and None are taken as Python takes them."""
+    if isinstance(value, str) and value in _SWITCHES:
+        return _SWITCHES[value]
+    if value is None or (isinstance(value, bool | int) and value in (0, 1)):
+        return bool(value)
+    raise refusal("true or false", value, where)
+
+
+def text(value: Any, where: str) -> str:
+    """Read a text.
+
+    Raises:
+        ConfigError: for what is none; a list has been made of a text with a `*` in it.
+    """
+    if isinstance(value, str):
+        return value
+    remedy = "correct it"
+    if isinstance(value, list):
+        remedy = "a * in a key=value pair separates the elements of a list: write this value in a YAML file"
+    raise refusal("a text", value, where, remedy)
+
+
+def expression(value: Any, where: str) -> str:
+    """Read a regular expression."""
+    found = text(value, where)
+    try:
+        re.compile(found)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise refusal(f"a regular expression ({error})", value, where) from error
+    return found
+
+
+def table(value: Any, where: str) -> Mapping[str, Any]:
+    """Read a nested table as it is."""
+    if not isinstance(value, Mapping):
+        raise refusal("a table", value, where)
+    return dict(value)
+
+
+def image_size(value: Any, where: str) -> Size:
+    """Read a side, a text WIDTHxHEIGHT or a tuple of height and width, to height and width.
+
+    Raises:
+        ConfigError: for all else. A list is refused as theirs is: it does not say which side is first.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _side(value, where), _side(value, where)
+    if isinstance(value, tuple) and len(value) == 2:
+        return _side(value[0], where), _side(value[1], where)
+    match = _SIZE_TEXT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise refusal(_SIZES, value, where)
+    return _side(int(match[2]), where), _side(int(match[1]), where)
+
+
+def channels(value: Any, where: str) -> tuple[float, float, float]:
+    """Read a number, which counts for each channel, or three."""
+    values = _listed(value)
+    if len(values) == 1:
+        values = values * 3
+    if len(values) != 3:
+        raise refusal("a number, or three for red, green and blue", value, where)
+    red, green, blue = (_finite(v, where) for v in values)
+    return red, green, blue
+
+
+def divisors(value: Any, where: str) -> tuple[float, float, float]:
+    """Read a number or three that are divided by."""
+    found = channels(value, where)
+    if not all(v > 0 for v in found):
+        raise refusal("numbers above 0, which pixels are divided by", value, where)
+    return found
+
+
+def aspect_ratios(value: Any, where: str) -> tuple[float | tuple[float, float], ...]:
+    """Read ratios of width to height, or pairs of a factor for the width and one for the height."""
+    values = _listed(value)
+    if not values:
+        raise refusal("at least one ratio", value, where)
+    return tuple(_ratio(v, f"{where}[{i}]") for i, v in enumerate(values))
+
+
+def anchor_scale(value: Any, where: str) -> float | tuple[float, ...]:
+    """Read one scale for all levels, or one for each."""
+    if isinstance(value, list | tuple):
+        return tuple(_positive(v, f"{where}[{i}]") for i, v in enumerate(value))
+    return _positive(value, where)
+
+
+def names_of(*names: str) -> Reader:
+    """Return a reader of a list of different names; one name alone counts as a list of one."""
+    read_one = choice(*names)
+
+    def read(value: Any, where: str) -> tuple[str, ...]:
+        given = [v for v in _listed(value) if v != ""]  # an asterisk at the end of a text leaves an empty one
+        found = tuple(read_one(v, where) for v in given)
+        if not found or len(set(found)) != len(found):
+            raise refusal(f"one or more of {', '.join(names)}", value, where)
+        return found
+
+    return read
+
+
+def label_map(value: Any, where: str) -> Mapping[int, str] | str:
+    """Read a table of class id to name, or the name of one; `label_maps.resolve` reads what is named."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Mapping):
+        raise refusal("a table of class id: name, a .yaml file, or one of coco, voc, waymo", value, where)
+    return {_class_id(key, where): text(name, f"{where}[{key}]") for key, name in value.items()}
+
+
+def epoch_or_whole(allowed: Range) -> Reader:
+    """Return a reader of "epoch" or a whole number."""
+    read_whole = whole(allowed)
+    return lambda value, where: value if value == "epoch" else read_whole(value, where)
+
+
+def _class_id(key: Any, where: str) -> int:
+    digits = key if isinstance(key, int) and not isinstance(key, bool) else None
+    if isinstance(key, str) and key.strip().isdecimal():
+        digits = int(key.strip()[:12])
+    if digits is None or not 0 <= digits < 2**31:
+        raise refusal("a class id, a whole number of 0 or more", key, where)
+    return digits
+
+
+def _ratio(value: Any, where: str) -> float | tuple[float, float]:
+    if isinstance(value, list | tuple):
+        if len(value) != 2:
+            raise refusal("a pair of factors, of the width and of the height", value, where)
+        return _positive(value[0], where), _positive(value[1], where)
+    return _positive(value, where)
+
+
+def _side(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not _SIDE.holds(value):
+        raise refusal(_SIDE.text, value, where)
+    return value
+
+
+def _positive(value: Any, where: str) -> float:
+    found = _finite(value, where)
+    if not found > 0:
+        raise refusal("a number above 0", value, where)
+    return found
+
+
+def _finite(value: Any, where: str) -> float:
+    return _number(value, Range(-math.inf, math.inf, "a finite number"), where)
+
+
+def _number(value: Any, allowed: Range, where: str) -> float:
+    """Read a finite number; a text of one, which YAML makes of 1e-3, is one."""
+    remedy = "correct it"
+    if isinstance(value, list) and "" in value:
+        remedy = "a * separates the elements of a list: write the number itself, 65536 for 2**16"
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise refusal(allowed.text, value, where) from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise refusal(allowed.text, value, where, remedy)
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise refusal(allowed.text, value, where)
+    return found
+
+
+def _in_range(found: float, value: Any, allowed: Range, where: str) -> float:
+    if not allowed.holds(found):
+        raise refusal(allowed.text, value, where)
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
