@@ -20,6 +20,8 @@ from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from detection_core.detectors.base import Detector
 
 
@@ -68,6 +70,18 @@ class ConfiguredModel:
             ConfigError: when there is none, or it cannot be built.
         """
         return model_image_resizer(self.message)
+
+    def anchors(self) -> np.ndarray | None:
+        """Return the anchors that objects are matched with; None for a family without fixed ones.
+
+        Returns:
+            float32 [A, 4], normalised to the detector's input.
+
+        Raises:
+            ConfigError: when there is no such family, or its input has no fixed size.
+        """
+        support = self.family.anchors
+        return support.boxes(*model_message(self.message)) if support else None
 
     def describe(self, detector: Detector) -> FamilyDescription:
         """Return what the family says of the detector that was built."""

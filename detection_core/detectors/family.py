@@ -154,16 +154,16 @@ class FitAnchors(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorSupport:
-    """How the anchors of a family's detectors are held against the boxes of a data set, without TensorFlow.
+    """The fixed anchors of a family's detectors, known by the config alone: no network is built.
 
     Attributes:
-        overlaps: (message of the arm, its field path, boxes float [N, 4] normalised to the network's input)
-            -> the highest intersection over union that an anchor has with each box, float64 [N].
-        fit: chooses anchors by boxes.
+        boxes: (message of the arm, its field path) -> float32 [A, 4], normalised to the network's input, not
+            clipped: what the detector matches objects with, in its order. It may import TensorFlow.
+        fit: chooses sizes and ratios by the boxes of a data set, without TensorFlow; None: they are fixed.
     """
 
-    overlaps: Callable[[Any, str, np.ndarray], np.ndarray]
-    fit: FitAnchors
+    boxes: Callable[[Any, str], np.ndarray]
+    fit: FitAnchors | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,11 +189,10 @@ class Family:
         keypoints: message -> keypoints of an object that the detector is trained on, and the field below the
             message that says so; None: it is not trained on any.
         checkpoints: how it starts from checkpoints of the field; None: it starts from none.
-        anchors: detector -> float32 [A, 4], normalised to the network input, which objects are matched with;
-            None: it has none, or others for every image.
+        anchors: which anchors objects are matched with, and how they are chosen; None: it has none, or others
+            for every image.
         tflite: how it becomes a TensorFlow Lite file; None: it does not.
         quantization: how it is quantized; None: it is not.
-        anchor_fit: how its anchors are chosen by boxes, without TensorFlow; None: it has none.
     """
 
     name: str
@@ -207,10 +206,9 @@ class Family:
     size_problems: Callable[[Any, str, tuple[int, int]], Iterable[Problem]] = lambda message, path, size: ()
     keypoints: Callable[[Any], tuple[int, str] | None] = lambda message: None
     checkpoints: CheckpointSupport | None = None
-    anchors: Callable[[Detector], np.ndarray] | None = None
+    anchors: AnchorSupport | None = None
     tflite: TFLiteExport | None = None
     quantization: QuantizationSupport | None = None
-    anchor_fit: AnchorSupport | None = None
 
     def require_checkpoint_names(self) -> CheckpointNames:
         """Return how checkpoints of the field name its variables.

@@ -9,7 +9,8 @@ from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import classes_field, with_classes
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.errors import ModelError
+from detection_core.data.label_map import LabelMap, LabelMapItem
+from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.train import check_classes
 from detection_core.training.checkpoint_file import CheckpointFile
@@ -20,6 +21,8 @@ from detection_core.training.restore import (
     RestoreReport,
     restore_fine_tune_checkpoint,
 )
+from detection_core.zoo.coco_classes import COCO_CLASSES
+from detection_core.zoo.starting_points import ZOO, FetchedStart, fetch_start, is_named
 
 _logger = logging.getLogger(__name__)
 _NAMED_IN_ERROR = 5
@@ -33,24 +36,26 @@ def import_checkpoint(
     Args:
         config: of the model that the checkpoint was trained as; of its training nothing counts.
         checkpoint: prefix of the checkpoint's files, or their folder; object-based (TensorFlow 2) or
-            name-based (TensorFlow 1).
-        label_map: path of the classes, in text format.
+            name-based (TensorFlow 1); or `zoo:NAME`, which is fetched where it is not here yet.
+        label_map: path of the classes, in text format; "" for those of COCO, with `zoo:NAME`.
         model_dir: detector folder to write.
 
     Returns:
         What came of each variable: all were restored.
 
     Raises:
-        ConfigError: when the config cannot be followed or the classes are not the label map's.
-        ModelError: when the checkpoint cannot be read, or lacks a variable of the detector.
+        ConfigError: when the config cannot be followed, the classes are not the label map's or not given, or
+            the checkpoint is of a backbone alone.
+        ModelError: when the checkpoint cannot be had or read, or lacks a variable of the detector.
     """
     check_pipeline_config(config)
-    labels = load_label_map(label_map)
+    start = _detector_start(checkpoint)
+    labels = _labels(label_map, start)
     config = with_classes(config, labels.num_classes)
     configured = configured_model(config)
     model = configured.build()
     check_classes(model, labels, classes_field(config))
-    file = CheckpointFile(checkpoint)
+    file = CheckpointFile(start.path)
     named = not file.is_object_based
     options = FineTuneOptions(
         kind="detection" if named else "full",
@@ -62,9 +67,30 @@ def import_checkpoint(
     report = restore_fine_tune_checkpoint(model, names, options, file)
     _require_all(report)
     _logger.info("import | %d variables of %s", report.count(Outcome.RESTORED), report.prefix)
-    summary = {"steps": 0, "started_from": report.prefix, "weights": "as in the checkpoint", "trained_as": ""}
+    source = checkpoint if start.model else report.prefix
+    summary = {"steps": 0, "started_from": source, "weights": "as in the checkpoint", "trained_as": ""}
     write_detector(model, config, labels, model_dir, extra=summary)
     return report
+
+
+def _detector_start(checkpoint: str) -> FetchedStart:
+    """Return where a detector's checkpoint is; refuse the weights of a backbone."""
+    if is_named(checkpoint) and not checkpoint.startswith(ZOO):
+        raise ConfigError(
+            f"expected the checkpoint of a whole detector, found {checkpoint}, weights of a backbone; train"
+            " from them, with train.start_from or train_config.fine_tune_checkpoint",
+            where="--checkpoint",
+        )
+    return fetch_start(checkpoint)
+
+
+def _labels(label_map: str, start: FetchedStart) -> LabelMap:
+    if label_map:
+        return load_label_map(label_map)
+    if start.model:
+        items = (LabelMapItem(id=number, name=name) for number, name in COCO_CLASSES.items())
+        return LabelMap(items=tuple(items))
+    raise ConfigError("expected the classes of the checkpoint's detector, found none", where="--label-map")
 
 
 def _fate(row: RestoredVariable) -> str:

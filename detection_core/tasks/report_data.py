@@ -120,10 +120,10 @@ def _match_anchors(
 ) -> AnchorMatches | None:
     """Write how well the anchors of a config fit boxes; None for a family without anchors."""
     model = configured_model(config)
-    if model.family.anchors is None:
+    anchors = model.anchors()
+    if anchors is None:
         return None
-    view = NetworkView(resizer=model.build_resizer(), anchors=model.family.anchors(model.build(seed=None)))
-    matches = match_anchors(boxes, view)
+    matches = match_anchors(boxes, NetworkView(resizer=model.build_resizer(), anchors=anchors))
     if matches is not None:
         ANCHOR_MATCHES.write(folder, matches)
     return matches

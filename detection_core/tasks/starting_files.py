@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from detection_core.artifacts import detector as layout
 from detection_core.storage import files
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
-from detection_core.zoo.starting_points import fetch_start, is_named
+from detection_core.zoo.starting_points import fetch_start
 
 
 def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = "") -> list[str]:
@@ -28,10 +28,10 @@ def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = 
     if warm_start:
         layout.read_info(warm_start)  # says so where it is none of ours
         fine_tune_checkpoint = layout.extra_file(warm_start, layout.CHECKPOINT)
-    elif is_named(fine_tune_checkpoint):
-        start = fetch_start(fine_tune_checkpoint, mirror=mirror)
-        return [start.path] if start.backbone else checkpoint_files(start.path)
-    return checkpoint_files(find_prefix(fine_tune_checkpoint)) if fine_tune_checkpoint else []
+    if not fine_tune_checkpoint:
+        return []
+    start = fetch_start(fine_tune_checkpoint, mirror=mirror)
+    return [start.path] if start.backbone else checkpoint_files(find_prefix(start.path))
 
 
 def fingerprint_files(paths: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.folded_norms import warn_of_folded_norms
 from detection_core.training.restore import Outcome, RestoreReport, restore_fine_tune_checkpoint
 from detection_core.training.warm_start import copy_matching_weights
-from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
+from detection_core.zoo.starting_points import fetch_start
 
 _logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
 
 def _restored(model: Detector, config: PipelineConfig, checkpoint: str) -> RestoreReport:
     """Fill a model from a checkpoint, or from published weights, which are fetched."""
-    start = fetch_start(checkpoint) if is_named(checkpoint) else FetchedStart(path=checkpoint)
+    start = fetch_start(checkpoint)
     if start.backbone:
         application = load_application(
             start.backbone.application, start.path, depth_multiplier=start.backbone.depth_multiplier

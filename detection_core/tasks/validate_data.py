@@ -173,10 +173,8 @@ def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingL
     if not findings.is_on("tiny_boxes") and not findings.is_on("unmatched_boxes"):
         return None
     model = configured_model(with_classes(config, label_map.num_classes))
-    anchors = model.family.anchors if findings.is_on("unmatched_boxes") else None
-    return NetworkView(
-        resizer=model.build_resizer(), anchors=anchors(model.build(seed=None)) if anchors else None
-    )
+    anchors = model.anchors() if findings.is_on("unmatched_boxes") else None
+    return NetworkView(resizer=model.build_resizer(), anchors=anchors)
 
 
 def _check_all(

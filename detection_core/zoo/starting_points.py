@@ -1,4 +1,4 @@
-"""Starting points that are named and not paths: `zoo:NAME` and `imagenet:BACKBONE`."""
+"""What weights are started from: `zoo:NAME`, `imagenet:BACKBONE`, or the path of a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 
 from detection_core.errors import ConfigError, shorten
 from detection_core.progress import Reporter
-from detection_core.zoo.cache import fetch_file, fetch_model
+from detection_core.zoo.cache import FetchedModel, fetch_file, fetch_model
 from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES, PublishedBackbone
 from detection_core.zoo.published_models import find_model
 
@@ -15,15 +15,17 @@ ZOO = "zoo:"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FetchedStart:
-    """A named starting point on this machine.
+    """Weights to start from, where they can be read.
 
     Attributes:
         path: prefix of a checkpoint, or a file of a backbone's weights.
         backbone: what the file is of; None for a checkpoint.
+        model: the published detector whose checkpoint it is; None for another one.
     """
 
     path: str
     backbone: PublishedBackbone | None = None
+    model: FetchedModel | None = None
 
 
 def is_named(start: str) -> bool:
@@ -32,10 +34,10 @@ def is_named(start: str) -> bool:
 
 
 def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = None) -> FetchedStart:
-    """Return published weights, fetched where they are not here yet.
+    """Return weights to start from; published ones are fetched where they are not here yet.
 
     Args:
-        start: `zoo:NAME`, or the name of a `PublishedBackbone`.
+        start: `zoo:NAME`, the name of a `PublishedBackbone`, or a path, which stays as it is.
         mirror: see `zoo.cache.fetch_file`.
         progress: what shows progress of a download.
 
@@ -44,9 +46,11 @@ def fetch_start(start: str, *, mirror: str = "", progress: Reporter | None = Non
         ModelError: when they cannot be had, or are not what they were before.
         StorageError: when the cache cannot be written.
     """
+    if not is_named(start):
+        return FetchedStart(path=start)
     if start.startswith(ZOO):
         model = fetch_model(find_model(start.removeprefix(ZOO)), mirror=mirror, progress=progress)
-        return FetchedStart(path=model.checkpoint)
+        return FetchedStart(path=model.checkpoint, model=model)
     backbone = next((known for known in PUBLISHED_BACKBONES if known.name == start), None)
     if backbone is None:
         names = ", ".join(known.name for known in PUBLISHED_BACKBONES)

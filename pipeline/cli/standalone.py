@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from detection_core.errors import ConfigError
 from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
 from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
@@ -88,6 +89,7 @@ def train(arguments: argparse.Namespace) -> Result:
 
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
     """Make a detector of a checkpoint."""
+    arguments.config = arguments.config or _published_config(arguments.checkpoint)
     config = _config(arguments)
     with (
         output_folder(arguments.output, keep_unfinished=False) as output,
@@ -104,6 +106,18 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
     model_dir = os.path.join(arguments.output, "model")
     data = {"model": model_dir, "checkpoint": report.prefix, **report.counts()}
     return Result(text=f"model: {model_dir}", data=data)
+
+
+def _published_config(checkpoint: str) -> str:
+    """Return the path of the config that a detector of the model zoo was trained with, fetched with it."""
+    from detection_core.zoo.starting_points import ZOO, fetch_start
+
+    if not checkpoint.startswith(ZOO):
+        raise ConfigError(
+            "expected the config that the checkpoint was trained with, found none", where="--config"
+        )
+    found = fetch_start(checkpoint).model
+    return found.config if found else ""
 
 
 def evaluate(arguments: argparse.Namespace) -> Result:
@@ -205,11 +219,21 @@ VERBS = (
             "--label-map label_map.pbtxt --output build/imported"
         ),
         arguments=(
-            _CONFIG,
             argument(
-                "--checkpoint", required=True, metavar="PREFIX", help="prefix of its files, or their folder"
+                "--config", default="", help="pipeline.config (default: with zoo:NAME the published one)"
             ),
-            argument("--label-map", required=True, metavar="FILE", help="classes of the detector (.pbtxt)"),
+            argument(
+                "--checkpoint",
+                required=True,
+                metavar="PREFIX",
+                help="prefix of its files, or their folder; or zoo:NAME, as `detflow zoo` lists them",
+            ),
+            argument(
+                "--label-map",
+                default="",
+                metavar="FILE",
+                help="classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)",
+            ),
             _OUTPUT,
             SET,
             OVERRIDE_FILE,

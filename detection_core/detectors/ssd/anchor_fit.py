@@ -1,4 +1,4 @@
-"""Anchors of a one-stage detector against the boxes of a data set: what they match, and what would be better.
+"""Chooses the anchors of a one-stage detector by the boxes of a data set.
 
 Nothing here imports TensorFlow.
 """
@@ -31,24 +31,6 @@ _REDUCED_SCALE = 0.1
 _BESIDE = 1.5  # a ratio so many times another one is a shape of its own
 
 Size = tuple[float, float]
-
-
-def anchor_overlaps(ssd: Ssd, where: str, boxes: np.ndarray) -> np.ndarray:
-    """Return how well the anchors of a configuration cover boxes.
-
-    Args:
-        ssd: checked.
-        where: its field path, for errors.
-        boxes: float [N, 4], normalised to the network's input.
-
-    Returns:
-        Highest intersection over union of each box, float64 [N].
-
-    Raises:
-        ConfigError: when the size of the network's input is not known.
-    """
-    size = required_network_size(ssd.image_resizer, f"{where}.image_resizer")
-    return best_overlaps(_pixels(boxes, size), anchor_maps(ssd, size))
 
 
 def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[AnchorMap]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import tf_keras
@@ -11,6 +12,7 @@ from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
+from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import required_network_size
 from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.parts.anchor_criterion import AnchorCriterion
@@ -81,6 +83,32 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     return SsdModel(built.network, parts)
 
 
+def lay_anchors(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
+    """Return the anchors of a detector without building its network.
+
+    Args:
+        message: checked.
+        where: its path in the configuration, for errors.
+
+    Returns:
+        float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
+
+    Raises:
+        ConfigError: when the size of the network's input is not known.
+    """
+    input_size = required_network_size(message.image_resizer, f"{where}.image_resizer")
+    generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
+    shapes = map_shapes(message.feature_extractor, *input_size)
+    return np.concatenate(_lay_levels(generator, shapes, input_size), axis=0)
+
+
+def _lay_levels(
+    generator: AnchorGenerator, shapes: Sequence[tuple[int, int]], input_size: tuple[int, int]
+) -> list[np.ndarray]:
+    """Return the anchors of each feature map, float32 [A_l, 4]."""
+    return [level.numpy().astype(np.float32) for level in generator.generate(shapes, *input_size)]
+
+
 def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner, where: str) -> AnchorCriterion:
     return AnchorCriterion(
         assigner=assigner,
@@ -111,10 +139,10 @@ def _build_network(
     )
     predictions = plan.head(maps, layers, outputs)
     shapes = [(int(features.shape[1]), int(features.shape[2])) for features in maps]
-    anchors = [level.numpy() for level in generator.generate(shapes, *input_size)]
+    anchors = _lay_levels(generator, shapes, input_size)
     return BuiltNetwork(
         network=tf_keras.Model(inputs, list(predictions), name="detector"),
-        anchors=np.concatenate(anchors, axis=0).astype(np.float32),
+        anchors=np.concatenate(anchors, axis=0),
         levels=tuple(
             AnchorLevel(rows=rows, columns=columns, anchors=len(level))
             for (rows, columns), level in zip(shapes, anchors, strict=True)

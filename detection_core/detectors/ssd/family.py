@@ -66,14 +66,10 @@ def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | No
     return rewrite_ssd(detector, options, step)
 
 
-def _anchors(detector: Any) -> Any:
-    return detector.anchors
+def _anchor_boxes(message: Any, where: str) -> np.ndarray:
+    from detection_core.detectors.ssd.build import lay_anchors
 
-
-def _overlaps(message: Any, where: str, boxes: np.ndarray) -> np.ndarray:
-    from detection_core.detectors.ssd.anchor_fit import anchor_overlaps
-
-    return anchor_overlaps(message, where, boxes)
+    return lay_anchors(message, where)
 
 
 def _fit_anchors(message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
@@ -95,10 +91,9 @@ FAMILY = Family(
     size_problems=prediction_size_problems,
     keypoints=keypoints,
     checkpoints=CheckpointSupport(names=_checkpoint_names, named_extractors=NAMED_EXTRACTORS),
-    anchors=_anchors,
+    anchors=AnchorSupport(boxes=_anchor_boxes, fit=_fit_anchors),
     tflite=TFLiteExport(
         problems=ssd_tflite_problems, function=_tflite_function, normalisation=_normalisation
     ),
     quantization=QuantizationSupport(rewrite=_rewrite),
-    anchor_fit=AnchorSupport(overlaps=_overlaps, fit=_fit_anchors),
 )

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from detection_core.config.anchor_match import anchor_overlaps, fit_anchors
+from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.family import Family, register_family, unregister_family
+from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
 from detection_core.errors import ConfigError
 from tests.detection_core.config.configs import PYRAMID
 
@@ -16,15 +16,15 @@ def test_a_config_is_changed_so_that_it_matches_more():
     fit = fit_anchors(config, BOXES)
     changed = apply_overrides(config, fit.overrides)
     assert all(path.startswith("model.ssd.anchor_generator.") for path in fit.overrides)
-    assert (anchor_overlaps(changed, BOXES) > anchor_overlaps(config, BOXES)).all()
+    assert (fit.default, fit.fitted) == (0, 1) and fit_anchors(changed, BOXES).default == 1
 
 
-def test_a_detector_without_anchors_has_none_to_fit():
-    register_family(Family(name="blind", build=None, describe=None, loss_names={}))
+@pytest.mark.parametrize("anchors", [None, AnchorSupport(boxes=lambda message, where: BOXES)])
+def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(anchors):
+    register_family(Family(name="blind", build=None, describe=None, loss_names={}, anchors=anchors))
     try:
         config = parse_pipeline_config('model { experimental_model { name: "blind" } }')
         assert fit_anchors(config, BOXES) is None
-        assert anchor_overlaps(config, BOXES) is None
     finally:
         unregister_family("blind")
     with pytest.raises(ConfigError, match="found blind"):

@@ -104,6 +104,17 @@ def test_a_number_of_classes_that_is_left_out_is_the_label_map_s(checkpoints, la
     assert load_detector(str(tmp_path / "m")).config.model.ssd.num_classes == 2
 
 
+@pytest.mark.parametrize("named", ["imagenet", "imagenet:mobilenet_v2_1.0"])
+def test_a_backbone_makes_no_detector(label_map, tmp_path, named) -> None:
+    with pytest.raises(ConfigError, match=f"whole detector, found {named}, weights of a backbone"):
+        import_checkpoint(CONFIG, named, label_map=label_map, model_dir=str(tmp_path / "m"))
+
+
+def test_the_classes_of_a_checkpoint_from_elsewhere_have_to_be_given(checkpoints, tmp_path) -> None:
+    with pytest.raises(ConfigError, match="label-map: expected the classes"):
+        import_checkpoint(CONFIG, checkpoints["name-based"], label_map="", model_dir=str(tmp_path / "m"))
+
+
 def test_a_checkpoint_on_an_object_store_is_fetched_once(
     checkpoints, label_map, tmp_path, monkeypatch
 ) -> None:

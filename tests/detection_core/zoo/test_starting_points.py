@@ -2,7 +2,7 @@ import pytest
 
 from detection_core.errors import ConfigError, ModelError
 from detection_core.zoo.keras_backbones import find_backbone
-from detection_core.zoo.starting_points import fetch_start, is_named
+from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 from tests.detection_core.zoo.archives import NAME, archive
 
 
@@ -34,8 +34,13 @@ def test_what_is_named_is_fetched(tmp_path):
     (tmp_path / backbone.file.name).write_bytes(b"weights")
     found = fetch_start(f"zoo:{NAME}", mirror=str(tmp_path))
     assert found.path.endswith("checkpoint/ckpt-0") and found.backbone is None
+    assert found.model and found.model.config.endswith("pipeline.config")
     found = fetch_start(backbone.name, mirror=str(tmp_path))
     assert found.path.endswith(backbone.file.name) and found.backbone == backbone
+
+
+def test_a_path_stays_as_it_is():
+    assert fetch_start("zoo/ckpt-0") == FetchedStart(path="zoo/ckpt-0")
 
 
 def test_what_is_not_published_or_not_there_is_said(tmp_path):

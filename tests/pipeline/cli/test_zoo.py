@@ -4,8 +4,17 @@ import json
 
 import pytest
 
+from detection_core.builders.detector import build_detector
+from detection_core.config.load import format_pipeline_config, parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.exporters.detector_folder import load_detector
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.published_models import list_models
 from pipeline.cli.parser import main
+from tests.detection_core.tasks.tiny_training import config_text
+from tests.detection_core.training.field_checkpoints import write_object_checkpoint
 from tests.detection_core.zoo.archives import NAME, archive, use_cache_below
 
 
@@ -59,3 +68,28 @@ def test_what_there_is_not_is_one_message_and_exit_code_2(capsys, mirror):
         assert error.startswith("detflow: ConfigError") and error.count("\n") == 1
     assert main(["zoo", "get", "imagenet:resnet50_v1", "--mirror", mirror]) == 2
     assert "put resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5" in capsys.readouterr().err
+
+
+def test_a_detector_is_imported_by_its_name_alone(tmp_path, capsys, monkeypatch):
+    config = apply_overrides(parse_pipeline_config(config_text()), {"model.ssd.num_classes": 90})
+    keys = object_keys(build_detector(config.model).network)
+    values = {key.removesuffix(VARIABLE_SUFFIX): variable.numpy() for key, variable in keys.items()}
+    write_object_checkpoint(values, tmp_path / "ckpt-0")
+    content = {f"checkpoint/{path.name}": path.read_bytes() for path in tmp_path.glob("ckpt-0.*")}
+    content["checkpoint/checkpoint"] = b'model_checkpoint_path: "ckpt-0"\n'
+    content["pipeline.config"] = format_pipeline_config(config).encode()
+    (tmp_path / f"{NAME}.tar.gz").write_bytes(archive(content))
+    monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(tmp_path))
+    assert main(["import", "--checkpoint", f"zoo:{NAME}", "--output", str(tmp_path / "made"), "--json"]) == 0
+    made = load_detector(json.loads(capsys.readouterr().out)["model"])
+    assert made.info.extra["started_from"] == f"zoo:{NAME}"
+    assert {
+        item.id: item.name for item in made.label_map.items
+    } == COCO_CLASSES and made.model.num_classes == 90
+
+
+def test_what_is_no_detector_of_the_zoo_needs_its_config(tmp_path, capsys):
+    assert main(["import", "--checkpoint", "ckpt-0", "--output", str(tmp_path / "made")]) == 2
+    assert "--config: expected the config" in capsys.readouterr().err
+    assert main(["import", "--checkpoint", "zoo:ssd_mobilenet", "--output", str(tmp_path / "made")]) == 2
+    assert "ssd_mobilenet" in capsys.readouterr().err and not (tmp_path / "made").exists()
