@@ -23,7 +23,10 @@ from detection_core.datasets.annotated_images import (
 def format_record(image: AnnotatedImage) -> str:
     """Return an image as a JSON text, a list of its fields."""
     objects = [_object_fields(item) for item in image.objects]
-    return json.dumps([*image[:5], objects, image.labels] if image.labels else [*image[:5], objects])
+    more = list(image[_OBJECTS_AT + 1 :])
+    while more and more[-1] == _MORE_UNSAID[len(more) - 1]:
+        more.pop()
+    return json.dumps([*image[:_OBJECTS_AT], objects, *more])
 
 
 def read_record(fields: list[Any]) -> AnnotatedImage:
@@ -32,16 +35,13 @@ def read_record(fields: list[Any]) -> AnnotatedImage:
     Args:
         fields: the parsed text.
     """
-    source_id, filename, path, width, height, objects, *labels = fields
-    return AnnotatedImage(
-        source_id,
-        filename,
-        path,
-        width,
-        height,
-        [_object(*item) for item in objects],
-        [ImageLabel(*label) for label in labels[0]] if labels else (),
-    )
+    before, objects, more = fields[:_OBJECTS_AT], fields[_OBJECTS_AT], fields[_OBJECTS_AT + 1 :]
+    labels = [ImageLabel(*label) for label in more[0]] if more else ()
+    return AnnotatedImage._make([*before, [_object(*item) for item in objects], labels or (), *_rest(more)])
+
+
+def _rest(more: list[Any]) -> list[Any]:
+    return [*more[1:], *_MORE_UNSAID[max(1, len(more)) :]]
 
 
 def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:
@@ -50,6 +50,10 @@ def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:
     return (*item[: _LABEL_AT + 1], _mask_fields(item.mask), *item[_LABEL_AT + 2 :])
 
 
+_OBJECTS_AT = AnnotatedImage._fields.index("objects")
+_MORE_UNSAID = tuple(
+    AnnotatedImage._field_defaults[name] for name in AnnotatedImage._fields[_OBJECTS_AT + 1 :]
+)
 _LABEL_AT = AnnotatedObject._fields.index("label")
 _UNSAID = (None,) * (len(AnnotatedObject._fields) - _LABEL_AT - 1)
 

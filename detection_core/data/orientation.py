@@ -22,7 +22,8 @@ SWAPS_SIDES = frozenset({5, 6, 7, 8})
 
 _PILLOW_FORMATS = {"jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "tiff": "TIFF"}
 _NOTES = (b"Exif\0\0", b"http://ns.adobe.com/xap/")
-_PNG_NOTES = {b"eXIf", b"iTXt", b"tEXt", b"zTXt"}
+PNG_NOTES = frozenset({b"eXIf", b"iTXt", b"tEXt", b"zTXt"})
+"""Chunks of a PNG that may tell its orientation."""
 
 # Pillow's code for chroma at half the columns. Turned, that is half the rows, which Pillow does not write.
 _HALF_COLUMNS, _FULL = 1, 0
@@ -59,7 +60,7 @@ def _may_note(data: bytes, image_format: str) -> bool:
         case "jpeg":
             return any(data.startswith(_NOTES, at) for at in find_app1(data))
         case "png":
-            return any(kind in _PNG_NOTES for kind, _, _ in walk_chunks(data))
+            return any(kind in PNG_NOTES for kind, _, _ in walk_chunks(data))
         case "webp":
             return b"EXIF" in data or b"XMP " in data
     return image_format == "tiff"

@@ -1,4 +1,4 @@
-"""The result of every reader: images with their objects in pixels, and rejected annotations."""
+"""The result of every reader: images with their objects, and rejected annotations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Polygons(NamedTuple):
     """A mask as the union of polygons.
 
     Attributes:
-        rings: x, y, x, y, ... of each in pixels, three points or more.
+        rings: x, y, x, y, ... of each, three points or more, in what the box of the object is in.
     """
 
     rings: Sequence[Sequence[float]]
@@ -80,7 +80,7 @@ class MaskFile(NamedTuple):
 Mask = Polygons | RunLengths | MaskFile
 
 Keypoint = tuple[float, float, int]
-"""x and y in pixels, and COCO's visibility: 0 not labelled, 1 labelled but hidden, 2 seen."""
+"""x and y, in what the object's box is in, and COCO's visibility: 0 not labelled, 1 hidden, 2 seen."""
 
 
 class AnnotatedObject(NamedTuple):
@@ -88,7 +88,8 @@ class AnnotatedObject(NamedTuple):
 
     Attributes:
         name: its class.
-        box: (xmin, ymin, xmax, ymax) in pixels, as annotated.
+        box: (xmin, ymin, xmax, ymax) as annotated: in pixels, or in fractions of the image where
+            `AnnotatedImage.in_fractions` says so.
         area: square pixels; 0 where the source gives none.
         crowd: 1 for a box round a group.
         difficult: 0 or 1; None where the format does not say. Likewise every field after the label.
@@ -144,6 +145,8 @@ class AnnotatedImage(NamedTuple):
         height: likewise.
         objects: in the order of the source.
         labels: of the image as a whole; empty where the source has none.
+        in_fractions: boxes, polygons and keypoints are in fractions of the image's width and height, not in
+            pixels.
     """
 
     source_id: str
@@ -153,6 +156,7 @@ class AnnotatedImage(NamedTuple):
     height: int
     objects: list[AnnotatedObject]
     labels: Sequence[ImageLabel] = ()
+    in_fractions: bool = False
 
 
 class Rejection(NamedTuple):

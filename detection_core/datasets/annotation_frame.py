@@ -1,11 +1,19 @@
-"""Whether the boxes of an image with an EXIF orientation were drawn on it upright or as stored."""
+"""Where in an image its annotations lie: in pixels, and upright or as stored where EXIF turns it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
-from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    Mask,
+    Polygons,
+    Rejected,
+)
 from detection_core.errors import ConfigError
 
 SHOWN, STORED = "upright", "stored"
@@ -71,6 +79,35 @@ def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> 
             f"found {frame.upright[0]}x{frame.upright[1]}{also}",
         )
     return fitting[0] if len(fitting) == 1 else unsaid
+
+
+def place_objects(record: AnnotatedImage, width: int, height: int) -> list[AnnotatedObject]:
+    """Return an image's objects in pixels.
+
+    Args:
+        record: with its objects in pixels already, or in fractions.
+        width: columns of the picture that was annotated.
+        height: rows of it.
+    """
+    if not record.in_fractions:
+        return record.objects
+    return [_place_object(item, width, height) for item in record.objects]
+
+
+def _place_object(item: AnnotatedObject, width: int, height: int) -> AnnotatedObject:
+    xmin, ymin, xmax, ymax = item.box
+    return item._replace(
+        box=(xmin * width, ymin * height, xmax * width, ymax * height),
+        mask=_place_mask(item.mask, width, height),
+        keypoints=item.keypoints and [(x * width, y * height, seen) for x, y, seen in item.keypoints],
+    )
+
+
+def _place_mask(mask: Mask | None, width: int, height: int) -> Mask | None:
+    """Return an outline in pixels; masks of pixels have a size of their own."""
+    if not isinstance(mask, Polygons):
+        return mask
+    return Polygons([(np.reshape(ring, (-1, 2)) * (width, height)).ravel() for ring in mask.rings])
 
 
 def turn_objects(objects: list[AnnotatedObject], frame: Frame) -> list[AnnotatedObject]:

@@ -17,6 +17,7 @@ from detection_core.datasets.annotated_images import (
     Rejection,
     path_inside,
 )
+from detection_core.datasets.annotation_frame import place_objects
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.coco_writer import CocoWriter, open_coco
 from detection_core.datasets.image_sizes import shown_size
@@ -142,7 +143,7 @@ def _add(writer: CocoWriter, image: AnnotatedImage, folder: str, *, copy: bool) 
     place = path_inside(folder, name)
     if files.exists(place):
         raise Rejected("duplicate_id", f"the file name is that of another image: {name!r:.120}")
-    writer.add(image, name, size)
+    writer.add(image._replace(objects=place_objects(image, *size), in_fractions=False), name, size)
     _put(image.path, place, copy=copy)
 
 

@@ -29,6 +29,7 @@ from detection_core.datasets.annotation_frame import (
     STORED,
     Frame,
     find_annotation_frame,
+    place_objects,
     turn_objects,
 )
 from detection_core.datasets.keypoints import KeypointLayout, keypoint_columns
@@ -94,7 +95,8 @@ def make_example(
     turned = frame.orientation != UPRIGHT
     as_stored = find_annotation_frame(record, frame, exif_annotations) == STORED and turned
     drawn_on = frame if as_stored else Frame(image.width, image.height)
-    objects = turn_objects(record.objects, drawn_on) if as_stored else record.objects
+    objects = place_objects(record, drawn_on.width, drawn_on.height)
+    objects = turn_objects(objects, drawn_on) if as_stored else objects
     boxes, clipped = [], 0
     for item in objects:
         if item.name not in label_ids:

@@ -1,4 +1,4 @@
-"""Sizes of images as they are shown, for annotations in fractions of them."""
+"""Sizes of images as they are shown, found without reading their pixels."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import errno
 import io
 import os
 import stat
+import struct
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
-from detection_core.data.orientation import UPRIGHT, noted_orientation, upright_size
+from detection_core.data.orientation import PNG_NOTES, UPRIGHT, noted_orientation, upright_size
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HEAD = 1 << 16
 _REQUESTS = 16
+_PNG_SIGNATURE_BYTES = 8
 
 
 def shown_sizes(paths: Sequence[str]) -> Iterator[tuple[int, int] | Rejected]:
@@ -55,7 +57,7 @@ def shown_size(path: str) -> tuple[int, int]:
 
     try:
         with _open_beginning(path) as file, Image.open(file) as image:
-            return _size_of(image)
+            return _size_of(image, file)
     except (FileNotFoundError, NotADirectoryError) as e:
         raise Rejected("missing_image", "there is no such file") from e
     except Exception:  # Pillow's parsers raise almost anything
@@ -75,11 +77,30 @@ def _open_beginning(path: str) -> IO[bytes]:
     return open(descriptor, "rb")
 
 
-def _size_of(image: Image.Image) -> tuple[int, int]:
-    # Of a PNG whose orientation stands behind the pixels, Pillow would have to decode these.
-    # A TIFF it has turned already.
+def _size_of(image: Image.Image, file: IO[bytes]) -> tuple[int, int]:
+    # Pillow has turned a TIFF already. It decodes a PNG's pixels to see what stands behind them.
     is_noted = not {"exif", "xmp"}.isdisjoint(image.info) and image.format != "TIFF"
+    is_noted = is_noted or (image.format == "PNG" and _is_noted_behind_pixels(file))
     return upright_size(*image.size, noted_orientation(image) if is_noted else UPRIGHT)
+
+
+def _is_noted_behind_pixels(file: IO[bytes]) -> bool:
+    """Tell whether a PNG may have an orientation behind its pixels.
+
+    Raises:
+        EOFError: when it is not all there.
+    """
+    at, pixels, kind = file.tell(), False, b""
+    file.seek(_PNG_SIGNATURE_BYTES)
+    while kind != b"IEND" and not (pixels and kind in PNG_NOTES):
+        head = file.read(8)
+        if len(head) < 8:
+            raise EOFError
+        length, kind = struct.unpack(">I4s", head)
+        pixels = pixels or kind == b"IDAT"
+        file.seek(length + 4, os.SEEK_CUR)
+    file.seek(at)
+    return kind != b"IEND"
 
 
 def _size_of_whole(path: str) -> tuple[int, int]:
@@ -89,8 +110,8 @@ def _size_of_whole(path: str) -> tuple[int, int]:
     try:
         data = files.read_regular(path, MAX_FILE_BYTES)
         read_header(data)
-        with Image.open(io.BytesIO(data)) as image:
-            return _size_of(image)
+        with io.BytesIO(data) as file, Image.open(file) as image:
+            return _size_of(image, file)
     except ImageFault as e:
         raise Rejected(e.reason, e.message) from e
     except Exception as e:

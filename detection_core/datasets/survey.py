@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.annotation_frame import place_objects
 from detection_core.datasets.image_sizes import shown_sizes
 from detection_core.datasets.quarantine import count_reasons
 from detection_core.datasets.readers import find_reader
@@ -120,7 +121,7 @@ def survey(root: str, data_format: str, splits: Mapping[str, Any], *, shown: int
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
     sizes, unreadable = _open(counting.images.kept, most)
-    boxes, sides = _boxes(counting.objects.kept, dict(sizes))
+    boxes, sides = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
     return Survey(
         images=counting.images.seen,
         located=dict(counting.splits),
@@ -234,6 +235,15 @@ def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, 
     return sizes, faults
 
 
+def _sizes_of(
+    objects: Iterable[tuple[AnnotatedImage, int]], known: Mapping[str, tuple[int, int]], most: int
+) -> Mapping[str, tuple[int, int]]:
+    """Return path to rows and columns, for images whose annotations do not tell them of so many more."""
+    silent = {image.path: image for image, _ in objects if not (image.width and image.height)}
+    further, _ = _open([image for path, image in silent.items() if path not in known][:most], most)
+    return {**known, **dict(further)}
+
+
 def _boxes(
     objects: Iterable[tuple[AnnotatedImage, int]], sizes: Mapping[str, tuple[int, int]]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -243,8 +253,11 @@ def _boxes(
         rows, columns = (
             (image.height, image.width) if image.height and image.width else sizes.get(image.path, (0, 0))
         )
-        xmin, ymin, xmax, ymax = image.objects[number].box
-        if min(rows, columns) < 1 or not (xmin < xmax and ymin < ymax):
+        if min(rows, columns) < 1:
+            continue
+        item = place_objects(image._replace(objects=image.objects[number : number + 1]), columns, rows)[0]
+        xmin, ymin, xmax, ymax = item.box
+        if not (xmin < xmax and ymin < ymax):
             continue
         box = np.clip((ymin / rows, xmin / columns, ymax / rows, xmax / columns), 0.0, 1.0)
         if np.isfinite(box).all() and box[2] > box[0] and box[3] > box[1]:

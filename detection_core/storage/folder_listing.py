@@ -41,6 +41,21 @@ class FolderListing:
                 if name.lower().endswith(suffixes or ""):
                     yield f"{folder}/{name}" if folder else name
 
+    def folders_named(self, suffix: str) -> Iterator[str]:
+        """Yield the folders whose name ends as a file's would and that hold no such file themselves.
+
+        Args:
+            suffix: in small letters, such as `.xml`.
+        """
+        for folder in self.folders:
+            if folder.lower().endswith(suffix) and not any(
+                name.lower().endswith(suffix)
+                for below, names in self.folders.items()
+                if f"{below}/".startswith(f"{folder}/")
+                for name in names
+            ):
+                yield folder
+
     def path(self, name: str) -> str:
         """Return the whole path of a file or folder in the listing."""
         return files.join(self.root, name) if name else self.root

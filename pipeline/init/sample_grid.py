@@ -60,7 +60,7 @@ def _cell(image: AnnotatedImage, labels: dict[str, int]) -> Image.Image | None:
     picture = _read(image)
     if picture is None:
         return None
-    rows, columns = (image.height, image.width) if image.height and image.width else picture.size[::-1]
+    rows, columns = _extent(image, picture)
     boxes = [
         LabelledBox(
             box=(
@@ -83,6 +83,13 @@ def _cell(image: AnnotatedImage, labels: dict[str, int]) -> Image.Image | None:
     return cell
 
 
+def _extent(image: AnnotatedImage, picture: Image.Image) -> tuple[float, float]:
+    """Return what the boxes' places are fractions of, down and across."""
+    if image.in_fractions:
+        return 1, 1
+    return (image.height, image.width) if image.height and image.width else picture.size[::-1]
+
+
 _NAMED = 12  # objects of a picture up to which each has its name beside it
 
 
@@ -102,4 +109,6 @@ def _read(image: AnnotatedImage) -> Image.Image | None:
 
 def _is_like(picture: Image.Image, image: AnnotatedImage) -> bool:
     """Tell whether a picture lies as its annotation says: upright or on its side."""
+    if not image.width or not image.height:
+        return True
     return (picture.width > picture.height) == (image.width > image.height)

@@ -22,7 +22,6 @@ from detection_core.datasets.formats.annotation_files import (
 )
 from detection_core.datasets.formats.csv_rows import SETS, UNASSIGNED, Row, decode, find_columns, read_rows
 from detection_core.datasets.image_files import ImageFiles
-from detection_core.datasets.image_sizes import shown_size
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import DataError
@@ -135,13 +134,17 @@ def _image(image: str, rows: list[Row], available: ImageFiles) -> AnnotatedImage
         raise Rejected(
             "malformed_record", f"expected one size of the image in pixels, found {sorted(sizes)[:3]}"
         )
-    path = available.path(filename)
-    width, height = shown_size(path) if rows[0].relative else map(int, rows[0].size)
-    scale = (width, height, width, height) if rows[0].relative else (1, 1, 1, 1)
     objects = []
     for row in rows:
         if row.box is not None:
             checked_text(row.name, "a class")
-            xmin, ymin, xmax, ymax = (at * side for at, side in zip(row.box, scale, strict=True))
-            objects.append(make_object(row.name, (xmin, ymin, xmax, ymax), f"line {row.line}"))
-    return AnnotatedImage(checked_id(filename), filename, path, width, height, objects)
+            objects.append(make_object(row.name, row.box, f"line {row.line}"))
+    return AnnotatedImage(
+        source_id=checked_id(filename),
+        filename=filename,
+        path=available.path(filename),
+        width=int(rows[0].size[0]),
+        height=int(rows[0].size[1]),
+        objects=objects,
+        in_fractions=rows[0].relative,
+    )

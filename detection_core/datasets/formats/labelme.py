@@ -107,7 +107,9 @@ def read(root: str, location: Any) -> Annotations:
     """
     folder, _ = locate(root, location)
     inside = os.path.relpath(folder, root).replace(os.sep, "/") if folder != root else ""
-    names = [posixpath.normpath(posixpath.join(inside, path)) for path in list_folder(folder).paths(".json")]
+    below = list_folder(folder)
+    paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
+    names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     parsed, rejected, available = [], [], ImageFiles(root)
     for name in names:
         try:

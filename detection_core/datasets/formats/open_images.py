@@ -38,7 +38,6 @@ from detection_core.datasets.formats.open_images_files import (
 )
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
-from detection_core.datasets.image_sizes import shown_sizes
 from detection_core.datasets.layouts import Layout, list_data_set, stem
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -52,8 +51,6 @@ _FLAGS = ("IsOccluded", "IsTruncated", "IsGroupOf", "IsDepiction")
 _FLAG = {"0": 0, "1": 1, "-1": None, "": None}  # -1: nobody was asked
 _SAME_BOX = 2e-3
 """Difference of two boxes' sides, as fractions of the image, up to which they are written differently."""
-
-_SIZES_AT_ONCE = 256
 
 _logger = logging.getLogger(__name__)
 
@@ -216,45 +213,42 @@ def _mask_fields(row: Mapping[str, str]) -> tuple[str, float, tuple[str, ...]]:
 def _read_images(
     rows: _Rows, masks: Mapping[str, str], rejected: list[Rejection]
 ) -> Iterator[AnnotatedImage]:
-    grouped = ((image, list(map(_Part._make, parts))) for image, parts in rows.grouping if parts)
-    while chunk := list(itertools.islice(grouped, _SIZES_AT_ONCE)):
-        sizes = shown_sizes([rows.images.path(path) for (_, path), _ in chunk])
-        for ((image_id, path), parts), size in zip(chunk, sizes, strict=True):
-            try:
-                if isinstance(size, Rejected):
-                    raise size
-                where = rows.images.path(checked_text(path, "the image's name"))
-                yield _image(checked_id(image_id), path, where, size, parts, masks)
-            except Rejected as e:
-                rejected.append(Rejection(path, image_id, e.reason, e.detail))
+    for image, parts in rows.grouping:
+        if not parts:
+            continue
+        image_id, path = image
+        try:
+            where = rows.images.path(checked_text(path, "the image's name"))
+            yield _image(checked_id(image_id), path, where, map(_Part._make, parts), masks)
+        except Rejected as e:
+            rejected.append(Rejection(path, image_id, e.reason, e.detail))
 
 
 def _image(
     image_id: str,
     filename: str,
     path: str,
-    size: tuple[int, int],
     parts: Iterable[_Part],
     masks: Mapping[str, str],
 ) -> AnnotatedImage:
     of_kind: dict[str, list[_Part]] = {"box": [], "label": [], "mask": []}
     for part in parts:
         of_kind[part.kind].append(part)
-    objects = [_object(part, size) for part in of_kind["box"]]
+    objects = [_object(part) for part in of_kind["box"]]
     for part in of_kind["mask"]:
-        _add_mask(part, size, objects, masks)
+        _add_mask(part, objects, masks)
     labels = [ImageLabel(part.name, _confidence(part)) for part in of_kind["label"]]
-    return AnnotatedImage(image_id, filename, path, *size, objects, labels)
+    return AnnotatedImage(image_id, filename, path, 0, 0, objects, labels, in_fractions=True)
 
 
-def _object(part: _Part, size: tuple[int, int]) -> AnnotatedObject:
+def _object(part: _Part) -> AnnotatedObject:
     try:
         occluded, truncated, group_of, depiction = (_FLAG[flag] for flag in part.fields[4:])
     except KeyError as e:
         raise Rejected("malformed_annotation", f"line {part.line}: expected flags of 0, 1 or -1: {e}") from e
     return AnnotatedObject(
         name=part.name,
-        box=_box(part, size),
+        box=_box(part),
         area=0.0,
         crowd=0,
         difficult=None,
@@ -267,29 +261,22 @@ def _object(part: _Part, size: tuple[int, int]) -> AnnotatedObject:
     )
 
 
-def _add_mask(
-    part: _Part, size: tuple[int, int], objects: list[AnnotatedObject], masks: Mapping[str, str]
-) -> None:
+def _add_mask(part: _Part, objects: list[AnnotatedObject], masks: Mapping[str, str]) -> None:
     """Give a mask to the object with its box; a mask whose file was not fetched is none."""
     path = masks.get(posixpath.basename(part.fields[4]))
     if path is None:
         return
-    box = _box(part, size)
-    near = (_SAME_BOX * size[0], _SAME_BOX * size[1]) * 2
+    box = _box(part)
     for index, item in enumerate(objects):
-        differences = (abs(a - b) for a, b in zip(item.box, box, strict=True))
-        if item.name == part.name and item.mask is None and all(map(_at_most, differences, near)):
+        is_same = all(abs(a - b) <= _SAME_BOX for a, b in zip(item.box, box, strict=True))
+        if item.name == part.name and item.mask is None and is_same:
             objects[index] = item._replace(mask=MaskFile(path))
             return
 
 
-def _at_most(value: float, limit: float) -> bool:
-    return value <= limit
-
-
-def _box(part: _Part, size: tuple[int, int]) -> tuple[float, float, float, float]:
-    (xmin, ymin, xmax, ymax), (width, height) = _numbers(part, 4), size
-    return xmin * width, ymin * height, xmax * width, ymax * height
+def _box(part: _Part) -> tuple[float, float, float, float]:
+    xmin, ymin, xmax, ymax = _numbers(part, 4)
+    return xmin, ymin, xmax, ymax
 
 
 def _confidence(part: _Part) -> float:

@@ -19,7 +19,6 @@ from detection_core.datasets.annotated_images import (
     checked_text,
 )
 from detection_core.datasets.formats.tfrecord_files import find_files, read_records
-from detection_core.datasets.image_sizes import shown_size
 from detection_core.datasets.layouts import list_data_set
 from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError, shorten
@@ -112,13 +111,18 @@ class _Example:
             raise Rejected("malformed_record", f"expected one image in image/encoded, found {len(encoded)}")
         path = self._part(encoded[0])
         size = [*self._numbers("image/width"), *self._numbers("image/height")]
-        width, height = (int(size[0]), int(size[1])) if len(size) == 2 and min(size) > 0 else shown_size(path)
+        width, height = (int(size[0]), int(size[1])) if len(size) == 2 and min(size) > 0 else (0, 0)
         source = next(iter(self._texts("image/source_id")), "") or usual_id
         filename = next(iter(self._texts("image/filename")), "") or source
-        objects = self._objects(width, height)
-        labels = self._labels()
         return AnnotatedImage(
-            checked_id(source), checked_text(filename, "image/filename"), path, width, height, objects, labels
+            source_id=checked_id(source),
+            filename=checked_text(filename, "image/filename"),
+            path=path,
+            width=width,
+            height=height,
+            objects=self._objects(),
+            labels=self._labels(),
+            in_fractions=True,
         )
 
     def classes(self) -> dict[str, int]:
@@ -135,7 +139,7 @@ class _Example:
         each = len(texts) // len(self._names) if self._names else 0
         return {name: texts[:each] for name in self._names if each}
 
-    def _objects(self, width: int, height: int) -> list[AnnotatedObject]:
+    def _objects(self) -> list[AnnotatedObject]:
         columns = [self._numbers(f"image/object/bbox/{side}") for side in _SIDES]
         count = len(columns[0])
         if any(len(column) != count for column in columns) or len(self._names) != count:
@@ -144,23 +148,20 @@ class _Example:
                 "malformed_record",
                 f"expected boxes and class texts of one number, found {lengths}",
             )
-        scale = (width, height, width, height)
         objects = []
-        for at, (name, *sides) in enumerate(zip(self._names, *columns, strict=True)):
+        for at, (name, *box) in enumerate(zip(self._names, *columns, strict=True)):
             label = f"object {at + 1}"
-            xmin, ymin, xmax, ymax = (side * pixels for side, pixels in zip(sides, scale, strict=True))
-            item = make_object(checked_text(name, f"{label}: class"), (xmin, ymin, xmax, ymax), label)
-            objects.append(item)
-        return self._with_more(objects, width, height)
+            objects.append(make_object(checked_text(name, f"{label}: class"), (*box,), label))
+        return self._with_more(objects)
 
-    def _with_more(self, objects: list[AnnotatedObject], width: int, height: int) -> list[AnnotatedObject]:
+    def _with_more(self, objects: list[AnnotatedObject]) -> list[AnnotatedObject]:
         count = len(objects)
         said = {
             field: [kind(value) for value in self._numbers(f"image/object/{key}")]
             for field, (key, kind) in _MORE.items()
         }
         poses, masks = self._texts("image/object/view"), self._spans("image/object/mask")
-        keypoints = self._keypoints(count, width, height)
+        keypoints = self._keypoints(count)
         found = []
         for at, item in enumerate(objects):
             more: dict[str, Any] = {
@@ -173,7 +174,7 @@ class _Example:
             found.append(item._replace(**more, keypoints=keypoints[at] if keypoints else None))
         return found
 
-    def _keypoints(self, objects: int, width: int, height: int) -> list[list[Keypoint]]:
+    def _keypoints(self, objects: int) -> list[list[Keypoint]]:
         x, y, seen = (self._numbers(f"image/object/keypoint/{key}") for key in ("x", "y", "visibility"))
         if not x or not objects:
             return []
@@ -182,10 +183,7 @@ class _Example:
             raise Rejected(
                 "malformed_record", f"expected as many keypoints of each of {objects} objects, found {len(x)}"
             )
-        points = [
-            (a * width, b * height, int(flag)) if flag else (0.0, 0.0, 0)
-            for a, b, flag in zip(x, y, seen, strict=True)
-        ]
+        points = [(a, b, int(flag)) if flag else (0.0, 0.0, 0) for a, b, flag in zip(x, y, seen, strict=True)]
         each = len(points) // objects
         return [points[at * each : (at + 1) * each] for at in range(objects)]
 

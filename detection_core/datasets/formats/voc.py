@@ -84,11 +84,13 @@ def read(root: str, location: Any) -> Annotations:
     image_set, annotations, folder = locate(root, location)
     images, rejected, available = [], [], ImageFiles(folder)
     shown = os.path.relpath(annotations, root)
-    for name in _image_set(image_set) if image_set else _all_names(annotations):
+    listed = [f"{name}.xml" for name in _image_set(image_set)] if image_set else _all_files(annotations)
+    for path in listed:
+        name = stem(path)
         try:
-            images.append(_image(name, path_inside(annotations, name + ".xml"), available))
+            images.append(_image(name, path_inside(annotations, path), available))
         except Rejected as e:
-            file = os.path.normpath(os.path.join(shown, f"{name}.xml"))
+            file = os.path.normpath(os.path.join(shown, path))
             rejected.append(Rejection(file, name, e.reason, e.detail))
     categories = {o.name: 0 for image in images for o in image.objects}
     return Annotations(categories=categories, images=images, rejected=rejected)
@@ -115,8 +117,10 @@ def _image_set(path: str) -> list[str]:
     return names
 
 
-def _all_names(folder: str) -> list[str]:
-    return sorted(stem(path) for path in list_folder(folder).paths(".xml"))
+def _all_files(folder: str) -> list[str]:
+    """Return the annotation files below a folder, and folders of such a name, which cannot be read."""
+    listing = list_folder(folder)
+    return sorted([*listing.paths(".xml"), *listing.folders_named(".xml")], key=stem)
 
 
 def _image(name: str, path: str, available: ImageFiles) -> AnnotatedImage:

@@ -25,7 +25,6 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.yolo_layout import find_file, images_of, labels_of, place_of
 from detection_core.datasets.formats.yolo_names import YoloSet, read_set
-from detection_core.datasets.image_sizes import shown_sizes
 from detection_core.datasets.layouts import list_data_set
 from detection_core.datasets.shapes import make_object, polygon_object
 from detection_core.errors import ConfigError, DataError, shorten
@@ -116,15 +115,12 @@ def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str
 def _read_images(
     listing: FolderListing, found: YoloSet, paths: Sequence[str], labels: Mapping[str, str]
 ) -> Iterator[tuple[str, AnnotatedImage | Rejected]]:
-    sizes = shown_sizes([listing.path(path) for path in paths])
-    for image, size in zip(paths, sizes, strict=True):
+    for image in paths:
         try:
             path = path_inside(listing.root, checked_text(image, "the image's name"))
-            if isinstance(size, Rejected):
-                raise size
             lines = _lines(listing.path(labels[image])) if image in labels else []
-            objects = [_object(line, number, found, size) for number, line in lines]
-            yield image, AnnotatedImage(checked_id(image), image, path, *size, objects)
+            objects = [_object(line, number, found) for number, line in lines]
+            yield image, AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
         except Rejected as e:
             yield image, e
 
@@ -137,8 +133,8 @@ def _lines(path: str) -> list[tuple[int, list[str]]]:
     return [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
 
 
-def _object(words: Sequence[str], number: int, found: YoloSet, size: tuple[int, int]) -> AnnotatedObject:
-    label, (width, height) = f"line {number}", size
+def _object(words: Sequence[str], number: int, found: YoloSet) -> AnnotatedObject:
+    label = f"line {number}"
     try:
         index, values = float(words[0]), [float(word) for word in words[1:]]
     except ValueError as e:
@@ -152,26 +148,22 @@ def _object(words: Sequence[str], number: int, found: YoloSet, size: tuple[int, 
         if any(value > 1.01 for value in values[:4]):
             raise Rejected("box_outside", f"{label}: expected fractions of the image, found {words!r:.120}")
         x, y, w, h = values[:4]
-        box = ((x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height)
-        return make_object(name, box, label, keypoints=_keypoints(values[4:], dims, size))
+        box = (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
+        return make_object(name, box, label, keypoints=_keypoints(values[4:], dims))
     if len(values) >= 6 and not len(values) % 2 and not count:
-        ring = [(x * width, y * height) for x, y in zip(values[::2], values[1::2], strict=True)]
-        return polygon_object(name, [ring], label)
+        return polygon_object(name, [list(zip(values[::2], values[1::2], strict=True))], label)
     expected = f"4 numbers or {4 + count * dims}" if count else "4 numbers, or those of an outline"
     raise Rejected("malformed_annotation", f"{label}: expected a class and {expected}, found {len(words)}")
 
 
-def _keypoints(values: Sequence[float], dims: int, size: tuple[int, int]) -> list[Keypoint] | None:
+def _keypoints(values: Sequence[float], dims: int) -> list[Keypoint] | None:
     """Return the keypoints; without visibility one in the upper left corner is not labelled."""
     if not values:
         return None
     points = zip(
         values[::dims], values[1::dims], values[2::dims] if dims == 3 else values[::dims], strict=True
     )
-    return [
-        (x * size[0], y * size[1], min(max(int(seen), 0), 2) if dims == 3 else 2 * bool(x or y))
-        for x, y, seen in points
-    ]
+    return [(x, y, min(max(int(seen), 0), 2) if dims == 3 else 2 * bool(x or y)) for x, y, seen in points]
 
 
 def _keypoint_names(found: YoloSet) -> dict[str, list[str]]:

@@ -160,7 +160,7 @@ def labels_of(listing: FolderListing, images: Iterable[str]) -> dict[str, str]:
 
     It has the image's name, and lies in the folder `labels` that stands beside `images`, or with the image.
     """
-    known = set(listing.paths(".txt"))
+    known = {*listing.paths(".txt"), *listing.folders_named(".txt")}  # a folder cannot be read: quarantine
     found = {}
     for image in images:
         folders = image.split("/")

@@ -39,6 +39,11 @@ def test_every_field_comes_back():
     assert _again(image) == image
 
 
+def test_what_is_in_fractions_stays_so():
+    image = IMAGE._replace(in_fractions=True)
+    assert _again(image) == image and _again(image._replace(labels=[ImageLabel("dog")])).in_fractions
+
+
 def test_polygons_come_back_to_the_last_bit():
     rings = [[0.1, 1 / 3, 1e-300, 5.0, 6.0, 7.0], [1, 2, 3, 4, 5, 6]]
     [found] = _again(IMAGE._replace(objects=[PLAIN._replace(mask=Polygons(rings))])).objects

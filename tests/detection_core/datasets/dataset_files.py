@@ -11,6 +11,8 @@ import zlib
 import numpy as np
 from PIL import Image
 
+from detection_core.datasets.annotation_frame import place_objects
+
 CATEGORIES = [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]
 
 
@@ -30,6 +32,11 @@ def png_that_claims(width, height):
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def in_pixels(image, width=40, height=30):
+    """An annotated image with its objects where they lie in a picture of this size."""
+    return image._replace(objects=place_objects(image, width, height), in_fractions=False)
 
 
 class Coco:

@@ -18,6 +18,7 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
+from detection_core.datasets.keypoints import make_layout
 from detection_core.datasets.shapes import make_object
 from tests.detection_core.datasets.dataset_files import picture
 
@@ -118,6 +119,29 @@ def test_a_turned_image_is_stored_upright_with_its_boxes_whichever_way_they_were
     totals.add(example)
     assert totals.counts["total"]["turned_images"] == 1
     assert totals.counts["total"]["annotated_as_stored"] == as_stored
+
+
+@pytest.mark.parametrize(("unsaid", "columns_rows"), [("stored", (40, 30)), ("upright", (30, 40))])
+def test_fractions_are_of_the_picture_that_the_setting_says_was_annotated(tmp_path, unsaid, columns_rows):
+    columns, rows = columns_rows
+    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(6)))
+    ring = [0.05, 0.1, 0.25, 0.1, 0.25, 0.6]
+    item = make_object("cat", (0.05, 0.1, 0.25, 0.6), "line 1", Polygons([ring]), [(0.05, 0.1, 2)])
+    path = str(tmp_path / "a.jpg")
+    given = AnnotatedImage("1", "a.jpg", path, 0, 0, [item], in_fractions=True)
+    points = [(x * columns, y * rows) for x, y in zip(ring[::2], ring[1::2], strict=True)]
+    placed = make_object(
+        "cat",
+        (0.05 * columns, 0.1 * rows, 0.25 * columns, 0.6 * rows),
+        "line 1",
+        Polygons([[place for point in points for place in point]]),
+        [(*points[0], 2)],
+    )
+    in_pixels = AnnotatedImage("1", "a.jpg", path, columns, rows, [placed])
+    names = make_layout({"cat": ["nose"]})
+    made = make_example(given, {"cat": 4}, keypoints=names, exif_annotations=unsaid)
+    assert made.annotated_as_stored == (unsaid == "stored")
+    assert made.data == make_example(in_pixels, {"cat": 4}, keypoints=names).data
 
 
 @pytest.mark.parametrize("orientation", range(2, 9))

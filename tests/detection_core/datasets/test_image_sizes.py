@@ -1,5 +1,6 @@
 import io
 import os
+import struct
 
 import pytest
 from PIL import Image
@@ -27,6 +28,33 @@ def _turned(image_format, orientation):
 def test_a_size_is_that_of_the_image_as_it_is_shown(tmp_path, image_format, orientation, size):
     (tmp_path / "a").write_bytes(_turned(image_format, orientation))
     assert shown_size(str(tmp_path / "a")) == size
+
+
+def _behind_pixels(data):
+    """The same PNG with its eXIf chunk behind its pixels, where some programs put it."""
+    chunks, at = [], 8
+    while at < len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        chunks.append(data[at : at + 12 + length])
+        at += 12 + length
+    order = sorted(chunks, key=lambda chunk: {b"eXIf": 1, b"IEND": 2}.get(chunk[4:8], 0))
+    assert order != chunks
+    return data[:8] + b"".join(order)
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_an_orientation_behind_the_pixels_of_a_png_counts(tmp_path, noise):
+    data = _turned("PNG", 6)
+    if noise:  # more than the beginning that is read of a file on a store
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        data = picture("PNG", width=200, height=300, exif=exif.tobytes())
+    (tmp_path / "a.png").write_bytes(_behind_pixels(data))
+    size = (300, 200) if noise else (30, 40)
+    assert shown_size(str(tmp_path / "a.png")) == size
+    with s3_server() as bucket:
+        files.copy_file(str(tmp_path / "a.png"), f"{bucket}/a.png")
+        assert shown_size(f"{bucket}/a.png") == size
 
 
 def test_an_orientation_that_only_xmp_notes_counts_as_it_does_when_the_image_is_stored(tmp_path):

@@ -17,11 +17,13 @@ from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
-from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.dataset_files import in_pixels, picture
 from tests.detection_core.datasets.same_set import (
     CLASSES,
+    HEIGHT,
     IMAGES,
     RING,
+    WIDTH,
     WITH_OUTLINES,
     WRITERS,
     write_text,
@@ -59,7 +61,8 @@ def test_the_same_pictures_make_the_same_records(tmp_path, data_format):
 def test_outlines_are_masks(tmp_path, data_format):
     WRITERS[data_format](tmp_path)
     found = find_reader(data_format).read(str(tmp_path), None)
-    masks = [item.mask for image in _by_name(found) for item in image.objects if item.name == "dog"][1:]
+    images = [in_pixels(image, WIDTH, HEIGHT) for image in _by_name(found)]
+    masks = [item.mask for image in images for item in image.objects if item.name == "dog"][1:]
     assert [list(ring) for ring in masks[0].rings] == [pytest.approx(RING)] and len(masks) == 1
 
 
@@ -146,6 +149,7 @@ def _by_name(found):
 
 def _common(image):
     """Return an image with what every format says of it; places to 1e-4 pixels, as records hold them."""
+    image = in_pixels(image, WIDTH, HEIGHT)
     objects = [
         make_object(item.name, tuple(round(at, 4) for at in item.box), item.label) for item in image.objects
     ]
@@ -175,7 +179,8 @@ def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, dat
     assert (layout.format, layout.images) == (data_format, 1)
     (image,) = find_reader(data_format).read(layout.path, None).images
     assert os.path.isfile(image.path)
-    assert image.objects[0].name == "cat" and image.objects[0].box == pytest.approx((5, 6, 20, 25), abs=0.02)
+    (item,) = in_pixels(image).objects
+    assert item.name == "cat" and item.box == pytest.approx((5, 6, 20, 25), abs=0.02)
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones():

@@ -21,6 +21,12 @@ def test_a_listing_holds_every_folder_and_file_but_hidden_ones(tmp_path):
     assert listing.path("in") == str(tmp_path / "in") and listing.path("") == str(tmp_path)
 
 
+def test_folders_that_are_called_like_files_are_known_unless_they_hold_such_files(tmp_path):
+    _write(tmp_path, "a.XML/note.txt", "in/b.xml/deep/c.xml", "in/d.xml.old/e")
+    (tmp_path / "in" / "empty.xml").mkdir()
+    assert list(list_folder(str(tmp_path)).folders_named(".xml")) == ["a.XML", "in/empty.xml"]
+
+
 def test_a_link_to_a_folder_is_followed_once(tmp_path):
     _write(tmp_path, "mine/a", "other/b")
     os.symlink(tmp_path / "other", tmp_path / "mine" / "linked")

@@ -60,6 +60,14 @@ def test_a_picture_lies_as_its_boxes_do(tmp_path):
     assert upright.shape[0] > CELL and as_stored.shape[0] < CELL
 
 
+def test_boxes_in_fractions_lie_where_those_in_pixels_do(tmp_path):
+    path = tmp_path / "grey.png"
+    Image.new("RGB", (400, 300), (90, 90, 90)).save(path)
+    in_pixels = annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),))
+    in_fractions = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),))._replace(in_fractions=True)
+    np.testing.assert_array_equal(drawn([in_pixels]), drawn([in_fractions]))
+
+
 def test_names_of_any_kind_are_written(tmp_path):
     path = tmp_path / "x.jpg"
     path.write_bytes(picture())

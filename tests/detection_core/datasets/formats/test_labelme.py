@@ -63,6 +63,12 @@ def test_a_file_that_is_no_object_is_put_aside(tmp_path, text):
     assert [r.file for r in labelme.read(str(tmp_path), None).rejected] == ["bad.json"]
 
 
+def test_a_folder_in_the_place_of_a_file_is_put_aside(tmp_path):
+    (tmp_path / "b.json").mkdir()
+    found = labelme.read(str(tmp_path), None)
+    assert [(r.file, r.reason) for r in found.rejected] == [("b.json", "unreadable_annotation")]
+
+
 def test_a_location_that_is_wrong_or_empty_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="a folder of LabelMe files"):
         labelme.locate(str(tmp_path), {"a": "b"})

@@ -10,7 +10,7 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import open_images
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.dataset_files import in_pixels, picture
 
 HEADER = (
     "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,"
@@ -50,8 +50,8 @@ def test_boxes_flags_and_verified_labels_are_kept_under_the_names_of_the_classes
     images, found = _read(root)
     assert not found.rejected and found.categories == {"Cat": 0, "Dog": 0}
     first, second = images
-    assert (first.source_id, first.width, first.height) == ("a", 40, 30) and second.objects == []
-    cat, dog = first.objects
+    assert (first.source_id, first.width, first.height) == ("a", 0, 0) and second.objects == []
+    cat, dog = in_pixels(first).objects
     assert cat.name == "Cat" and cat.box == pytest.approx((10, 3, 20, 12)) and cat.label == "line 2"
     assert (cat.occluded, cat.truncated, cat.group_of, cat.depiction) == (1, 0, 1, 0)
     assert (dog.occluded, dog.truncated, dog.group_of, dog.depiction) == (0, 1, None, 1)

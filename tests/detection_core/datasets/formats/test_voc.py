@@ -136,6 +136,17 @@ def test_a_mark_of_utf_8_is_no_part_of_the_first_name(tmp_path):
     assert [image.source_id for image in voc.read(path, TRAIN).images] == ["b", "c"]
 
 
+def test_a_folder_in_the_place_of_an_annotation_is_put_aside(tmp_path):
+    root = write_voc(tmp_path, names="ab")
+    (tmp_path / "Annotations" / "b.xml").unlink()
+    (tmp_path / "Annotations" / "b.xml").mkdir()
+    (tmp_path / "Annotations" / "deep.xml").mkdir()
+    (tmp_path / "Annotations" / "deep.xml" / "c.XML").write_text(voc_xml("c"))
+    found = voc.read(root, {"annotations": "Annotations", "images": "JPEGImages"})
+    assert [(r.file, r.reason) for r in found.rejected] == [("Annotations/b.xml", "unreadable_annotation")]
+    assert [image.source_id for image in found.images] == ["a", "deep.xml/c"]
+
+
 def test_pipes_are_put_aside_and_not_waited_for(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / "Annotations" / "b.xml").unlink()

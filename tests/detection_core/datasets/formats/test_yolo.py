@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.datasets.annotated_images import Polygons, Rejected
+from detection_core.datasets.annotated_images import Rejected
+from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import yolo
 from detection_core.datasets.formats.yolo_names import YoloSet
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.dataset_files import in_pixels, picture
 
 
 def write(root, **contents):
@@ -115,8 +116,8 @@ def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, h
         found = yolo.read(layout.path, location)
         assert len(found.images) == count and not found.rejected
         assert found.categories == {"cat": 1, "dog": 2}
-        assert all((image.width, image.height) == (40, 30) for image in found.images)
-        assert all(image.objects[0].box == (10, 12, 30, 18) for image in found.images)
+        assert all(image.in_fractions and not image.width for image in found.images)
+        assert all(in_pixels(image).objects[0].box == (10, 12, 30, 18) for image in found.images)
         assert all((tmp_path / image.path).is_file() for image in found.images)
         assert all(yolo.locate(layout.path, location))
 
@@ -149,9 +150,9 @@ def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_re
 def test_an_outline_is_a_mask_with_the_box_around_it(tmp_path):
     write(tmp_path, **{"classes.txt": "cat\ndog"})
     write_split(tmp_path, "images", "labels", 1, "1 0.25 0.5 0.5 0.5 0.5 0.9\n0 .5 .5 1 1\n")
-    outlined, boxed = yolo.read(str(tmp_path), None).images[0].objects
+    outlined, boxed = in_pixels(yolo.read(str(tmp_path), None).images[0]).objects
     assert outlined.name == "dog" and outlined.box == (10, 15, 20, 27)
-    assert outlined.mask == Polygons([[10, 15, 20, 15, 20, 27]])
+    assert [list(ring) for ring in outlined.mask.rings] == [[10, 15, 20, 15, 20, 27]]
     assert boxed.box == (0, 0, 40, 30) and boxed.mask is None
 
 
@@ -164,7 +165,7 @@ def test_keypoints_follow_the_box(tmp_path, dims, values, points):
     write(tmp_path, **{"data.yaml": text})
     write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
     found = yolo.read(str(tmp_path), DIVIDED["train"])
-    assert [item.keypoints for item in found.images[0].objects] == [points, None]
+    assert [item.keypoints for item in in_pixels(found.images[0]).objects] == [points, None]
     assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
 
 
@@ -187,7 +188,7 @@ def test_a_bad_line_costs_only_its_image(tmp_path, text, reason):
     assert len(found.images) == 1
 
 
-def test_images_that_are_no_images_or_not_there_are_put_aside(tmp_path):
+def test_an_image_is_looked_at_when_it_is_encoded_and_not_when_its_labels_are_read(tmp_path):
     write(tmp_path, **{"data.yaml": YAML.replace("images/train", "train.txt")})
     write_split(tmp_path, count=1)
     write_split(tmp_path, "images/val", "labels/val", count=1)
@@ -195,13 +196,24 @@ def test_images_that_are_no_images_or_not_there_are_put_aside(tmp_path):
     names = ("bad.jpg", "cut.jpg", "none.jpg", "../../../secret.jpg", "images_train0.jpg")
     write(tmp_path, **{"train.txt": "\n".join(f"images/train/{name}" for name in names)})
     found = yolo.read(str(tmp_path), DIVIDED["train"])
-    assert [r.reason for r in found.rejected] == [
-        "not_an_image",
-        "truncated_image",
-        "missing_image",
-        "path_outside",
-    ]
-    assert len(found.images) == 1
+    assert [r.reason for r in found.rejected] == ["path_outside"]
+    reasons = []
+    for image in found.images:
+        try:
+            make_example(image, {"cat": 1, "dog": 2})
+        except Rejected as e:
+            reasons.append(e.reason)
+    assert reasons == ["not_an_image", "truncated_image", "missing_image"] and len(found.images) == 4
+
+
+def test_a_folder_in_the_place_of_a_label_file_is_put_aside_and_no_background(tmp_path):
+    write(tmp_path, **{"data.yaml": YAML})
+    write_split(tmp_path, count=2)
+    label = sorted((tmp_path / "labels" / "train").iterdir())[0]
+    label.unlink()
+    label.mkdir()
+    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    assert [r.reason for r in found.rejected] == ["unreadable_annotation"] and len(found.images) == 1
 
 
 def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
@@ -229,7 +241,7 @@ def test_any_line_is_an_object_or_put_aside(values, count):
     found = YoloSet(file="", names={0: "cat"}, keypoints=(count, 2 if count else 0))
     words = " ".join(map(str, values)).split()
     try:
-        item = yolo._object(["0", *words], 1, found, (640, 480))
+        item = yolo._object(["0", *words], 1, found)
     except Rejected as e:
         assert e.detail.startswith("line 1: ")
     else:
