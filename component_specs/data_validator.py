@@ -58,5 +58,5 @@ class DataValidatorJob:
     baseline: Annotated[str, Input(MODEL, optional=True)] = ""
     overrides: Annotated[Mapping[str, Any], OVERRIDES] = dataclasses.field(default_factory=dict)
     decode_images: str = "sample"
-    near_duplicate_images: int = 50_000
+    near_duplicate_images: int = 1_000_000
     code_version: str = ""

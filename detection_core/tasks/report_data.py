@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 
 PAGE = "index.html"
 _PICTURE_BYTES = 12_000_000
-_NEAR_DUPLICATE_IMAGES = 200_000
+_NEAR_DUPLICATE_IMAGES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from detection_core.artifacts.data_findings import FoundExample
 from detection_core.data.image_header import ImageFault
 from detection_core.datasets.decoding import Decoding
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.hash_list import HashList
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.perceptual_hash import hash_image_file
 
@@ -42,7 +43,7 @@ class ImageFiles:
         )
         self._faults: list[FoundExample] = []
         self._faulty = 0
-        self.hashes: list[bytes | None] = []
+        self.hashes = HashList()
         self.decoded = 0
 
     def __enter__(self) -> ImageFiles:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from detection_core.artifacts.data_findings import FoundExample, OtherExample
+from detection_core.progress import Progress
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
 from detection_core.validation.duplicates import Copies
-from detection_core.validation.near_duplicates import NearDuplicates, find_near_duplicates
+from detection_core.validation.near_duplicates import (
+    NearDuplicates,
+    NearestImages,
+    band_count,
+    find_near_duplicates,
+    find_nearest_images,
+)
 
 Hashes = Mapping[str, Sequence[bytes | None]]
 _TRAIN = "train"
@@ -23,78 +31,90 @@ def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> 
         copies: images with the same file, which are reported elsewhere.
         findings: takes what is found.
     """
-    for split, here in hashes.items():
-        if not here:
-            continue
-        if findings.is_on("near_duplicates"):
-            _check_within(split, here, _records(copies, split, split), findings)
-        if split != _TRAIN and _TRAIN in hashes and findings.is_on("near_leakage"):
-            _check_across(split, here, hashes[_TRAIN], _records(copies, split, _TRAIN), findings)
-
-
-def _records(copies: Copies, split: str, other: str) -> set[int]:
-    return {pair.record for pair in copies.get((split, other), ())}
-
-
-def _check_within(
-    split: str, hashes: Sequence[bytes | None], copies: Collection[int], findings: FindingList
-) -> None:
-    near = find_near_duplicates(hashes)
-    repeats = np.flatnonzero(near.groups != np.arange(len(hashes)))
-    records = [int(record) for record in repeats if record not in copies]
-    examples = [
-        _example(split, r, split, int(near.nearest[r]), int(near.distances[r])) for r in _some(records)
+    searches = [
+        *((_check_within, split, split) for split in hashes if findings.is_on("near_duplicates")),
+        *(
+            (_check_across, split, _TRAIN)
+            for split in hashes
+            if split != _TRAIN and hashes.get(_TRAIN) and findings.is_on("near_leakage")
+        ),
     ]
+    searches = [search for search in searches if hashes[search[1]]]
+    with Progress("look alike", total=len(searches) * band_count(), unit="band") as progress:
+        for search, split, other in searches:
+            known = {pair.record for pair in copies.get((split, other), ())}
+            search(_Search(split=split, hashes=hashes, known=known, progress=progress), findings)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Search:
+    """What is searched.
+
+    Attributes:
+        split: whose images are looked at.
+        hashes: split to hashes.
+        known: records that are copies, which are reported elsewhere.
+        progress: of all searches.
+    """
+
+    split: str
+    hashes: Hashes
+    known: Collection[int]
+    progress: Progress
+
+    @property
+    def here(self) -> Sequence[bytes | None]:
+        return self.hashes[self.split]
+
+    def new(self, found: np.ndarray) -> list[int]:
+        """Return the records among those found that are not known."""
+        return [record for record in found.tolist() if record not in self.known]
+
+
+def _check_within(search: _Search, findings: FindingList) -> None:
+    split, images = search.split, len(search.here)
+    near = find_near_duplicates(search.here, on_band=search.progress.advance)
+    records = search.new(np.flatnonzero(near.groups != np.arange(images)))
     findings.add_above(
         "near_duplicates",
         split,
-        f"{len(records):,}{_at_least(near)} of {len(hashes):,} images of {split} look like another one of"
+        f"{len(records):,}{_at_least(near.complete)} of {images:,} images of {split} look like another one of"
         " it; they add little, and weigh more than others: keep some",
-        measured=len(records) / len(hashes),
+        measured=len(records) / images,
         count=len(records),
-        examples=examples,
+        examples=_examples(split, split, records, near),
     )
 
 
-def _check_across(
-    split: str,
-    hashes: Sequence[bytes | None],
-    trained: Sequence[bytes | None],
-    copies: Collection[int],
-    findings: FindingList,
-) -> None:
-    first = len(trained)
-    near = find_near_duplicates([*trained, *hashes], [0] * first + [1] * len(hashes))
-    found = np.flatnonzero(near.nearest_across[first:] >= 0)
-    records = [int(record) for record in found if record not in copies]
-    examples = [
-        _example(split, r, _TRAIN, int(near.nearest_across[first + r]), int(near.distances_across[first + r]))
-        for r in _some(records)
-    ]
+def _check_across(search: _Search, findings: FindingList) -> None:
+    split, images = search.split, len(search.here)
+    near = find_nearest_images(search.here, search.hashes[_TRAIN], on_band=search.progress.advance)
+    records = search.new(np.flatnonzero(near.nearest >= 0))
     findings.add_above(
         "near_leakage",
         split,
-        f"{len(records):,}{_at_least(near)} of {len(hashes):,} images of {split} look like one of train;"
+        f"{len(records):,}{_at_least(near.complete)} of {images:,} images of {split} look like one of train;"
         " what is learnt there is measured there: keep pictures of one scene in one split",
-        measured=len(records) / len(hashes),
+        measured=len(records) / images,
         count=len(records),
-        examples=examples,
+        examples=_examples(split, _TRAIN, records, near),
     )
 
 
-def _some(records: Sequence[int]) -> Sequence[int]:
-    return records[:EXAMPLES_LISTED]
+def _examples(
+    split: str, other: str, records: Sequence[int], near: NearDuplicates | NearestImages
+) -> list[FoundExample]:
+    return [
+        FoundExample(
+            split=split,
+            source_id="",
+            record=record,
+            note=f"{near.distances[record]} of 256 bits differ",
+            other=OtherExample(split=other, source_id="", record=int(near.nearest[record])),
+        )
+        for record in records[:EXAMPLES_LISTED]
+    ]
 
 
-def _example(split: str, record: int, other: str, other_record: int, bits: int) -> FoundExample:
-    return FoundExample(
-        split=split,
-        source_id="",
-        record=record,
-        note=f"{bits} of 256 bits differ",
-        other=OtherExample(split=other, source_id="", record=other_record),
-    )
-
-
-def _at_least(near: NearDuplicates) -> str:
-    return "" if near.complete else " or more"
+def _at_least(complete: bool) -> str:
+    return "" if complete else " or more"

@@ -1,16 +1,18 @@
 """Near-identical images of a data set, found by their perceptual hashes without comparing all with all.
 
 The index is multi-index hashing (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
-Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982): hashes are cut into 16 bands of 16 bits, and of two
-hashes that differ in at most 31 bits some band differs in at most one bit. So an image is compared with those
-in 17 buckets of each band, and where buckets are too full for that, as with the frames of a camera that
-stands still, with as many of each bucket as fit the budget.
+Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982): hashes are cut into one band more than half the bits
+that near-identical ones differ in at most, so that of two of them some band differs in at most one bit. For
+24 bits these are 13 bands of 19 or 20 bits, and an image is compared with those in 20 or 21 buckets of each
+band. The search is exact: every pair within the distance is compared. Only where buckets are too full for
+that, as with the frames of a camera that stands still, is an image compared with as many of each bucket as
+fit the budget, and the result says so.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -31,12 +33,14 @@ in two splits they leak.
 """
 
 MAX_INDEXED_DISTANCE = 31
-"""Largest distance at which two hashes surely meet in a bucket."""
+"""Largest distance that is searched for."""
 
-_BAND_BITS = 16
-_BANDS = BITS // _BAND_BITS
+MIN_BANDS = 13
+"""Bands at least: a table of 2^20 buckets each is as large as fits a processor's cache."""
+
 _CHUNK = 1 << 20
 _LEAST_BUDGET, _BUDGET_AN_IMAGE = 200_000_000, 3_000
+_WORDS = HASH_BYTES // 8
 _NONE = np.iinfo(np.int64).max
 _SHIFT = 40
 
@@ -90,17 +94,37 @@ class NearDuplicates:
         return [(first, second, distance) for distance, first, second in sorted(pairs)]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NearestImages:
+    """Which images look like one of others. Images go by their index.
+
+    Attributes:
+        nearest: int64 [N], the most alike of the others within the distance, of several the first; -1 where
+            there is none.
+        distances: int64 [N], bits to it; -1 where there is none.
+        complete: as of `NearDuplicates`.
+    """
+
+    nearest: np.ndarray
+    distances: np.ndarray
+    complete: bool
+
+
+def _ignore_band() -> None:
+    pass
+
+
 def find_near_duplicates(
     hashes: Sequence[bytes | None],
     splits: Sequence[int] | None = None,
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
+    on_band: Callable[[], None] = _ignore_band,
 ) -> NearDuplicates:
     """Find near-identical images.
 
-    100,000 different images take about 5 seconds, as many pictures of one scene 30, and some hundred bytes an
-    image.
+    A million different images take about 40 seconds of a core and 310 MB.
 
     Args:
         hashes: of the images, as `perceptual_hash` gives them; None for images that are not compared.
@@ -109,19 +133,58 @@ def find_near_duplicates(
             `MAX_INDEXED_DISTANCE`.
         budget: comparisons above which full buckets are searched in part; None: what takes about 30 seconds
             for 100,000 images.
+        on_band: called after each of `band_count` bands.
     """
-    if not 0 <= max_distance <= MAX_INDEXED_DISTANCE:
-        raise ValueError(f"expected a distance from 0 to {MAX_INDEXED_DISTANCE} bits, found {max_distance}")
+    _check_distance(max_distance)
     nodes = _Nodes.of(hashes, splits)
     links = _Links(nodes)
-    index = _Index(nodes.hashes, radius=int(max_distance >= _BANDS))
-    window = index.window(budget or max(_LEAST_BUDGET, _BUDGET_AN_IMAGE * len(nodes.first)))
-    for one, other in index.candidates(window):
-        words = np.bitwise_count(nodes.hashes[one] ^ nodes.hashes[other]).astype(np.int64)
-        bits = words[:, 0] + words[:, 1] + words[:, 2] + words[:, 3]  # many times faster than a sum over 4
-        near = bits <= max_distance
-        links.add(one[near], other[near], bits[near])
+    index = _Index(nodes.hashes, max_distance)
+    window = _window(index, None, budget or _default_budget(len(nodes.first)))
+    for one, other, bits in _compare(index, None, window, on_band):
+        links.add(one, other, bits)
     return links.result(len(hashes), complete=window is None)
+
+
+def find_nearest_images(
+    hashes: Sequence[bytes | None],
+    others: Sequence[bytes | None],
+    *,
+    max_distance: int = MAX_DISTANCE,
+    budget: int | None = None,
+    on_band: Callable[[], None] = _ignore_band,
+) -> NearestImages:
+    """Find the images that are near-identical to one of others.
+
+    Args:
+        hashes: of the images, as `perceptual_hash` gives them; None for images that are not compared.
+        others: of those that they are compared with, likewise.
+        max_distance: as of `find_near_duplicates`; so are the next two.
+        budget: comparisons above which full buckets are searched in part.
+        on_band: called after each of `band_count` bands.
+    """
+    _check_distance(max_distance)
+    asked, known = _Nodes.of(hashes, None), _Nodes.of(others, None)
+    index = _Index(known.hashes, max_distance)
+    window = _window(index, asked.hashes, budget or _default_budget(len(asked.first)))
+    best = np.full(len(asked.first), _NONE)
+    for one, other, bits in _compare(index, asked.hashes, window, on_band):
+        np.minimum.at(best, one, (bits << _SHIFT) + known.first[other])
+    nearest, distances = _unpacked(best[asked.node], asked.images, len(hashes))
+    return NearestImages(nearest=nearest, distances=distances, complete=window is None)
+
+
+def band_count(max_distance: int = MAX_DISTANCE) -> int:
+    """Return how many bands hashes are cut into to find those within a distance."""
+    return max(MIN_BANDS, max_distance // 2 + 1)
+
+
+def _check_distance(max_distance: int) -> None:
+    if not 0 <= max_distance <= MAX_INDEXED_DISTANCE:
+        raise ValueError(f"expected a distance from 0 to {MAX_INDEXED_DISTANCE} bits, found {max_distance}")
+
+
+def _default_budget(images: int) -> int:
+    return max(_LEAST_BUDGET, _BUDGET_AN_IMAGE * images)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,23 +211,31 @@ class _Nodes:
     def of(cls, hashes: Sequence[bytes | None], splits: Sequence[int] | None) -> _Nodes:
         images = np.array([i for i, h in enumerate(hashes) if h is not None], np.int64)
         split = np.zeros(len(images), np.int64) if splits is None else np.asarray(splits, np.int64)[images]
-        data = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint8).reshape(-1, HASH_BYTES)
-        # The hash comes first, so that splits are mixed where a part of a bucket is searched.
-        rows = np.concatenate([data, split[:, np.newaxis].view(np.uint8).reshape(-1, 8)], axis=1)
-        unique, first, node = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        node = node.reshape(-1)
-        rest: np.ndarray = np.ones(len(images), bool)
-        rest[first] = False
-        second = np.full(len(unique), _NONE)
-        np.minimum.at(second, node[rest], images[rest])
+        words = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint64).reshape(-1, _WORDS)
+        # The hash comes before the split, so that splits are mixed where a part of a bucket is searched;
+        # equal ones stay in the order of the images.
+        order = np.lexsort((split, *words.T[::-1]))
+        is_new: np.ndarray = np.ones(len(order), bool)
+        is_new[1:] = (np.diff(split[order]) != 0) | (words[order[1:]] != words[order[:-1]]).any(axis=1)
+        node: np.ndarray = np.empty(len(order), np.int64)
+        node[order] = np.cumsum(is_new) - 1
+        places = np.flatnonzero(is_new)
+        first = order[places]
+        has_second = np.append(np.diff(places), len(order) - places[-1:]) > 1
+        second = np.full(len(places), -1)
+        second[has_second] = images[order[places[has_second] + 1]]
         return cls(
             images=images,
             node=node,
-            hashes=np.ascontiguousarray(unique[:, :HASH_BYTES]).view(np.uint64),
+            hashes=words[first],
             splits=split[first],
             first=images[first],
-            second=np.where(second == _NONE, -1, second),
+            second=second,
         )
+
+
+_Probe = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Hashes that ask, the index's in the order of a band, and from which to which place of it each asks."""
 
 
 class _Index:
@@ -172,53 +243,101 @@ class _Index:
 
     Args:
         hashes: uint64 [M, 4].
-        radius: bits, 0 or 1, in which the bands of two hashes may differ to be compared.
+        max_distance: bits in which near-identical ones differ at most.
     """
 
-    def __init__(self, hashes: np.ndarray, radius: int) -> None:
-        # A band takes every 16th bit: the frequencies beside each other in a hash depend on each other.
-        bits = np.unpackbits(hashes.view(np.uint8), axis=1).reshape(-1, _BAND_BITS, _BANDS)
-        high, low = np.moveaxis(np.packbits(bits.transpose(0, 2, 1), axis=2).astype(np.int64), 2, 0)
-        self._keys = high << 8 | low
-        self._flips = (0, *(1 << bit for bit in range(_BAND_BITS) if radius))
+    def __init__(self, hashes: np.ndarray, max_distance: int) -> None:
+        self.hashes, self.max_distance = hashes, max_distance
+        self.bands = band_count(max_distance)
+        # Of fewer bits than bands some band is the same in both.
+        self._radius = int(max_distance >= self.bands)
 
-    def window(self, budget: int) -> int | None:
-        """Return with how many hashes of a bucket one is compared; None: with all."""
-        lengths = sum(int((end - begin).sum()) for _, begin, end in self._probes())
-        probes = _BANDS * len(self._flips) * max(1, len(self._keys))
-        return None if lengths <= budget else max(1, budget // probes)
+    def probes(self, band: int, asking: np.ndarray | None = None) -> Iterator[_Probe]:
+        """Yield what is to be compared by a band.
 
-    def candidates(self, window: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield pairs of hashes to compare, as two int64 arrays of about a million; a pair may come again."""
-        for order, begin, end in self._probes():
-            lengths = end - begin if window is None else np.minimum(end - begin, window)
-            ends = np.cumsum(lengths)
-            row = 0
-            while row < len(order):
-                done = int(ends[row - 1]) if row else 0
-                until = max(row + 1, int(np.searchsorted(ends, done + _CHUNK, side="right")))
-                part = lengths[row:until]
-                within = np.arange(int(ends[until - 1]) - done) - np.repeat(
-                    ends[row:until] - part - done, part
-                )
-                yield np.repeat(order[row:until], part), order[np.repeat(begin[row:until], part) + within]
-                row = until
+        Args:
+            band: from 0 to `bands`.
+            asking: uint64 [Q, 4], hashes that are compared with those of the index; None: the index's own,
+                each with the others, of which each pair comes once.
+        """
+        keys = _band_keys(self.hashes, band, self.bands)
+        order = np.argsort(keys, kind="stable")
+        ends = np.cumsum(np.bincount(keys, minlength=1 << _band_bits(band, self.bands)))
+        begins = np.concatenate([[0], ends[:-1]])
+        own = asking is None
+        asked = keys[order] if asking is None else _band_keys(asking, band, self.bands)
+        rows = order if own else np.arange(len(asked))
+        yield rows, order, np.arange(1, len(order) + 1) if own else begins[asked], ends[asked]
+        for bit in range(_band_bits(band, self.bands) if self._radius else 0):
+            beside = asked ^ (1 << bit)
+            begin, end = begins[beside], ends[beside]
+            # Of a pair of the index's own the one without the bit finds the other.
+            yield rows, order, begin, np.where(beside > asked, end, begin) if own else end
 
-    def _probes(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield the hashes in the order of a band, and from which to which place of it each is compared."""
-        places = np.arange(len(self._keys))
-        for band in range(_BANDS):
-            order = np.argsort(self._keys[:, band], kind="stable")
-            keys = self._keys[order, band]
-            ends = np.cumsum(np.bincount(keys, minlength=1 << _BAND_BITS))
-            for flip in self._flips:
-                if not flip:
-                    yield order, places + 1, ends[keys]
-                    continue
-                lower = (keys & flip) == 0  # one of the two finds the other
-                end = ends[keys | flip]
-                begin = ends[(keys | flip) - 1]
-                yield order, begin, np.where(lower, end, begin)
+
+def _band_bits(band: int, bands: int) -> int:
+    return len(range(band, BITS, bands))
+
+
+def _band_keys(hashes: np.ndarray, band: int, bands: int) -> np.ndarray:
+    """Return the bits of a band as a number, int64 [M].
+
+    A band takes every `bands`-th bit: the frequencies beside each other in a hash depend on each other.
+    """
+    keys: np.ndarray = np.zeros(len(hashes), np.int64)
+    for place, bit in enumerate(range(band, BITS, bands)):
+        word, shift = divmod(bit, 64)
+        keys |= ((hashes[:, word] >> np.uint64(shift)) & np.uint64(1)).astype(np.int64) << place
+    return keys
+
+
+def _window(index: _Index, asking: np.ndarray | None, budget: int) -> int | None:
+    """Return with how many hashes of a bucket one is compared, so that the budget lasts; None: with all."""
+    counts: np.ndarray = np.zeros(1, np.int64)
+    for band in range(index.bands):
+        for _, _, begin, end in index.probes(band, asking):
+            found = np.bincount(end - begin)
+            size = max(len(found), len(counts))
+            counts = np.pad(found, (0, size - len(found))) + np.pad(counts, (0, size - len(counts)))
+    # As many hashes are compared with the k-th of a bucket as have a bucket of k or more.
+    compared = np.cumsum(np.cumsum(counts[:0:-1])[::-1])
+    if not len(compared) or compared[-1] <= budget:
+        return None
+    return max(1, int(np.searchsorted(compared, budget, side="right")))
+
+
+def _compare(
+    index: _Index, asking: np.ndarray | None, window: int | None, on_band: Callable[[], None]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield pairs within the distance, and their bits, as three int64 arrays; a pair may come again."""
+    hashes = index.hashes if asking is None else asking
+    for band in range(index.bands):
+        for probe in index.probes(band, asking):
+            for one, other in _candidates(probe, window):
+                words = np.bitwise_count(hashes[one] ^ index.hashes[other])
+                # Many times faster than a sum over an axis of 4.
+                bits = words[:, 0].astype(np.int64) + words[:, 1] + words[:, 2] + words[:, 3]
+                near = np.flatnonzero(bits <= index.max_distance)
+                if len(near):
+                    yield one[near], other[near], bits[near]
+        on_band()
+
+
+def _candidates(probe: _Probe, window: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield pairs of hashes to compare, as two int64 arrays of about a million."""
+    rows, order, begin, end = probe
+    lengths = end - begin if window is None else np.minimum(end - begin, window)
+    asks = np.flatnonzero(lengths)
+    rows, begin, lengths = rows[asks], begin[asks], lengths[asks]
+    ends = np.cumsum(lengths)
+    row = 0
+    while row < len(rows):
+        done = int(ends[row - 1]) if row else 0
+        until = max(row + 1, int(np.searchsorted(ends, done + _CHUNK, side="right")))
+        part = lengths[row:until]
+        within = np.arange(int(ends[until - 1]) - done) - np.repeat(ends[row:until] - part - done, part)
+        yield np.repeat(rows[row:until], part), order[np.repeat(begin[row:until], part) + within]
+        row = until
 
 
 class _Links:
@@ -246,18 +365,12 @@ class _Links:
             key = (bits << _SHIFT) + nodes.first[there]
             np.minimum.at(self._best, here, key)
             np.minimum.at(self._best_across, here[across], key[across])
-        apart = self._roots[one] != self._roots[other]
-        for pair in zip(one[apart].tolist(), other[apart].tolist(), strict=True):
-            roots = [self._root(node) for node in pair]
-            self._roots[max(roots)] = min(roots)
-        # Paths of length one make the next comparison of roots exact.
-        while apart.any() and not np.array_equal(self._roots, flat := self._roots[self._roots]):
-            self._roots = flat
-
-    def _root(self, node: int) -> int:
-        while self._roots[node] != node:
-            node = int(self._roots[node])
-        return node
+        # Each round hangs the larger of two roots below the smallest that it meets.
+        while (apart := (first := self._roots[one]) != (second := self._roots[other])).any():
+            one, other = one[apart], other[apart]
+            np.minimum.at(self._roots, np.maximum(first, second)[apart], np.minimum(first, second)[apart])
+            while not np.array_equal(self._roots, flat := self._roots[self._roots]):
+                self._roots = flat
 
     def result(self, count: int, *, complete: bool) -> NearDuplicates:
         """Return what was found for `count` images."""

@@ -14,6 +14,7 @@ from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.duplicates import DigestList
 from detection_core.validation.feature_statistics import FeatureCounter
+from detection_core.validation.hash_list import HashList
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.same_boxes import AnnotationChecker
@@ -91,7 +92,7 @@ class SplitPass:
     spans: dict[str, SampleStatistics]
     features: DatasetFeatureStatisticsList
     digests: DigestList
-    hashes: list[bytes | None]
+    hashes: HashList
     files: ImageFiles
     annotations: AnnotationChecker
     boxes: SampledBoxes
@@ -139,7 +140,7 @@ def pass_over(
         spans={span: of_span.statistics() for span, of_span in spans.items()},
         features=features.statistics(),
         digests=digests,
-        hashes=files.hashes if options.hashes else [],
+        hashes=files.hashes if options.hashes else HashList(),
         files=files,
         annotations=annotations,
         boxes=sample.drawn(),

@@ -167,7 +167,7 @@ class ValidationSettings(Settings):
         " were stored.",
     )
     near_duplicate_images: Annotated[int, between(0, 10_000_000)] = setting(
-        50_000,
+        1_000_000,
         "How many images there may be for those that look alike to be searched for: it decodes every one,"
         " some hundred a second and core.",
         unit="images",

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.validation.near_duplicates import MAX_DISTANCE, MAX_INDEXED_DISTANCE, find_near_duplicates
+from detection_core.validation import near_duplicates
+from detection_core.validation.near_duplicates import (
+    MAX_DISTANCE,
+    MAX_INDEXED_DISTANCE,
+    band_count,
+    find_near_duplicates,
+    find_nearest_images,
+)
 from detection_core.validation.perceptual_hash import HASH_BYTES, hash_distance, hash_image_file
 from tests.detection_core.validation.pictures import drawing, jpeg, natural
 
@@ -64,6 +71,48 @@ def test_the_index_finds_what_comparing_all_with_all_finds(data, max_distance):
     assert found.complete
     assert found.images == sum(n >= 0 for _, n in nearest)
     assert found.images_across == sum(n >= 0 for _, n in across)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), max_distance=st.sampled_from([0, 3, 12, 13, 24, 31]))
+def test_the_index_finds_the_nearest_of_others_as_comparing_with_all_does(data, max_distance):
+    base = random_hashes(3)
+    changed = st.tuples(st.integers(0, 2), st.lists(st.integers(0, 255), max_size=20, unique=True))
+    some = st.lists(st.none() | changed, max_size=12)
+    hashes, others = (
+        [None if c is None else flipped(base[c[0]], c[1]) for c in data.draw(some)] for _ in range(2)
+    )
+    ticks = []
+    found = find_nearest_images(hashes, others, max_distance=max_distance, on_band=lambda: ticks.append(1))
+    for image, value in enumerate(hashes):
+        bits = [
+            (hash_distance(value, other), number)
+            for number, other in enumerate(others)
+            if value is not None and other is not None
+        ]
+        nearest = min((pair for pair in bits if pair[0] <= max_distance), default=(-1, -1))
+        assert (found.distances[image], found.nearest[image]) == nearest
+    assert found.complete and len(ticks) == band_count(max_distance)
+
+
+@settings(max_examples=20, deadline=None)
+@given(budget=st.integers(1, 400_000))
+def test_a_budget_bounds_the_comparisons_and_is_used(budget):
+    base = random_hashes(1)[0]
+    rng = np.random.default_rng(1)
+    scene = [flipped(base, rng.choice(256, 3, replace=False).tolist()) for _ in range(300)]
+    index = near_duplicates._Index(near_duplicates._Nodes.of(scene, None).hashes, MAX_DISTANCE)
+    window = near_duplicates._window(index, None, budget)
+
+    def compared(most):
+        probes = (probe for band in range(index.bands) for probe in index.probes(band))
+        return sum(len(one) for probe in probes for one, _ in near_duplicates._candidates(probe, most))
+
+    if window is None:
+        assert compared(None) <= budget
+    else:
+        assert compared(window) <= budget or window == 1
+        assert compared(window + 1) > budget
 
 
 @pytest.mark.parametrize("distance", [0, 1, 15, 16, 17, 24, 30, 31])
@@ -126,6 +175,8 @@ def test_different_pictures_are_not_taken_for_one_another():
 
 
 def test_nothing_is_found_in_nothing():
+    for hashes, others in itertools.product(([], [None, None], random_hashes(1)), ([], [None])):
+        assert find_nearest_images(hashes, others).nearest.tolist() == [-1] * len(hashes)
     for hashes in ([], [None, None], random_hashes(1)):
         found = find_near_duplicates(hashes)
         assert found.images == 0 and found.pairs() == [] and found.complete
