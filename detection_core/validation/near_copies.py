@@ -11,10 +11,11 @@ from detection_core.artifacts.data_findings import FoundExample, OtherExample
 from detection_core.progress import Progress
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
 from detection_core.validation.duplicates import Copies
+from detection_core.validation.hamming_index import band_count
 from detection_core.validation.near_duplicates import (
+    MAX_DISTANCE,
     NearDuplicates,
     NearestImages,
-    band_count,
     find_near_duplicates,
     find_nearest_images,
 )
@@ -40,7 +41,7 @@ def check_near_copies(hashes: Hashes, copies: Copies, findings: FindingList) -> 
         ),
     ]
     searches = [search for search in searches if hashes[search[1]]]
-    with Progress("look alike", total=len(searches) * band_count(), unit="band") as progress:
+    with Progress("look alike", total=len(searches) * band_count(MAX_DISTANCE), unit="band") as progress:
         for search, split, other in searches:
             known = {pair.record for pair in copies.get((split, other), ())}
             search(_Search(split=split, hashes=hashes, known=known, progress=progress), findings)

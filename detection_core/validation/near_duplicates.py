@@ -1,22 +1,24 @@
 """Near-identical images of a data set, found by their perceptual hashes without comparing all with all.
 
-The index is multi-index hashing (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
-Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982): hashes are cut into one band more than half the bits
-that near-identical ones differ in at most, so that of two of them some band differs in at most one bit. For
-24 bits these are 13 bands of 19 or 20 bits, and an image is compared with those in 20 or 21 buckets of each
-band. The search is exact: every pair within the distance is compared. Only where buckets are too full for
-that, as with the frames of a camera that stands still, is an image compared with as many of each bucket as
-fit the budget, and the result says so.
+The search is exact: every pair within the distance is compared. Only where very many images are alike, as the
+frames of a camera that stands still, is an image compared with as many as fit the budget, and the result says
+so.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from detection_core.validation.perceptual_hash import BITS, HASH_BYTES
+from detection_core.validation.hamming_index import (
+    HASH_WORDS,
+    HammingIndex,
+    ignore_band,
+    near_pairs,
+    search_window,
+)
 
 MAX_DISTANCE = 24
 """Bits, of 256, in which the hashes of near-identical images differ at most.
@@ -35,12 +37,7 @@ in two splits they leak.
 MAX_INDEXED_DISTANCE = 31
 """Largest distance that is searched for."""
 
-MIN_BANDS = 13
-"""Bands at least: a table of 2^20 buckets each is as large as fits a processor's cache."""
-
-_CHUNK = 1 << 20
-_LEAST_BUDGET, _BUDGET_AN_IMAGE = 200_000_000, 3_000
-_WORDS = HASH_BYTES // 8
+_LEAST_BUDGET, _BUDGET_AN_IMAGE = 200_000_000, 1_000
 _NONE = np.iinfo(np.int64).max
 _SHIFT = 40
 
@@ -110,17 +107,13 @@ class NearestImages:
     complete: bool
 
 
-def _ignore_band() -> None:
-    pass
-
-
 def find_near_duplicates(
     hashes: Sequence[bytes | None],
     splits: Sequence[int] | None = None,
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
-    on_band: Callable[[], None] = _ignore_band,
+    on_band: Callable[[], None] = ignore_band,
 ) -> NearDuplicates:
     """Find near-identical images.
 
@@ -131,16 +124,16 @@ def find_near_duplicates(
         splits: split of each image, as any number; None: all are of one.
         max_distance: bits in which the hashes of near-identical images differ at most, up to
             `MAX_INDEXED_DISTANCE`.
-        budget: comparisons above which full buckets are searched in part; None: what takes about 30 seconds
-            for 100,000 images.
+        budget: comparisons above which full buckets are searched in part; None: 1,000 an image, which a
+            million different images need a sixth of.
         on_band: called after each of `band_count` bands.
     """
     _check_distance(max_distance)
     nodes = _Nodes.of(hashes, splits)
     links = _Links(nodes)
-    index = _Index(nodes.hashes, max_distance)
-    window = _window(index, None, budget or _default_budget(len(nodes.first)))
-    for one, other, bits in _compare(index, None, window, on_band):
+    index = HammingIndex(nodes.hashes, max_distance)
+    window = search_window(index, None, budget or _default_budget(len(nodes.first)))
+    for one, other, bits in near_pairs(index, None, window, on_band):
         links.add(one, other, bits)
     return links.result(len(hashes), complete=window is None)
 
@@ -151,7 +144,7 @@ def find_nearest_images(
     *,
     max_distance: int = MAX_DISTANCE,
     budget: int | None = None,
-    on_band: Callable[[], None] = _ignore_band,
+    on_band: Callable[[], None] = ignore_band,
 ) -> NearestImages:
     """Find the images that are near-identical to one of others.
 
@@ -164,18 +157,13 @@ def find_nearest_images(
     """
     _check_distance(max_distance)
     asked, known = _Nodes.of(hashes, None), _Nodes.of(others, None)
-    index = _Index(known.hashes, max_distance)
-    window = _window(index, asked.hashes, budget or _default_budget(len(asked.first)))
+    index = HammingIndex(known.hashes, max_distance)
+    window = search_window(index, asked.hashes, budget or _default_budget(len(asked.first)))
     best = np.full(len(asked.first), _NONE)
-    for one, other, bits in _compare(index, asked.hashes, window, on_band):
+    for one, other, bits in near_pairs(index, asked.hashes, window, on_band):
         np.minimum.at(best, one, (bits << _SHIFT) + known.first[other])
     nearest, distances = _unpacked(best[asked.node], asked.images, len(hashes))
     return NearestImages(nearest=nearest, distances=distances, complete=window is None)
-
-
-def band_count(max_distance: int = MAX_DISTANCE) -> int:
-    """Return how many bands hashes are cut into to find those within a distance."""
-    return max(MIN_BANDS, max_distance // 2 + 1)
 
 
 def _check_distance(max_distance: int) -> None:
@@ -211,7 +199,7 @@ class _Nodes:
     def of(cls, hashes: Sequence[bytes | None], splits: Sequence[int] | None) -> _Nodes:
         images = np.array([i for i, h in enumerate(hashes) if h is not None], np.int64)
         split = np.zeros(len(images), np.int64) if splits is None else np.asarray(splits, np.int64)[images]
-        words = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint64).reshape(-1, _WORDS)
+        words = np.frombuffer(b"".join(h for h in hashes if h is not None), np.uint64).reshape(-1, HASH_WORDS)
         # The hash comes before the split, so that splits are mixed where a part of a bucket is searched;
         # equal ones stay in the order of the images.
         order = np.lexsort((split, *words.T[::-1]))
@@ -232,112 +220,6 @@ class _Nodes:
             first=images[first],
             second=second,
         )
-
-
-_Probe = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Hashes that ask, the index's in the order of a band, and from which to which place of it each asks."""
-
-
-class _Index:
-    """Buckets of hashes by the bits of each band.
-
-    Args:
-        hashes: uint64 [M, 4].
-        max_distance: bits in which near-identical ones differ at most.
-    """
-
-    def __init__(self, hashes: np.ndarray, max_distance: int) -> None:
-        self.hashes, self.max_distance = hashes, max_distance
-        self.bands = band_count(max_distance)
-        # Of fewer bits than bands some band is the same in both.
-        self._radius = int(max_distance >= self.bands)
-
-    def probes(self, band: int, asking: np.ndarray | None = None) -> Iterator[_Probe]:
-        """Yield what is to be compared by a band.
-
-        Args:
-            band: from 0 to `bands`.
-            asking: uint64 [Q, 4], hashes that are compared with those of the index; None: the index's own,
-                each with the others, of which each pair comes once.
-        """
-        keys = _band_keys(self.hashes, band, self.bands)
-        order = np.argsort(keys, kind="stable")
-        ends = np.cumsum(np.bincount(keys, minlength=1 << _band_bits(band, self.bands)))
-        begins = np.concatenate([[0], ends[:-1]])
-        own = asking is None
-        asked = keys[order] if asking is None else _band_keys(asking, band, self.bands)
-        rows = order if own else np.arange(len(asked))
-        yield rows, order, np.arange(1, len(order) + 1) if own else begins[asked], ends[asked]
-        for bit in range(_band_bits(band, self.bands) if self._radius else 0):
-            beside = asked ^ (1 << bit)
-            begin, end = begins[beside], ends[beside]
-            # Of a pair of the index's own the one without the bit finds the other.
-            yield rows, order, begin, np.where(beside > asked, end, begin) if own else end
-
-
-def _band_bits(band: int, bands: int) -> int:
-    return len(range(band, BITS, bands))
-
-
-def _band_keys(hashes: np.ndarray, band: int, bands: int) -> np.ndarray:
-    """Return the bits of a band as a number, int64 [M].
-
-    A band takes every `bands`-th bit: the frequencies beside each other in a hash depend on each other.
-    """
-    keys: np.ndarray = np.zeros(len(hashes), np.int64)
-    for place, bit in enumerate(range(band, BITS, bands)):
-        word, shift = divmod(bit, 64)
-        keys |= ((hashes[:, word] >> np.uint64(shift)) & np.uint64(1)).astype(np.int64) << place
-    return keys
-
-
-def _window(index: _Index, asking: np.ndarray | None, budget: int) -> int | None:
-    """Return with how many hashes of a bucket one is compared, so that the budget lasts; None: with all."""
-    counts: np.ndarray = np.zeros(1, np.int64)
-    for band in range(index.bands):
-        for _, _, begin, end in index.probes(band, asking):
-            found = np.bincount(end - begin)
-            size = max(len(found), len(counts))
-            counts = np.pad(found, (0, size - len(found))) + np.pad(counts, (0, size - len(counts)))
-    # As many hashes are compared with the k-th of a bucket as have a bucket of k or more.
-    compared = np.cumsum(np.cumsum(counts[:0:-1])[::-1])
-    if not len(compared) or compared[-1] <= budget:
-        return None
-    return max(1, int(np.searchsorted(compared, budget, side="right")))
-
-
-def _compare(
-    index: _Index, asking: np.ndarray | None, window: int | None, on_band: Callable[[], None]
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield pairs within the distance, and their bits, as three int64 arrays; a pair may come again."""
-    hashes = index.hashes if asking is None else asking
-    for band in range(index.bands):
-        for probe in index.probes(band, asking):
-            for one, other in _candidates(probe, window):
-                words = np.bitwise_count(hashes[one] ^ index.hashes[other])
-                # Many times faster than a sum over an axis of 4.
-                bits = words[:, 0].astype(np.int64) + words[:, 1] + words[:, 2] + words[:, 3]
-                near = np.flatnonzero(bits <= index.max_distance)
-                if len(near):
-                    yield one[near], other[near], bits[near]
-        on_band()
-
-
-def _candidates(probe: _Probe, window: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield pairs of hashes to compare, as two int64 arrays of about a million."""
-    rows, order, begin, end = probe
-    lengths = end - begin if window is None else np.minimum(end - begin, window)
-    asks = np.flatnonzero(lengths)
-    rows, begin, lengths = rows[asks], begin[asks], lengths[asks]
-    ends = np.cumsum(lengths)
-    row = 0
-    while row < len(rows):
-        done = int(ends[row - 1]) if row else 0
-        until = max(row + 1, int(np.searchsorted(ends, done + _CHUNK, side="right")))
-        part = lengths[row:until]
-        within = np.arange(int(ends[until - 1]) - done) - np.repeat(ends[row:until] - part - done, part)
-        yield np.repeat(rows[row:until], part), order[np.repeat(begin[row:until], part) + within]
-        row = until
 
 
 class _Links:

@@ -1,0 +1,154 @@
+"""An index that finds hashes by how few bits they differ in.
+
+It is multi-index hashing (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
+Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982): hashes are cut into one band more than half the bits
+that two of them differ in at most, so that some band differs in at most one bit. For 24 bits these are 13
+bands of 19 or 20 bits, and a hash is compared with those in 20 or 21 buckets of each band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from detection_core.validation.perceptual_hash import BITS, HASH_BYTES
+
+MIN_BANDS = 13
+"""Bands at least: a table of 2^20 buckets each is as large as fits a processor's cache."""
+HASH_WORDS = HASH_BYTES // 8
+"""Numbers of 64 bits that a hash is."""
+
+_CHUNK = 1 << 20
+
+Probe = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Hashes that ask, the index's in the order of a band, and from which to which place of it each asks."""
+
+
+def ignore_band() -> None:
+    """Show no progress."""
+
+
+def band_count(max_distance: int) -> int:
+    """Return how many bands hashes are cut into to find those within a distance."""
+    return max(MIN_BANDS, max_distance // 2 + 1)
+
+
+class HammingIndex:
+    """Buckets of hashes by the bits of each band.
+
+    Args:
+        hashes: uint64 [M, 4].
+        max_distance: bits in which near-identical ones differ at most.
+    """
+
+    def __init__(self, hashes: np.ndarray, max_distance: int) -> None:
+        self.hashes, self.max_distance = hashes, max_distance
+        self.bands = band_count(max_distance)
+        # Of fewer bits than bands some band is the same in both.
+        self._radius = int(max_distance >= self.bands)
+
+    def probes(self, band: int, asking: np.ndarray | None = None) -> Iterator[Probe]:
+        """Yield what is to be compared by a band.
+
+        Args:
+            band: from 0 to `bands`.
+            asking: uint64 [Q, 4], hashes that are compared with those of the index; None: the index's own,
+                each with the others, of which each pair comes once.
+        """
+        keys = _band_keys(self.hashes, band, self.bands)
+        order = np.argsort(keys, kind="stable")
+        ends = np.cumsum(np.bincount(keys, minlength=1 << _band_bits(band, self.bands)))
+        begins = np.concatenate([[0], ends[:-1]])
+        own = asking is None
+        asked = keys[order] if asking is None else _band_keys(asking, band, self.bands)
+        rows = order if own else np.arange(len(asked))
+        yield rows, order, np.arange(1, len(order) + 1) if own else begins[asked], ends[asked]
+        for bit in range(_band_bits(band, self.bands) if self._radius else 0):
+            beside = asked ^ (1 << bit)
+            begin, end = begins[beside], ends[beside]
+            # Of a pair of the index's own the one without the bit finds the other.
+            yield rows, order, begin, np.where(beside > asked, end, begin) if own else end
+
+
+def _band_bits(band: int, bands: int) -> int:
+    return len(range(band, BITS, bands))
+
+
+def _band_keys(hashes: np.ndarray, band: int, bands: int) -> np.ndarray:
+    """Return the bits of a band as a number, int64 [M].
+
+    A band takes every `bands`-th bit: the frequencies beside each other in a hash depend on each other.
+    """
+    keys: np.ndarray = np.zeros(len(hashes), np.int64)
+    for place, bit in enumerate(range(band, BITS, bands)):
+        word, shift = divmod(bit, 64)
+        keys |= ((hashes[:, word] >> np.uint64(shift)) & np.uint64(1)).astype(np.int64) << place
+    return keys
+
+
+def search_window(index: HammingIndex, asking: np.ndarray | None, budget: int) -> int | None:
+    """Return with how many hashes of a bucket one is compared, so that the budget lasts; None: with all.
+
+    Args:
+        index: that is searched.
+        asking: as of `HammingIndex.probes`.
+        budget: comparisons in all.
+    """
+    counts: np.ndarray = np.zeros(1, np.int64)
+    for band in range(index.bands):
+        for _, _, begin, end in index.probes(band, asking):
+            found = np.bincount(end - begin)
+            size = max(len(found), len(counts))
+            counts = np.pad(found, (0, size - len(found))) + np.pad(counts, (0, size - len(counts)))
+    # As many hashes are compared with the k-th of a bucket as have a bucket of k or more.
+    compared = np.cumsum(np.cumsum(counts[:0:-1])[::-1])
+    if not len(compared) or compared[-1] <= budget:
+        return None
+    return max(1, int(np.searchsorted(compared, budget, side="right")))
+
+
+def near_pairs(
+    index: HammingIndex, asking: np.ndarray | None, window: int | None, on_band: Callable[[], None]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield pairs within the distance, and their bits, as three int64 arrays; a pair may come again.
+
+    Args:
+        index: that is searched.
+        asking: as of `HammingIndex.probes`.
+        window: with how many hashes of a bucket one is compared; None: with all.
+        on_band: called after each band.
+    """
+    hashes = index.hashes if asking is None else asking
+    for band in range(index.bands):
+        for probe in index.probes(band, asking):
+            for one, other in candidates(probe, window):
+                words = np.bitwise_count(hashes[one] ^ index.hashes[other])
+                # Many times faster than a sum over an axis of 4.
+                bits = words[:, 0].astype(np.int64) + words[:, 1] + words[:, 2] + words[:, 3]
+                near = np.flatnonzero(bits <= index.max_distance)
+                if len(near):
+                    yield one[near], other[near], bits[near]
+        on_band()
+
+
+def candidates(probe: Probe, window: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield pairs of hashes to compare, as two int64 arrays of about a million.
+
+    Args:
+        probe: of an index.
+        window: with how many hashes of a bucket one is compared; None: with all.
+    """
+    rows, order, begin, end = probe
+    lengths = end - begin if window is None else np.minimum(end - begin, window)
+    asks = np.flatnonzero(lengths)
+    rows, begin, lengths = rows[asks], begin[asks], lengths[asks]
+    ends = np.cumsum(lengths)
+    row = 0
+    while row < len(rows):
+        done = int(ends[row - 1]) if row else 0
+        until = max(row + 1, int(np.searchsorted(ends, done + _CHUNK, side="right")))
+        part = lengths[row:until]
+        within = np.arange(int(ends[until - 1]) - done) - np.repeat(ends[row:until] - part - done, part)
+        yield np.repeat(rows[row:until], part), order[np.repeat(begin[row:until], part) + within]
+        row = until
