@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import tf_keras
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.optimizers import schedules
+from detection_core.optimizers import automl_schedules, schedules
 from detection_core.optimizers.optimization import Optimization
-from detection_core.protos import optimizer_pb2
+from detection_core.protos import automl_learning_rate_pb2, optimizer_pb2
 
 _logger = logging.getLogger(__name__)
 
@@ -62,11 +62,51 @@ def _cosine(message: optimizer_pb2.CosineDecayLearningRate) -> schedules.Schedul
     return schedules.CosineDecay(options)
 
 
+_Automl = (
+    automl_learning_rate_pb2.AutomlCosineLearningRate
+    | automl_learning_rate_pb2.AutomlPolynomialLearningRate
+    | automl_learning_rate_pb2.AutomlStepwiseLearningRate
+)
+
+
+def _warmup(message: _Automl) -> automl_schedules.WarmupOptions:
+    return automl_schedules.WarmupOptions(
+        learning_rate=message.learning_rate,
+        warmup_learning_rate=message.warmup_learning_rate,
+        warmup_steps=message.warmup_steps,
+    )
+
+
+def _automl_cosine(message: automl_learning_rate_pb2.AutomlCosineLearningRate) -> schedules.Schedule:
+    return automl_schedules.AutomlCosine(
+        automl_schedules.AutomlCosineOptions(warmup=_warmup(message), total_steps=message.total_steps)
+    )
+
+
+def _automl_polynomial(message: automl_learning_rate_pb2.AutomlPolynomialLearningRate) -> schedules.Schedule:
+    options = automl_schedules.AutomlPolynomialOptions(
+        warmup=_warmup(message), total_steps=message.total_steps, power=message.power
+    )
+    return automl_schedules.AutomlPolynomial(options)
+
+
+def _automl_stepwise(message: automl_learning_rate_pb2.AutomlStepwiseLearningRate) -> schedules.Schedule:
+    options = automl_schedules.AutomlStepwiseOptions(
+        warmup=_warmup(message),
+        first_drop_step=message.first_drop_step,
+        second_drop_step=message.second_drop_step,
+    )
+    return automl_schedules.AutomlStepwise(options)
+
+
 LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
     "constant_learning_rate": _constant,
     "exponential_decay_learning_rate": _exponential,
     "manual_step_learning_rate": _manual,
     "cosine_decay_learning_rate": _cosine,
+    "automl_cosine_learning_rate": _automl_cosine,
+    "automl_polynomial_learning_rate": _automl_polynomial,
+    "automl_stepwise_learning_rate": _automl_stepwise,
 }
 
 
@@ -104,7 +144,9 @@ def _momentum(message: optimizer_pb2.MomentumOptimizer, rate: schedules.Schedule
 
 
 def _adam(message: optimizer_pb2.AdamOptimizer, rate: schedules.Schedule) -> Any:
-    return tf_keras.optimizers.legacy.Adam(learning_rate=rate, epsilon=message.epsilon)
+    return tf_keras.optimizers.legacy.Adam(
+        learning_rate=rate, beta_1=message.beta_1, beta_2=message.beta_2, epsilon=message.epsilon
+    )
 
 
 def _with_rate(make: Callable[[_Rated, schedules.Schedule], Any]) -> Callable[[_Rated], Any]:
@@ -132,4 +174,8 @@ def build_optimizer(message: optimizer_pb2.Optimizer, where: str = "train_config
     """
     optimizer = build_oneof(message, "optimizer", OPTIMIZERS, where)
     decay = message.moving_average_decay if message.use_moving_average else 0.0
-    return Optimization(optimizer=optimizer, average_decay=decay)
+    return Optimization(
+        optimizer=optimizer,
+        average_decay=decay,
+        average_from_weights=message.moving_average_from_weights,
+    )

@@ -44,6 +44,7 @@ def build_train_options(
         keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
         steps_per_call=steps_per_call,
         gradient_clipping_by_norm=train_config.gradient_clipping_by_norm,
+        gradient_clipping_by_variable_norm=train_config.gradient_clipping_by_variable_norm,
         bias_grad_multiplier=train_config.bias_grad_multiplier,
         add_regularization_loss=train_config.add_regularization_loss,
         update_trainable_variables=tuple(train_config.update_trainable_variables),

@@ -18,10 +18,12 @@ class Optimization:
     Attributes:
         optimizer: a `tf_keras.optimizers.legacy.Optimizer`.
         average_decay: decay of the moving average of weights; 0 keeps none.
+        average_from_weights: see `MovingAverage`.
     """
 
     optimizer: Any
     average_decay: float = 0.0
+    average_from_weights: bool = False
 
     def learning_rate(self) -> tf.Tensor:
         """The rate of the next update, float32 []: the schedule's, and what the optimizer makes of it."""

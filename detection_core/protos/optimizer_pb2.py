@@ -22,33 +22,34 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from detection_core.protos import automl_learning_rate_pb2 as detection__core_dot_protos_dot_automl__learning__rate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%detection_core/protos/optimizer.proto\x12\x17object_detection.protos\"\xb5\x02\n\tOptimizer\x12G\n\x12rms_prop_optimizer\x18\x01 \x01(\x0b\x32).object_detection.protos.RMSPropOptimizerH\x00\x12H\n\x12momentum_optimizer\x18\x02 \x01(\x0b\x32*.object_detection.protos.MomentumOptimizerH\x00\x12@\n\x0e\x61\x64\x61m_optimizer\x18\x03 \x01(\x0b\x32&.object_detection.protos.AdamOptimizerH\x00\x12 \n\x12use_moving_average\x18\x04 \x01(\x08:\x04true\x12$\n\x14moving_average_decay\x18\x05 \x01(\x02:\x06\x30.9999B\x0b\n\toptimizer\"\x9f\x01\n\x10RMSPropOptimizer\x12<\n\rlearning_rate\x18\x01 \x01(\x0b\x32%.object_detection.protos.LearningRate\x12%\n\x18momentum_optimizer_value\x18\x02 \x01(\x02:\x03\x30.9\x12\x12\n\x05\x64\x65\x63\x61y\x18\x03 \x01(\x02:\x03\x30.9\x12\x12\n\x07\x65psilon\x18\x04 \x01(\x02:\x01\x31\"x\n\x11MomentumOptimizer\x12<\n\rlearning_rate\x18\x01 \x01(\x0b\x32%.object_detection.protos.LearningRate\x12%\n\x18momentum_optimizer_value\x18\x02 \x01(\x02:\x03\x30.9\"e\n\rAdamOptimizer\x12<\n\rlearning_rate\x18\x01 \x01(\x0b\x32%.object_detection.protos.LearningRate\x12\x16\n\x07\x65psilon\x18\x02 \x01(\x02:\x05\x31\x65-08\"\x80\x03\n\x0cLearningRate\x12O\n\x16\x63onstant_learning_rate\x18\x01 \x01(\x0b\x32-.object_detection.protos.ConstantLearningRateH\x00\x12`\n\x1f\x65xponential_decay_learning_rate\x18\x02 \x01(\x0b\x32\x35.object_detection.protos.ExponentialDecayLearningRateH\x00\x12T\n\x19manual_step_learning_rate\x18\x03 \x01(\x0b\x32/.object_detection.protos.ManualStepLearningRateH\x00\x12V\n\x1a\x63osine_decay_learning_rate\x18\x04 \x01(\x0b\x32\x30.object_detection.protos.CosineDecayLearningRateH\x00\x42\x0f\n\rlearning_rate\"4\n\x14\x43onstantLearningRate\x12\x1c\n\rlearning_rate\x18\x01 \x01(\x02:\x05\x30.002\"\xef\x01\n\x1c\x45xponentialDecayLearningRate\x12$\n\x15initial_learning_rate\x18\x01 \x01(\x02:\x05\x30.002\x12\x1c\n\x0b\x64\x65\x63\x61y_steps\x18\x02 \x01(\r:\x07\x34\x30\x30\x30\x30\x30\x30\x12\x1a\n\x0c\x64\x65\x63\x61y_factor\x18\x03 \x01(\x02:\x04\x30.95\x12\x17\n\tstaircase\x18\x04 \x01(\x08:\x04true\x12\x1f\n\x14\x62urnin_learning_rate\x18\x05 \x01(\x02:\x01\x30\x12\x17\n\x0c\x62urnin_steps\x18\x06 \x01(\r:\x01\x30\x12\x1c\n\x11min_learning_rate\x18\x07 \x01(\x02:\x01\x30\"\xf1\x01\n\x16ManualStepLearningRate\x12$\n\x15initial_learning_rate\x18\x01 \x01(\x02:\x05\x30.002\x12V\n\x08schedule\x18\x02 \x03(\x0b\x32\x44.object_detection.protos.ManualStepLearningRate.LearningRateSchedule\x12\x15\n\x06warmup\x18\x03 \x01(\x08:\x05\x66\x61lse\x1a\x42\n\x14LearningRateSchedule\x12\x0c\n\x04step\x18\x01 \x01(\r\x12\x1c\n\rlearning_rate\x18\x02 \x01(\x02:\x05\x30.002\"\xbe\x01\n\x17\x43osineDecayLearningRate\x12!\n\x12learning_rate_base\x18\x01 \x01(\x02:\x05\x30.002\x12\x1c\n\x0btotal_steps\x18\x02 \x01(\r:\x07\x34\x30\x30\x30\x30\x30\x30\x12$\n\x14warmup_learning_rate\x18\x03 \x01(\x02:\x06\x30.0002\x12\x1b\n\x0cwarmup_steps\x18\x04 \x01(\r:\x05\x31\x30\x30\x30\x30\x12\x1f\n\x14hold_base_rate_steps\x18\x05 \x01(\r:\x01\x30')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%detection_core/protos/optimizer.proto\x12\x17object_detection.protos\x1a\x30\x64\x65tection_core/protos/automl_learning_rate.proto\"\xe2\x02\n\tOptimizer\x12G\n\x12rms_prop_optimizer\x18\x01 \x01(\x0b\x32).object_detection.protos.RMSPropOptimizerH\x00\x12H\n\x12momentum_optimizer\x18\x02 \x01(\x0b\x32*.object_detection.protos.MomentumOptimizerH\x00\x12@\n\x0e\x61\x64\x61m_optimizer\x18\x03 \x01(\x0b\x32&.object_detection.protos.AdamOptimizerH\x00\x12 \n\x12use_moving_average\x18\x04 \x01(\x08:\x04true\x12$\n\x14moving_average_decay\x18\x05 \x01(\x02:\x06\x30.9999\x12+\n\x1bmoving_average_from_weights\x18\xe8\x07 \x01(\x08:\x05\x66\x61lseB\x0b\n\toptimizer\"\x9f\x01\n\x10RMSPropOptimizer\x12<\n\rlearning_rate\x18\x01 \x01(\x0b\x32%.object_detection.protos.LearningRate\x12%\n\x18momentum_optimizer_value\x18\x02 \x01(\x02:\x03\x30.9\x12\x12\n\x05\x64\x65\x63\x61y\x18\x03 \x01(\x02:\x03\x30.9\x12\x12\n\x07\x65psilon\x18\x04 \x01(\x02:\x01\x31\"x\n\x11MomentumOptimizer\x12<\n\rlearning_rate\x18\x01 \x01(\x0b\x32%.object_detection.protos.LearningRate\x12%\n\x18momentum_optimizer_value\x18\x02 \x01(\x02:\x03\x30.9\"\x93\x01\n\rAdamOptimizer\x12<\n\rlearning_rate\x18\x01 \x01(\x0b\x32%.object_detection.protos.LearningRate\x12\x16\n\x07\x65psilon\x18\x02 \x01(\x02:\x05\x31\x65-08\x12\x14\n\x06\x62\x65ta_1\x18\xe8\x07 \x01(\x02:\x03\x30.9\x12\x16\n\x06\x62\x65ta_2\x18\xe9\x07 \x01(\x02:\x05\x30.999\"\x9d\x05\n\x0cLearningRate\x12O\n\x16\x63onstant_learning_rate\x18\x01 \x01(\x0b\x32-.object_detection.protos.ConstantLearningRateH\x00\x12`\n\x1f\x65xponential_decay_learning_rate\x18\x02 \x01(\x0b\x32\x35.object_detection.protos.ExponentialDecayLearningRateH\x00\x12T\n\x19manual_step_learning_rate\x18\x03 \x01(\x0b\x32/.object_detection.protos.ManualStepLearningRateH\x00\x12V\n\x1a\x63osine_decay_learning_rate\x18\x04 \x01(\x0b\x32\x30.object_detection.protos.CosineDecayLearningRateH\x00\x12Y\n\x1b\x61utoml_cosine_learning_rate\x18\xe8\x07 \x01(\x0b\x32\x31.object_detection.protos.AutomlCosineLearningRateH\x00\x12\x61\n\x1f\x61utoml_polynomial_learning_rate\x18\xe9\x07 \x01(\x0b\x32\x35.object_detection.protos.AutomlPolynomialLearningRateH\x00\x12]\n\x1d\x61utoml_stepwise_learning_rate\x18\xea\x07 \x01(\x0b\x32\x33.object_detection.protos.AutomlStepwiseLearningRateH\x00\x42\x0f\n\rlearning_rate\"4\n\x14\x43onstantLearningRate\x12\x1c\n\rlearning_rate\x18\x01 \x01(\x02:\x05\x30.002\"\xef\x01\n\x1c\x45xponentialDecayLearningRate\x12$\n\x15initial_learning_rate\x18\x01 \x01(\x02:\x05\x30.002\x12\x1c\n\x0b\x64\x65\x63\x61y_steps\x18\x02 \x01(\r:\x07\x34\x30\x30\x30\x30\x30\x30\x12\x1a\n\x0c\x64\x65\x63\x61y_factor\x18\x03 \x01(\x02:\x04\x30.95\x12\x17\n\tstaircase\x18\x04 \x01(\x08:\x04true\x12\x1f\n\x14\x62urnin_learning_rate\x18\x05 \x01(\x02:\x01\x30\x12\x17\n\x0c\x62urnin_steps\x18\x06 \x01(\r:\x01\x30\x12\x1c\n\x11min_learning_rate\x18\x07 \x01(\x02:\x01\x30\"\xf1\x01\n\x16ManualStepLearningRate\x12$\n\x15initial_learning_rate\x18\x01 \x01(\x02:\x05\x30.002\x12V\n\x08schedule\x18\x02 \x03(\x0b\x32\x44.object_detection.protos.ManualStepLearningRate.LearningRateSchedule\x12\x15\n\x06warmup\x18\x03 \x01(\x08:\x05\x66\x61lse\x1a\x42\n\x14LearningRateSchedule\x12\x0c\n\x04step\x18\x01 \x01(\r\x12\x1c\n\rlearning_rate\x18\x02 \x01(\x02:\x05\x30.002\"\xbe\x01\n\x17\x43osineDecayLearningRate\x12!\n\x12learning_rate_base\x18\x01 \x01(\x02:\x05\x30.002\x12\x1c\n\x0btotal_steps\x18\x02 \x01(\r:\x07\x34\x30\x30\x30\x30\x30\x30\x12$\n\x14warmup_learning_rate\x18\x03 \x01(\x02:\x06\x30.0002\x12\x1b\n\x0cwarmup_steps\x18\x04 \x01(\r:\x05\x31\x30\x30\x30\x30\x12\x1f\n\x14hold_base_rate_steps\x18\x05 \x01(\r:\x01\x30')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'detection_core.protos.optimizer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OPTIMIZER']._serialized_start=67
-  _globals['_OPTIMIZER']._serialized_end=376
-  _globals['_RMSPROPOPTIMIZER']._serialized_start=379
-  _globals['_RMSPROPOPTIMIZER']._serialized_end=538
-  _globals['_MOMENTUMOPTIMIZER']._serialized_start=540
-  _globals['_MOMENTUMOPTIMIZER']._serialized_end=660
-  _globals['_ADAMOPTIMIZER']._serialized_start=662
-  _globals['_ADAMOPTIMIZER']._serialized_end=763
-  _globals['_LEARNINGRATE']._serialized_start=766
-  _globals['_LEARNINGRATE']._serialized_end=1150
-  _globals['_CONSTANTLEARNINGRATE']._serialized_start=1152
-  _globals['_CONSTANTLEARNINGRATE']._serialized_end=1204
-  _globals['_EXPONENTIALDECAYLEARNINGRATE']._serialized_start=1207
-  _globals['_EXPONENTIALDECAYLEARNINGRATE']._serialized_end=1446
-  _globals['_MANUALSTEPLEARNINGRATE']._serialized_start=1449
-  _globals['_MANUALSTEPLEARNINGRATE']._serialized_end=1690
-  _globals['_MANUALSTEPLEARNINGRATE_LEARNINGRATESCHEDULE']._serialized_start=1624
-  _globals['_MANUALSTEPLEARNINGRATE_LEARNINGRATESCHEDULE']._serialized_end=1690
-  _globals['_COSINEDECAYLEARNINGRATE']._serialized_start=1693
-  _globals['_COSINEDECAYLEARNINGRATE']._serialized_end=1883
+  _globals['_OPTIMIZER']._serialized_start=117
+  _globals['_OPTIMIZER']._serialized_end=471
+  _globals['_RMSPROPOPTIMIZER']._serialized_start=474
+  _globals['_RMSPROPOPTIMIZER']._serialized_end=633
+  _globals['_MOMENTUMOPTIMIZER']._serialized_start=635
+  _globals['_MOMENTUMOPTIMIZER']._serialized_end=755
+  _globals['_ADAMOPTIMIZER']._serialized_start=758
+  _globals['_ADAMOPTIMIZER']._serialized_end=905
+  _globals['_LEARNINGRATE']._serialized_start=908
+  _globals['_LEARNINGRATE']._serialized_end=1577
+  _globals['_CONSTANTLEARNINGRATE']._serialized_start=1579
+  _globals['_CONSTANTLEARNINGRATE']._serialized_end=1631
+  _globals['_EXPONENTIALDECAYLEARNINGRATE']._serialized_start=1634
+  _globals['_EXPONENTIALDECAYLEARNINGRATE']._serialized_end=1873
+  _globals['_MANUALSTEPLEARNINGRATE']._serialized_start=1876
+  _globals['_MANUALSTEPLEARNINGRATE']._serialized_end=2117
+  _globals['_MANUALSTEPLEARNINGRATE_LEARNINGRATESCHEDULE']._serialized_start=2051
+  _globals['_MANUALSTEPLEARNINGRATE_LEARNINGRATESCHEDULE']._serialized_end=2117
+  _globals['_COSINEDECAYLEARNINGRATE']._serialized_start=2120
+  _globals['_COSINEDECAYLEARNINGRATE']._serialized_end=2310
 # @@protoc_insertion_point(module_scope)

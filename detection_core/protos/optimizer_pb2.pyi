@@ -1,3 +1,4 @@
+from detection_core.protos import automl_learning_rate_pb2 as _automl_learning_rate_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -7,18 +8,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Optimizer(_message.Message):
-    __slots__ = ("rms_prop_optimizer", "momentum_optimizer", "adam_optimizer", "use_moving_average", "moving_average_decay")
+    __slots__ = ("rms_prop_optimizer", "momentum_optimizer", "adam_optimizer", "use_moving_average", "moving_average_decay", "moving_average_from_weights")
     RMS_PROP_OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     MOMENTUM_OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     ADAM_OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     USE_MOVING_AVERAGE_FIELD_NUMBER: _ClassVar[int]
     MOVING_AVERAGE_DECAY_FIELD_NUMBER: _ClassVar[int]
+    MOVING_AVERAGE_FROM_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     rms_prop_optimizer: RMSPropOptimizer
     momentum_optimizer: MomentumOptimizer
     adam_optimizer: AdamOptimizer
     use_moving_average: bool
     moving_average_decay: float
-    def __init__(self, rms_prop_optimizer: _Optional[_Union[RMSPropOptimizer, _Mapping]] = ..., momentum_optimizer: _Optional[_Union[MomentumOptimizer, _Mapping]] = ..., adam_optimizer: _Optional[_Union[AdamOptimizer, _Mapping]] = ..., use_moving_average: bool = ..., moving_average_decay: _Optional[float] = ...) -> None: ...
+    moving_average_from_weights: bool
+    def __init__(self, rms_prop_optimizer: _Optional[_Union[RMSPropOptimizer, _Mapping]] = ..., momentum_optimizer: _Optional[_Union[MomentumOptimizer, _Mapping]] = ..., adam_optimizer: _Optional[_Union[AdamOptimizer, _Mapping]] = ..., use_moving_average: bool = ..., moving_average_decay: _Optional[float] = ..., moving_average_from_weights: bool = ...) -> None: ...
 
 class RMSPropOptimizer(_message.Message):
     __slots__ = ("learning_rate", "momentum_optimizer_value", "decay", "epsilon")
@@ -41,24 +44,34 @@ class MomentumOptimizer(_message.Message):
     def __init__(self, learning_rate: _Optional[_Union[LearningRate, _Mapping]] = ..., momentum_optimizer_value: _Optional[float] = ...) -> None: ...
 
 class AdamOptimizer(_message.Message):
-    __slots__ = ("learning_rate", "epsilon")
+    __slots__ = ("learning_rate", "epsilon", "beta_1", "beta_2")
     LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     EPSILON_FIELD_NUMBER: _ClassVar[int]
+    BETA_1_FIELD_NUMBER: _ClassVar[int]
+    BETA_2_FIELD_NUMBER: _ClassVar[int]
     learning_rate: LearningRate
     epsilon: float
-    def __init__(self, learning_rate: _Optional[_Union[LearningRate, _Mapping]] = ..., epsilon: _Optional[float] = ...) -> None: ...
+    beta_1: float
+    beta_2: float
+    def __init__(self, learning_rate: _Optional[_Union[LearningRate, _Mapping]] = ..., epsilon: _Optional[float] = ..., beta_1: _Optional[float] = ..., beta_2: _Optional[float] = ...) -> None: ...
 
 class LearningRate(_message.Message):
-    __slots__ = ("constant_learning_rate", "exponential_decay_learning_rate", "manual_step_learning_rate", "cosine_decay_learning_rate")
+    __slots__ = ("constant_learning_rate", "exponential_decay_learning_rate", "manual_step_learning_rate", "cosine_decay_learning_rate", "automl_cosine_learning_rate", "automl_polynomial_learning_rate", "automl_stepwise_learning_rate")
     CONSTANT_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     EXPONENTIAL_DECAY_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     MANUAL_STEP_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     COSINE_DECAY_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    AUTOML_COSINE_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    AUTOML_POLYNOMIAL_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    AUTOML_STEPWISE_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     constant_learning_rate: ConstantLearningRate
     exponential_decay_learning_rate: ExponentialDecayLearningRate
     manual_step_learning_rate: ManualStepLearningRate
     cosine_decay_learning_rate: CosineDecayLearningRate
-    def __init__(self, constant_learning_rate: _Optional[_Union[ConstantLearningRate, _Mapping]] = ..., exponential_decay_learning_rate: _Optional[_Union[ExponentialDecayLearningRate, _Mapping]] = ..., manual_step_learning_rate: _Optional[_Union[ManualStepLearningRate, _Mapping]] = ..., cosine_decay_learning_rate: _Optional[_Union[CosineDecayLearningRate, _Mapping]] = ...) -> None: ...
+    automl_cosine_learning_rate: _automl_learning_rate_pb2.AutomlCosineLearningRate
+    automl_polynomial_learning_rate: _automl_learning_rate_pb2.AutomlPolynomialLearningRate
+    automl_stepwise_learning_rate: _automl_learning_rate_pb2.AutomlStepwiseLearningRate
+    def __init__(self, constant_learning_rate: _Optional[_Union[ConstantLearningRate, _Mapping]] = ..., exponential_decay_learning_rate: _Optional[_Union[ExponentialDecayLearningRate, _Mapping]] = ..., manual_step_learning_rate: _Optional[_Union[ManualStepLearningRate, _Mapping]] = ..., cosine_decay_learning_rate: _Optional[_Union[CosineDecayLearningRate, _Mapping]] = ..., automl_cosine_learning_rate: _Optional[_Union[_automl_learning_rate_pb2.AutomlCosineLearningRate, _Mapping]] = ..., automl_polynomial_learning_rate: _Optional[_Union[_automl_learning_rate_pb2.AutomlPolynomialLearningRate, _Mapping]] = ..., automl_stepwise_learning_rate: _Optional[_Union[_automl_learning_rate_pb2.AutomlStepwiseLearningRate, _Mapping]] = ...) -> None: ...
 
 class ConstantLearningRate(_message.Message):
     __slots__ = ("learning_rate",)

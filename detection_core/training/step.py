@@ -84,7 +84,8 @@ class TrainState:
         self.step = new_step() if step is None else step
         self.variables = trained_variables(model.trainable_variables, options)
         decay = optimization.average_decay
-        self.average = MovingAverage(self.variables, decay) if decay else None
+        from_weights = optimization.average_from_weights
+        self.average = MovingAverage(self.variables, decay, from_weights=from_weights) if decay else None
         # Slots exist before a checkpoint is read: a damaged one shows at once, not at the first update.
         optimization.optimizer._create_all_weights(self.variables)
 
@@ -160,6 +161,9 @@ def shape_gradients(
     if options.summarize_gradients:
         scalars = {f"gradient_norm/{n}": tf.norm(g) for n, g in zip(names, shaped, strict=True)}
         scalars["gradient_norm/global"] = tf.linalg.global_norm(shaped)
+    if options.gradient_clipping_by_variable_norm > 0:
+        longest = options.gradient_clipping_by_variable_norm
+        shaped = [tf.clip_by_norm(gradient, longest) for gradient in shaped]
     if options.gradient_clipping_by_norm > 0:
         shaped, _ = tf.clip_by_global_norm(shaped, options.gradient_clipping_by_norm)
     return shaped, scalars

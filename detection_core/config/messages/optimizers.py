@@ -7,6 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.config.problems import Problem
 from detection_core.config.rules import DECAY, FRACTION, NOT_NEGATIVE, POSITIVE, Range, Rules
+from detection_core.protos.automl_learning_rate_pb2 import (
+    AutomlCosineLearningRate,
+    AutomlStepwiseLearningRate,
+)
 from detection_core.protos.optimizer_pb2 import (
     CosineDecayLearningRate,
     ExponentialDecayLearningRate,
@@ -51,8 +55,27 @@ def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.warmup_learning_rate", message=message)
 
 
+def _automl_cosine(schedule: AutomlCosineLearningRate, path: str) -> Iterator[Problem]:
+    if 0 < schedule.total_steps <= schedule.warmup_steps:
+        message = (
+            f"expected less than total_steps, which is {schedule.total_steps}, found {schedule.warmup_steps};"
+            " shorten the warm-up"
+        )
+        yield Problem(path=f"{path}.warmup_steps", message=message)
+
+
+def _automl_stepwise(schedule: AutomlStepwiseLearningRate, path: str) -> Iterator[Problem]:
+    if schedule.second_drop_step < schedule.first_drop_step:
+        message = (
+            f"expected at least first_drop_step, which is {schedule.first_drop_step}, found"
+            f" {schedule.second_drop_step}; exchange them"
+        )
+        yield Problem(path=f"{path}.second_drop_step", message=message)
+
+
 _BUILDER = "builders.optimizer"
 _RATE = Range(0, math.inf, "a learning rate of 0 or more")
+_AUTOML = {"learning_rate": _RATE, "warmup_learning_rate": _RATE}
 _OPTIMIZER = ("learning_rate",)
 
 RULES: Mapping[str, Rules] = {
@@ -61,7 +84,7 @@ RULES: Mapping[str, Rules] = {
         _BUILDER, ranges={"decay": FRACTION, "epsilon": NOT_NEGATIVE}, parts=_OPTIMIZER
     ),
     "MomentumOptimizer": Rules(_BUILDER, parts=_OPTIMIZER),
-    "AdamOptimizer": Rules(_BUILDER, parts=_OPTIMIZER),
+    "AdamOptimizer": Rules(_BUILDER, ranges={"beta_1": DECAY, "beta_2": DECAY}, parts=_OPTIMIZER),
     "LearningRate": Rules(_BUILDER, oneofs=("learning_rate",)),
     "ConstantLearningRate": Rules(_BUILDER, ranges={"learning_rate": _RATE}),
     "ExponentialDecayLearningRate": Rules(
@@ -71,5 +94,16 @@ RULES: Mapping[str, Rules] = {
     ),
     "ManualStepLearningRate": Rules(_BUILDER, ranges={"initial_learning_rate": _RATE}, check=_manual),
     "ManualStepLearningRate.LearningRateSchedule": Rules(_BUILDER, ranges={"learning_rate": _RATE}),
+    "AutomlCosineLearningRate": Rules(
+        _BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE}, check=_automl_cosine
+    ),
+    "AutomlPolynomialLearningRate": Rules(
+        _BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE, "power": NOT_NEGATIVE}
+    ),
+    "AutomlStepwiseLearningRate": Rules(
+        _BUILDER,
+        ranges={**_AUTOML, "first_drop_step": POSITIVE, "second_drop_step": POSITIVE},
+        check=_automl_stepwise,
+    ),
     "CosineDecayLearningRate": Rules(_BUILDER, ranges={"learning_rate_base": _RATE}, check=_cosine),
 }

@@ -116,6 +116,11 @@ def _learning_rate(config: TrainEvalPipelineConfig, value: Any) -> Overrides:
         ratio = _ratio(value, cosine.learning_rate_base)
         warmup = (f"{path}.warmup_learning_rate", cosine.warmup_learning_rate * ratio)
         return [(f"{path}.learning_rate_base", value), warmup]
+    if kind.startswith("automl_"):
+        automl = getattr(schedule, kind)
+        ratio = _ratio(value, automl.learning_rate)
+        warmup = (f"{path}.warmup_learning_rate", automl.warmup_learning_rate * ratio)
+        return [(f"{path}.learning_rate", value), warmup]
     field = "learning_rate" if kind == "constant_learning_rate" else "initial_learning_rate"
     return [(f"{path}.{field}", value)]
 

@@ -23,7 +23,7 @@ LABELS = {number: name.removeprefix("LABEL_").lower() for name, number in FieldD
 
 
 # What detflow adds to the Object Detection API's schema: one file, and fields with numbers from 1000 on.
-OWN_FILES = {"registered.proto"}
+OWN_FILES = {"automl_learning_rate.proto", "registered.proto"}
 OWN_NUMBERS = 1000
 OWN_FIELDS = {
     "ClassificationLoss.registered",
@@ -32,6 +32,13 @@ OWN_FIELDS = {
     "ExperimentalModel.num_classes",
     "ExperimentalModel.image_resizer",
     "ExperimentalModel.options",
+    "AdamOptimizer.beta_1",
+    "AdamOptimizer.beta_2",
+    "LearningRate.automl_cosine_learning_rate",
+    "LearningRate.automl_polynomial_learning_rate",
+    "LearningRate.automl_stepwise_learning_rate",
+    "Optimizer.moving_average_from_weights",
+    "TrainConfig.gradient_clipping_by_variable_norm",
 }
 OWN_MESSAGES = {"ExperimentalModel.OptionsEntry"}
 

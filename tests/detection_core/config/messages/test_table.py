@@ -23,6 +23,10 @@ def _messages():
 MESSAGES = _messages()
 # Numbers that the schema gives no default that is in their range: a config has to set them.
 MUST_BE_SET = {
+    "AutomlCosineLearningRate.total_steps",
+    "AutomlPolynomialLearningRate.total_steps",
+    "AutomlStepwiseLearningRate.first_drop_step",
+    "AutomlStepwiseLearningRate.second_drop_step",
     "KeypointBoxCoder.num_keypoints",
     "RandomResizeMethod.target_height",
     "RandomResizeMethod.target_width",

@@ -5,6 +5,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.paths.short_names import SHORT_NAMES, expand_short_name
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import PNG_MASKS
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE
 
 MOMENTUM = "train_config.optimizer.momentum_optimizer"
@@ -68,6 +69,15 @@ def test_a_value_that_is_not_given_changes_nothing():
 
 def rate(config, arm):
     return getattr(config.train_config.optimizer, arm).learning_rate
+
+
+def test_a_learning_rate_keeps_the_form_of_a_schedule_of_automl():
+    config = TrainEvalPipelineConfig()
+    schedule = rate(config, "momentum_optimizer").automl_cosine_learning_rate
+    schedule.learning_rate, schedule.warmup_learning_rate, schedule.total_steps = 0.08, 0.008, 9
+    changed = rate(apply_overrides(config, [("learning_rate", 0.02)]), "momentum_optimizer")
+    assert changed.automl_cosine_learning_rate.learning_rate == pytest.approx(0.02)
+    assert changed.automl_cosine_learning_rate.warmup_learning_rate == pytest.approx(0.002)
 
 
 def test_a_learning_rate_keeps_the_form_of_a_cosine():

@@ -1,0 +1,113 @@
+"""How the hyper-parameters train: optimizer, schedule, clipping and moving average of a train_config."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from detection_core.config.automl.hyperparameters import HyperParameters
+from detection_core.errors import ConfigError
+from detection_core.protos.optimizer_pb2 import LearningRate, Optimizer
+from detection_core.protos.train_pb2 import TrainConfig
+
+IMAGES_OF_A_RATE = 64
+"""Batch size that `learning_rate` is meant for."""
+_ADAM_EPSILON = 1e-7  # Keras' own, which theirs leaves as it is
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunLength:
+    """What the schedules need to know of the run.
+
+    Attributes:
+        batch_size: images an update, over all replicas.
+        steps_per_epoch: updates an epoch: examples of an epoch over the batch size, rounded down.
+    """
+
+    batch_size: int
+    steps_per_epoch: int
+
+    def steps(self, epochs: float) -> int:
+        """Return a length in epochs in whole updates."""
+        return int(epochs * self.steps_per_epoch)
+
+
+def fill_optimization(train: TrainConfig, values: HyperParameters, length: RunLength) -> None:
+    """Set what of a `train_config` the hyper-parameters of the optimization say.
+
+    Args:
+        train: filled in place; its batch_size and num_steps, too.
+        values: the hyper-parameters.
+        length: of the run.
+
+    Raises:
+        ConfigError: when nothing is left after the warm-up.
+    """
+    train.batch_size = length.batch_size
+    train.num_steps = length.steps(values.num_epochs)
+    if train.num_steps <= length.steps(values.lr_warmup_epoch):
+        raise ConfigError(
+            f"expected fewer epochs than num_epochs, {values.num_epochs}, found {values.lr_warmup_epoch:g};"
+            " shorten the warm-up or train longer",
+            where="hparams.lr_warmup_epoch",
+        )
+    clip = max(values.clip_gradients_norm, 0.0)
+    train.gradient_clipping_by_variable_norm = train.gradient_clipping_by_norm = clip
+    rate = OPTIMIZERS[values.optimizer](train.optimizer, values)
+    SCHEDULES[values.lr_decay_method](rate, values, length)
+    train.optimizer.use_moving_average = values.moving_average_decay > 0
+    if values.moving_average_decay > 0:
+        train.optimizer.moving_average_decay = values.moving_average_decay
+        train.optimizer.moving_average_from_weights = True
+
+
+def _sgd(optimizer: Optimizer, values: HyperParameters) -> LearningRate:
+    optimizer.momentum_optimizer.momentum_optimizer_value = values.momentum
+    return optimizer.momentum_optimizer.learning_rate
+
+
+def _adam(optimizer: Optimizer, values: HyperParameters) -> LearningRate:
+    optimizer.adam_optimizer.beta_1 = values.momentum
+    optimizer.adam_optimizer.epsilon = _ADAM_EPSILON
+    return optimizer.adam_optimizer.learning_rate
+
+
+def _cosine(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
+    schedule = rate.automl_cosine_learning_rate
+    schedule.learning_rate = _scaled_rate(values, length)
+    schedule.warmup_learning_rate = values.lr_warmup_init
+    schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
+    schedule.total_steps = length.steps(values.num_epochs)
+
+
+def _polynomial(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
+    schedule = rate.automl_polynomial_learning_rate
+    schedule.learning_rate = _scaled_rate(values, length)
+    schedule.warmup_learning_rate = values.lr_warmup_init
+    schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
+    schedule.total_steps = length.steps(values.num_epochs)
+    schedule.power = values.poly_lr_power
+
+
+def _stepwise(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
+    schedule = rate.automl_stepwise_learning_rate
+    schedule.learning_rate = _scaled_rate(values, length)
+    schedule.warmup_learning_rate = values.lr_warmup_init
+    schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
+    schedule.first_drop_step = length.steps(values.first_lr_drop_epoch)
+    schedule.second_drop_step = length.steps(values.second_lr_drop_epoch)
+
+
+def _scaled_rate(values: HyperParameters, length: RunLength) -> float:
+    return values.learning_rate * length.batch_size / IMAGES_OF_A_RATE
+
+
+OPTIMIZERS: Mapping[str, Callable[[Optimizer, HyperParameters], LearningRate]] = {"sgd": _sgd, "adam": _adam}
+"""Their optimizer to what sets ours and gives the rate to fill."""
+
+SCHEDULES: Mapping[str, Callable[[LearningRate, HyperParameters, RunLength], None]] = {
+    "cosine": _cosine,
+    "polynomial": _polynomial,
+    "stepwise": _stepwise,
+}
+"""Their `lr_decay_method` to what sets ours."""

@@ -1,0 +1,107 @@
+"""Hyper-parameters of the optimization, through the config that they become, against the goldens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.builders.optimizer import build_learning_rate, build_optimizer
+from detection_core.builders.train_options import build_train_options
+from detection_core.config.automl.train_optimization import RunLength, fill_optimization
+from detection_core.config.automl.typed_values import load_hyperparameters
+from detection_core.config.check import check_message
+from detection_core.errors import ConfigError
+from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.training.step import shape_gradients
+from tests.detection_core.config.automl.facts import load_facts
+
+RATES = [case for case in load_facts("learning_rates")["cases"] if "error" not in case]
+OPTIMIZERS = {case["name"]: case for case in load_facts("optimizers")["cases"]}
+UPDATES = [name for name, case in OPTIMIZERS.items() if "initial" in case.get("inputs", {})]
+
+
+def train_config(batch_size: int = 64, steps_per_epoch: int = 10, **hparams: Any) -> TrainConfig:
+    train = TrainConfig()
+    values = load_hyperparameters("efficientdet-d0", hparams).values
+    fill_optimization(train, values, RunLength(batch_size=batch_size, steps_per_epoch=steps_per_epoch))
+    return train
+
+
+def rate_message(train: TrainConfig) -> Any:
+    return getattr(train.optimizer, train.optimizer.WhichOneof("optimizer") or "").learning_rate
+
+
+@pytest.mark.parametrize("case", RATES, ids=lambda case: case["name"])
+def test_golden_learning_rate(case: dict[str, Any]) -> None:
+    hparams = {key: value for key, value in case["overrides"].items() if key != "batch_size"}
+    method = case["name"].split("_")[0]
+    train = train_config(case["batch_size"], case["steps_per_epoch"], **hparams, lr_decay_method=method)
+    check_message(train, "train_config")
+    assert train.num_steps == case["fact"]["total_steps"]
+    schedule = build_learning_rate(rate_message(train))
+    found = schedule(tf.constant(case["steps"], tf.int64))
+    np.testing.assert_allclose(found, case["learning_rate"], rtol=1e-5, atol=1e-9)
+    config = schedule.get_config()
+    assert config["warmup"]["warmup_steps"] == case["fact"]["lr_warmup_step"]
+    assert config["warmup"]["learning_rate"] == pytest.approx(case["fact"]["adjusted_learning_rate"])
+    if method == "stepwise":
+        drops = config["first_drop_step"], config["second_drop_step"]
+        assert drops == (case["fact"]["first_lr_drop_step"], case["fact"]["second_lr_drop_step"])
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_golden_updates(name: str) -> None:
+    case = OPTIMIZERS[name]
+    train = train_config(**case["params"])
+    check_message(train, "train_config")
+    built = build_optimizer(train.optimizer)
+    variable = tf.Variable(case["inputs"]["initial"])
+    gradient = tf.constant(case["inputs"]["gradient"])
+    averaged = "averages" in case["outputs"]
+    assert bool(built.average_decay) == averaged == (case["fact"]["wrapper"] == "MovingAverage")
+    average = MovingAverage([variable], built.average_decay, from_weights=built.average_from_weights)
+    values, averages = [], []
+    for updates in range(1, len(case["outputs"]["values"]) // 4 + 1):
+        built.optimizer.apply_gradients([(gradient, variable)])
+        average.update(tf.constant(updates, tf.int64))
+        values.append(variable.numpy())
+        averages.append(average.averages[0].numpy())
+    np.testing.assert_allclose(np.ravel(values), case["outputs"]["values"], rtol=1e-5, atol=1e-7)
+    if averaged:
+        np.testing.assert_allclose(np.ravel(averages), case["outputs"]["averages"], rtol=1e-5, atol=1e-7)
+    config = built.optimizer.get_config()
+    for key, value in case["fact"]["config"].items():
+        assert config[key] == pytest.approx(value), key
+
+
+@pytest.mark.parametrize("limit", [10, 1, 100])
+def test_golden_clipping(limit: int) -> None:
+    case = OPTIMIZERS[f"clip_{limit}"]
+    options = build_train_options(train_config(**case["params"]))
+    variables = [tf.Variable(tf.zeros([3, 4]), name=f"g{i}") for i in range(3)]
+    gradients = [tf.reshape(case["inputs"][f"g{i}"], [3, 4]) for i in range(3)]
+    shaped, _ = shape_gradients(gradients, variables, options)
+    for i, gradient in enumerate(shaped):
+        np.testing.assert_allclose(np.ravel(gradient), case["outputs"][f"g{i}"], rtol=1e-5, atol=1e-7)
+    assert float(tf.linalg.global_norm(shaped)) == pytest.approx(case["outputs"]["gradient_norm_logged"][0])
+
+
+@pytest.mark.parametrize("limit", [0, -1, None])
+def test_no_clipping(limit: float | None) -> None:
+    train = train_config(clip_gradients_norm=limit)
+    assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0
+
+
+def test_a_rate_below_the_warmups_start_is_theirs() -> None:
+    message = rate_message(train_config(batch_size=4))
+    assert message.automl_cosine_learning_rate.learning_rate == pytest.approx(0.005)
+    assert float(build_learning_rate(message)(0)) == pytest.approx(0.008)
+
+
+def test_a_warmup_of_the_whole_training_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"hparams\.lr_warmup_epoch: .*num_epochs, 1, found 1"):
+        train_config(num_epochs=1)
