@@ -72,6 +72,15 @@ class ScaleBoxesToPixelCoordinates:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class DropCrowdBoxes:
+    """Leave out objects that stand for a crowd."""
+
+    def __call__(self, sample: Sample, seed: tf.Tensor) -> Sample:
+        """Change the sample."""
+        return sample._replace(truth=keep_objects(sample.truth, ~sample.truth.is_crowd))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DropLabelProbabilistically:
     """Leave out objects of one class, each by chance.
 

@@ -65,4 +65,22 @@ _V3: tuple[SubPolicy, ...] = (
 )
 _TEST: tuple[SubPolicy, ...] = ((("TranslateX_BBox", 1.0, 4), ("Equalize", 1.0, 10)),)
 
-POLICIES: dict[str, tuple[SubPolicy, ...]] = {"v0": _V0, "v1": _V1, "v2": _V2, "v3": _V3, "test": _TEST}
+# RandAugment of one operation, whose strength is beyond the scale of the learned policies.
+# Cubuk et al., "RandAugment: Practical Automated Data Augmentation", 2019, https://arxiv.org/abs/1909.13719;
+# operations and strength are those of google/automl's EfficientDet.
+_RANDAUG: tuple[SubPolicy, ...] = tuple(
+    ((name, 1.0, 15),)
+    for name in (
+        "Equalize", "Solarize", "Color", "Cutout", "SolarizeAdd", "TranslateX_BBox", "TranslateY_BBox",
+        "ShearX_BBox", "ShearY_BBox", "Rotate_BBox",
+    )
+)  # fmt: skip
+
+POLICIES: dict[str, tuple[SubPolicy, ...]] = {
+    "v0": _V0,
+    "v1": _V1,
+    "v2": _V2,
+    "v3": _V3,
+    "test": _TEST,
+    "randaug": _RANDAUG,
+}

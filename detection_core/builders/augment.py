@@ -13,9 +13,11 @@ from detection_core.augment import (
     colour,
     crops,
     geometry,
+    grid_mask,
     noise,
     pads,
     policies,
+    scale_jitter,
     scaling,
     squares,
 )
@@ -209,6 +211,9 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "adjust_gamma": _same_fields(colour.AdjustGamma),
     "autoaugment_image": _same_fields(policies.AutoAugmentImage),
     "convert_class_logits_to_softmax": _same_fields(boxes_and_labels.ConvertClassLogitsToSoftmax),
+    "automl_scale_jitter": _same_fields(scale_jitter.ScaleJitter),
+    "automl_grid_mask": _same_fields(grid_mask.GridMask),
+    "drop_crowd_boxes": _same_fields(boxes_and_labels.DropCrowdBoxes),
     "registered": lambda message: build_registered("augmentation", message),
 }
 

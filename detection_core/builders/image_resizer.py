@@ -9,6 +9,7 @@ from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
 from detection_core.config.messages.detectors import model_resizer
 from detection_core.data.resize import (
+    AutomlResizer,
     ConditionalShapeResizer,
     FixedShapeResizer,
     IdentityResizer,
@@ -16,8 +17,8 @@ from detection_core.data.resize import (
     PadToMultipleResizer,
     Resizer,
 )
+from detection_core.protos import automl_input_pb2, model_pb2
 from detection_core.protos import image_resizer_pb2 as pb
-from detection_core.protos import model_pb2
 
 
 def _method(
@@ -62,12 +63,21 @@ def _identity(message: pb.IdentityResizer) -> Resizer:
     return IdentityResizer()
 
 
+def _automl(message: automl_input_pb2.AutomlResizer) -> Resizer:
+    return AutomlResizer(
+        height=message.height,
+        width=message.width,
+        per_channel_pad_value=tuple(message.per_channel_pad_value),
+    )
+
+
 IMAGE_RESIZERS: dict[str, Callable[[Any], Resizer]] = {
     "keep_aspect_ratio_resizer": _keep_aspect_ratio,
     "fixed_shape_resizer": _fixed_shape,
     "identity_resizer": _identity,
     "conditional_shape_resizer": _conditional_shape,
     "pad_to_multiple_resizer": _pad_to_multiple,
+    "automl_resizer": _automl,
 }
 
 

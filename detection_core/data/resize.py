@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from detection_core.ops.padding import pad_bottom_right, pad_masks_bottom_right
 from detection_core.ops.resampling import Method, resize_masks, resize_pixels
 
 
@@ -42,24 +43,6 @@ class Resizer(Protocol):
     def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
         """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
         ...
-
-
-def pad_bottom_right(image: tf.Tensor, size: tf.Tensor, value: tuple[float, ...] = ()) -> tf.Tensor:
-    """Pad float32 [H, W, c] below and to the right up to `size`, with zero or a value a channel."""
-    room = size - tf.shape(image)[:2]
-    paddings = [[0, room[0]], [0, room[1]], [0, 0]]
-    if not value:
-        return tf.pad(image, paddings)
-    colour = tf.constant(value, tf.float32)
-    return tf.pad(image - colour, paddings) + colour
-
-
-def pad_masks(masks: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Pad [G, H, W] below and to the right with zero; zero-sized masks stay as they are."""
-    if masks.shape[1:] == [0, 0]:
-        return masks
-    room = size - tf.shape(masks)[1:]
-    return tf.pad(masks, [[0, 0], [0, room[0]], [0, room[1]]])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -150,7 +133,7 @@ class KeepAspectRatioResizer:
         if self.pad_to_max_dimension:
             square = tf.fill([2], self.max_dimension)
             resized = pad_bottom_right(resized, square, self.per_channel_pad_value)
-            masks = pad_masks(masks, square)
+            masks = pad_masks_bottom_right(masks, square)
         return Resized(resized, masks, size)
 
 
@@ -228,7 +211,43 @@ class PadToMultipleResizer:
         size = tf.shape(image)[:2]
         padded = (size + self.multiple - 1) // self.multiple * self.multiple
         resized = pad_bottom_right(tf.cast(image, tf.float32), padded)
-        return Resized(resized, pad_masks(masks, padded), size)
+        return Resized(resized, pad_masks_bottom_right(masks, padded), size)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AutomlResizer:
+    """Scale, keeping the aspect ratio, until the image fits, and pad below and to the right.
+
+    As google/automl's EfficientDet: a scaled side is cut to a whole number, and samples lie at half pixels.
+
+    Attributes:
+        height: rows.
+        width: columns.
+        per_channel_pad_value: colour of the padding; empty: 0.
+    """
+
+    height: int = 512
+    width: int = 512
+    per_channel_pad_value: tuple[float, ...] = ()
+
+    @property
+    def static_shape(self) -> tuple[int | None, int | None, int]:
+        """Shape of every output."""
+        return self.height, self.width, 3
+
+    def resized_size(self, size: tf.Tensor) -> tf.Tensor:
+        """Return int32 [2], the size before padding, of an image of int32 [2] `size`; at least one pixel."""
+        sides = tf.cast(size, tf.float32)
+        scale = tf.reduce_min(tf.constant([self.height, self.width], tf.float32) / sides)
+        return tf.maximum(tf.cast(sides * scale, tf.int32), 1)
+
+    def __call__(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize uint8 or float32 [H, W, 3] and masks uint8 [G, H, W]."""
+        size, whole = self.resized_size(tf.shape(image)[:2]), tf.constant([self.height, self.width])
+        resized = resize_pixels(image, size, half_pixel_centers=True)
+        masks = resize_masks(masks, size, half_pixel_centers=True)
+        padded = pad_bottom_right(resized, whole, self.per_channel_pad_value)
+        return Resized(padded, pad_masks_bottom_right(masks, whole), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

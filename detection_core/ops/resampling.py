@@ -1,7 +1,7 @@
 """Interpolation of images and masks.
 
 Sample k of the output lies at k * (input size / output size) of the input, without the half-pixel shift of
-newer TensorFlow functions, because published detectors were trained that way.
+newer TensorFlow functions, because most published detectors were trained that way; others ask for the shift.
 """
 
 from __future__ import annotations
@@ -22,16 +22,26 @@ _INTERPOLATIONS: dict[str, Callable[..., tf.Tensor]] = {
 
 
 def resize_pixels(
-    image: tf.Tensor, size: tf.Tensor, method: Method = "BILINEAR", *, align_corners: bool = False
+    image: tf.Tensor,
+    size: tf.Tensor,
+    method: Method = "BILINEAR",
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
 ) -> tf.Tensor:
     """Resize [H, W, c], uint8 or float32, to float32 [h, w, c]; size is int32 [2]."""
     channels = image.shape[-1]
-    resized = _INTERPOLATIONS[method](images=image[tf.newaxis], size=size, align_corners=align_corners)[0]
+    shift = {"half_pixel_centers": True} if half_pixel_centers else {}  # which AREA does not know
+    resized = _INTERPOLATIONS[method](
+        images=image[tf.newaxis], size=size, align_corners=align_corners, **shift
+    )[0]
     resized.set_shape([None, None, channels])
     return tf.cast(resized, tf.float32)
 
 
-def resize_masks(masks: tf.Tensor, size: tf.Tensor, *, align_corners: bool = False) -> tf.Tensor:
+def resize_masks(
+    masks: tf.Tensor, size: tf.Tensor, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> tf.Tensor:
     """Resize [G, H, W] with nearest neighbour; zero-sized masks stay as they are."""
     if masks.shape[1:] == [0, 0]:
         return masks
@@ -39,7 +49,10 @@ def resize_masks(masks: tf.Tensor, size: tf.Tensor, *, align_corners: bool = Fal
 
     def resize() -> tf.Tensor:
         images = masks[..., tf.newaxis]
-        return tf.raw_ops.ResizeNearestNeighbor(images=images, size=size, align_corners=align_corners)[..., 0]
+        resized = tf.raw_ops.ResizeNearestNeighbor(
+            images=images, size=size, align_corners=align_corners, half_pixel_centers=half_pixel_centers
+        )
+        return resized[..., 0]
 
     def empty() -> tf.Tensor:
         return tf.zeros(tf.concat([[count], size], 0), masks.dtype)

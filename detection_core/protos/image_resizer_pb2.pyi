@@ -1,3 +1,4 @@
+from detection_core.protos import automl_input_pb2 as _automl_input_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -19,18 +20,20 @@ BICUBIC: ResizeType
 AREA: ResizeType
 
 class ImageResizer(_message.Message):
-    __slots__ = ("keep_aspect_ratio_resizer", "fixed_shape_resizer", "identity_resizer", "conditional_shape_resizer", "pad_to_multiple_resizer")
+    __slots__ = ("keep_aspect_ratio_resizer", "fixed_shape_resizer", "identity_resizer", "conditional_shape_resizer", "pad_to_multiple_resizer", "automl_resizer")
     KEEP_ASPECT_RATIO_RESIZER_FIELD_NUMBER: _ClassVar[int]
     FIXED_SHAPE_RESIZER_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_RESIZER_FIELD_NUMBER: _ClassVar[int]
     CONDITIONAL_SHAPE_RESIZER_FIELD_NUMBER: _ClassVar[int]
     PAD_TO_MULTIPLE_RESIZER_FIELD_NUMBER: _ClassVar[int]
+    AUTOML_RESIZER_FIELD_NUMBER: _ClassVar[int]
     keep_aspect_ratio_resizer: KeepAspectRatioResizer
     fixed_shape_resizer: FixedShapeResizer
     identity_resizer: IdentityResizer
     conditional_shape_resizer: ConditionalShapeResizer
     pad_to_multiple_resizer: PadToMultipleResizer
-    def __init__(self, keep_aspect_ratio_resizer: _Optional[_Union[KeepAspectRatioResizer, _Mapping]] = ..., fixed_shape_resizer: _Optional[_Union[FixedShapeResizer, _Mapping]] = ..., identity_resizer: _Optional[_Union[IdentityResizer, _Mapping]] = ..., conditional_shape_resizer: _Optional[_Union[ConditionalShapeResizer, _Mapping]] = ..., pad_to_multiple_resizer: _Optional[_Union[PadToMultipleResizer, _Mapping]] = ...) -> None: ...
+    automl_resizer: _automl_input_pb2.AutomlResizer
+    def __init__(self, keep_aspect_ratio_resizer: _Optional[_Union[KeepAspectRatioResizer, _Mapping]] = ..., fixed_shape_resizer: _Optional[_Union[FixedShapeResizer, _Mapping]] = ..., identity_resizer: _Optional[_Union[IdentityResizer, _Mapping]] = ..., conditional_shape_resizer: _Optional[_Union[ConditionalShapeResizer, _Mapping]] = ..., pad_to_multiple_resizer: _Optional[_Union[PadToMultipleResizer, _Mapping]] = ..., automl_resizer: _Optional[_Union[_automl_input_pb2.AutomlResizer, _Mapping]] = ...) -> None: ...
 
 class IdentityResizer(_message.Message):
     __slots__ = ()

@@ -20,11 +20,12 @@ from detection_core.config.rules import (
     up_to,
 )
 from detection_core.protos import preprocessor_pb2 as pb
+from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.train_pb2 import TrainConfig
 
-POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False}
-"""Learned policies, and whether they move what is inside boxes to where keypoints cannot follow."""
+POLICIES = {"v0": True, "v1": True, "v2": False, "v3": False, "test": False, "randaug": False}
+"""Policies, and whether they move what is inside boxes to where keypoints cannot follow."""
 
 UNSET_MAX_TARGET_PIXELS = 800_000
 """What an unset max_target_pixels means: the schema says 500,000, but detectors were trained with this."""
@@ -47,10 +48,11 @@ def _padded(message: Any, path: str) -> Iterator[Problem]:
         if count not in (0, 2):
             text = f"expected 2 values (rows, columns) or none, found {count}"
             yield Problem(path=f"{path}.{name}", message=text)
-    colours = len(message.pad_color) if "pad_color" in fields else 0
-    if colours not in (0, 3):
-        text = f"expected 3 values or none, found {colours}; give R, G and B"
-        yield Problem(path=f"{path}.pad_color", message=text)
+    for name in ("pad_color", "per_channel_pad_value"):
+        colours = len(getattr(message, name)) if name in fields else 0
+        if colours not in (0, 3):
+            text = f"expected 3 values or none, found {colours}; give R, G and B"
+            yield Problem(path=f"{path}.{name}", message=text)
 
 
 def _pad(message: pb.RandomPadImage, path: str) -> Iterator[Problem]:
@@ -86,6 +88,16 @@ def _policy(message: pb.AutoAugmentImage, path: str) -> Iterator[Problem]:
     if message.policy_name not in POLICIES:
         text = f"expected one of {', '.join(POLICIES)}, found {message.policy_name[:60]!r}"
         yield Problem(path=f"{path}.policy_name", message=text)
+
+
+def _jitter_frame(message: AutomlScaleJitter, path: str) -> Iterator[Problem]:
+    yield from _padded(message, path)
+    if message.scale_max < message.scale_min:
+        text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
+        yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
+    if bool(message.target_height) != bool(message.target_width):
+        text = "expected target_height and target_width together, found one alone; set both or none"
+        yield Problem(path=f"{path}.target_height", message=text)
 
 
 def _means(message: pb.SubtractChannelMean, path: str) -> Iterator[Problem]:
@@ -162,6 +174,23 @@ RULES: Mapping[str, Rules] = {
         check=_step,
     ),
     "AdjustGamma": Rules("augment.colour"),
+    "AutomlGridMask": Rules(
+        "augment.grid_mask",
+        ranges={"ratio": POSITIVE_FRACTION, "gridmask_size_ratio": Range(0, 16, "a number from 0 to 16")},
+    ),
+    "AutomlScaleJitter": Rules(
+        "augment.scale_jitter",
+        ranges={
+            "height": SIDE,
+            "width": SIDE,
+            "target_height": SIDE_OR_NONE,
+            "target_width": SIDE_OR_NONE,
+            "scale_min": FACTOR,
+            "scale_max": FACTOR,
+        },
+        check=_jitter_frame,
+    ),
+    "DropCrowdBoxes": Rules(),
     "AutoAugmentImage": Rules("augment.policies", check=_policy),
     "ConvertClassLogitsToSoftmax": Rules("augment.boxes_and_labels", check=_softmax),
     "DropLabelProbabilistically": Rules("augment.boxes_and_labels", ranges={"drop_probability": FRACTION}),

@@ -8,6 +8,7 @@ from typing import Any
 from detection_core.config.problems import Problem, raise_first
 from detection_core.config.rules import SIDE, Rules, up_to
 from detection_core.errors import ConfigError
+from detection_core.protos.automl_input_pb2 import AutomlResizer
 from detection_core.protos.image_resizer_pb2 import (
     ConditionalShapeResizer,
     ImageResizer,
@@ -19,7 +20,7 @@ def network_size(message: ImageResizer) -> tuple[int, int] | None:
     """Return rows and columns that every image has after resizing and padding; None where they differ."""
     arm = message.WhichOneof("image_resizer_oneof")
     resizer: Any = getattr(message, arm or "", None)
-    if arm == "fixed_shape_resizer":
+    if arm in ("fixed_shape_resizer", "automl_resizer"):
         return resizer.height, resizer.width
     if arm == "keep_aspect_ratio_resizer" and resizer.pad_to_max_dimension:
         return resizer.max_dimension, resizer.max_dimension
@@ -36,8 +37,9 @@ def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
     arm = message.WhichOneof("image_resizer_oneof")
     if arm is not None and network_size(message) is None:
         text = (
-            "expected a resizer with one output size, fixed_shape_resizer or keep_aspect_ratio_resizer with"
-            f" pad_to_max_dimension: true, found {arm}; change the image_resizer"
+            "expected a resizer with one output size, fixed_shape_resizer, automl_resizer or"
+            f" keep_aspect_ratio_resizer with pad_to_max_dimension: true, found {arm}; change the"
+            " image_resizer"
         )
         yield Problem(path=path, message=text)
 
@@ -59,7 +61,7 @@ def required_network_size(message: ImageResizer, path: str) -> tuple[int, int]:
     return size
 
 
-def _padding(message: KeepAspectRatioResizer, path: str) -> Iterator[Problem]:
+def _padding(message: KeepAspectRatioResizer | AutomlResizer, path: str) -> Iterator[Problem]:
     colours = len(message.per_channel_pad_value)
     if colours not in (0, 3):
         text = f"expected 3 values or none, found {colours}; give R, G and B"
@@ -94,5 +96,6 @@ RULES: Mapping[str, Rules] = {
         refused=_GREY,
     ),
     "PadToMultipleResizer": Rules("builders.image_resizer", ranges={"multiple": up_to(1_024)}, refused=_GREY),
+    "AutomlResizer": Rules("builders.image_resizer", ranges={"height": SIDE, "width": SIDE}, check=_padding),
     "IdentityResizer": Rules(),
 }

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.augment.boxes_and_labels import DropLabelProbabilistically, RandomJitterBoxes
+from detection_core.augment.boxes_and_labels import (
+    DropCrowdBoxes,
+    DropLabelProbabilistically,
+    RandomJitterBoxes,
+)
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
 
 
@@ -53,3 +57,12 @@ def test_labels_are_dropped_about_as_often_as_asked() -> None:
     step = DropLabelProbabilistically(label=3, drop_probability=0.5)
     counts = [int(step(sample, tf.constant([i, 0], tf.int64)).truth.boxes.shape[0]) for i in range(40)]
     assert set(counts) == {2, 3} and 10 < counts.count(2) < 30
+
+
+def test_crowds_are_left_out() -> None:
+    sample = golden_sample(CASES["remap_labels"])
+    count = len(sample.truth.boxes)
+    crowd = tf.constant([True] + [False] * (count - 1))
+    found = DropCrowdBoxes()(sample._replace(truth=sample.truth._replace(is_crowd=crowd)), SEED).truth
+    np.testing.assert_array_equal(found.boxes, sample.truth.boxes[1:])
+    np.testing.assert_array_equal(found.classes, sample.truth.classes[1:])

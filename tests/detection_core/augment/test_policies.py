@@ -11,6 +11,7 @@ from detection_core.structures import Sample
 from tests.detection_core.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
+AUTOML = load_cases(__file__, "automl")
 IMAGE, BOXES = (tf.constant(CASES["input"].inputs[name]) for name in ("image", "boxes"))
 SEED = tf.constant([3, 4], tf.int64)
 
@@ -24,10 +25,35 @@ def _sample(count: int = 3, dtype: tf.DType = tf.uint8) -> Sample:
     return Sample(tf.cast(IMAGE, dtype), truth, tf.constant(""))
 
 
-@pytest.mark.parametrize("name", list(POLICIES))
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "randaug"])
 def test_golden_policy(name: str) -> None:
     expected = CASES[f"policy_{name}"].params["policy"]
     assert [[list(step) for step in sub_policy] for sub_policy in POLICIES[name]] == expected
+
+
+def test_golden_randaugment() -> None:
+    theirs = AUTOML["randaugment"].facts["fact"]
+    assert theirs["num_layers"] == 1
+    assert POLICIES["randaug"] == tuple(((name, 1.0, theirs["magnitude"]),) for name in theirs["operations"])
+
+
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_golden_arguments_of_levels_beyond_ten(name: str) -> None:
+    for level, arguments in AUTOML["level_to_argument"].facts["fact"]["table"][name].items():
+        amount = OPERATIONS[name].amount(float(level))
+        assert amount == pytest.approx(arguments[0] if arguments else 0.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", [*POLICIES])
+def test_an_image_without_objects_is_changed(name: str) -> None:
+    found = AutoAugmentImage(policy_name=name)(_sample(0), SEED)
+    assert found.image.shape == IMAGE.shape and found.truth.boxes.shape == (0, 4)
+
+
+def test_randaugment_always_applies_its_operation() -> None:
+    step = tf.function(AutoAugmentImage(policy_name="randaug"))
+    found = [np.asarray(step(_sample(), tf.constant([i, 1], tf.int64)).image) for i in range(12)]
+    assert not any(np.array_equal(image, IMAGE) for image in found)
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
@@ -77,5 +103,5 @@ def test_policies_that_move_pixels_inside_boxes_are_known() -> None:
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"v0, v1, v2, v3, test, found 'v9'"):
+    with pytest.raises(ValueError, match=r"v0, v1, v2, v3, test, randaug, found 'v9'"):
         AutoAugmentImage(policy_name="v9")

@@ -9,7 +9,11 @@ def test_a_policy_names_known_operations_with_probabilities_and_levels(name):
     for sub_policy in POLICIES[name]:
         assert sub_policy
         for operation, probability, level in sub_policy:
-            assert operation in OPERATIONS and 0.0 <= probability <= 1.0 and 0 <= level <= 10
+            assert (
+                operation in OPERATIONS
+                and 0.0 <= probability <= 1.0
+                and 0 <= level <= 10 + 5 * (name == "randaug")
+            )
 
 
 def test_there_are_the_policies_of_the_paper_s_code():

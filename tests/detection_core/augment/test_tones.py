@@ -20,10 +20,14 @@ TONES = {
     "brightness": lambda image, given: tones.enhance_brightness(image, tf.constant(given["factor"])),
     "sharpness": lambda image, given: tones.enhance_sharpness(image, tf.constant(given["factor"])),
 }
-NAMES = [(name, tone) for name in CASES for tone in list(TONES) if name.startswith(tone)]
+NAMES = [
+    (name, max((tone for tone in TONES if name.startswith(tone)), key=len))
+    for name in CASES
+    if name.startswith(tuple(TONES))
+]
 
 
-@pytest.mark.parametrize(("name", "tone"), [n for n in NAMES if n != ("solarize_add_22", "solarize")])
+@pytest.mark.parametrize(("name", "tone"), NAMES)
 def test_golden(name: str, tone: str) -> None:
     found = TONES[tone](tf.constant(IMAGE), CASES[name].params).numpy()
     golden = CASES[name].outputs["image"]

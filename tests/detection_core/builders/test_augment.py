@@ -265,7 +265,7 @@ def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
         ("normalize_image { }", "original_maxval"),
         ("random_jpeg_quality { max_jpeg_quality: 300 }", "from 0 to 100, found 300"),
         ("convert_class_logits_to_softmax { temperature: 0 }", "another number than 0"),
-        ('autoaugment_image { policy_name: "v9" }', "one of v0, v1, v2, v3, test, found 'v9'"),
+        ('autoaugment_image { policy_name: "v9" }', "one of v0, v1, v2, v3, test, randaug, found 'v9'"),
     ],
 )
 def test_contradictions_name_the_step(text: str, message: str) -> None:

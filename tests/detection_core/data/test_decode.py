@@ -15,6 +15,7 @@ from tests.detection_core.data.record_files import example, image_bytes
 from tests.detection_core.golden_cases import load_cases
 
 CASES = load_cases(__file__, "tf_example_decoder")
+AUTOML = load_cases(__file__, "automl_examples")
 ITEMS = [
     LabelMapItem(id=1, name="cat", display_name="Cat"),
     LabelMapItem(id=2, name="dog", display_name="Dog"),
@@ -135,3 +136,21 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped() -> None:
 def test_masks_that_are_not_asked_for_have_no_size_in_a_graph() -> None:
     decode = tf.function(decode_example, input_signature=[tf.TensorSpec([], tf.string)])
     assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("name", [name for name in AUTOML if "regenerate" not in name])
+def test_golden_records_of_automl_are_read_as_they_are(name: str) -> None:
+    case = AUTOML[name]
+    masked = case.params.get("include_mask", False)
+    options = DecodeOptions(masks="PNG_MASKS" if masked else "")
+    found = decode_example(
+        tf.constant(case.inputs["serialized"].tobytes()), table=None, options=options
+    ).sample
+    boxes = case.outputs.get("groundtruth_boxes", case.outputs.get("boxes"))
+    np.testing.assert_allclose(found.truth.boxes, boxes, rtol=1e-4, atol=1e-3)
+    if masked:
+        np.testing.assert_array_equal(found.truth.masks, case.outputs["masks"])
+        return
+    np.testing.assert_array_equal(found.image, case.outputs["image"])
+    np.testing.assert_array_equal(found.truth.classes + 1, case.outputs["groundtruth_classes"])
+    np.testing.assert_array_equal(found.truth.is_crowd, case.outputs["groundtruth_is_crowd"])

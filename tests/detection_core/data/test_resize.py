@@ -7,6 +7,7 @@ from google.protobuf import text_format
 
 from detection_core.builders.image_resizer import build_image_resizer
 from detection_core.data.resize import (
+    AutomlResizer,
     ConditionalShapeResizer,
     FixedShapeResizer,
     IdentityResizer,
@@ -18,6 +19,7 @@ from detection_core.protos import image_resizer_pb2
 from tests.detection_core.golden_cases import load_cases
 
 CASES = load_cases(__file__, "image_resizers")
+AUTOML = load_cases(__file__, "automl_input")
 GRAY = [name for name, case in CASES.items() if "convert_to_grayscale" in case.config]
 RESIZED = [name for name, case in CASES.items() if "image" in case.outputs and name not in GRAY]
 
@@ -92,3 +94,37 @@ def test_values_that_no_image_fits_are_refused() -> None:
 def test_the_size_of_an_image_is_known_without_it(resizer, size) -> None:
     found = resizer(tf.zeros([*size, 3]), tf.zeros([0, 0, 0], tf.uint8))
     assert resizer.resized_size(tf.constant(size)).numpy().tolist() == found.true_size.numpy().tolist()
+
+
+def _automl(size: list[int], mean: list[float]) -> AutomlResizer:
+    return AutomlResizer(height=size[0], width=size[1], per_channel_pad_value=tuple(mean))
+
+
+def _channels(value: float | list[float]) -> list[float]:
+    return value if isinstance(value, list) else [value] * 3
+
+
+@pytest.mark.parametrize("name", [name for name in AUTOML if name.startswith("eval")])
+def test_golden_of_automl(name: str) -> None:
+    case = AUTOML[name]
+    size, mean = case.params["output_size_hw"], _channels(case.params["mean_rgb"])
+    resizer = _automl([size, size] if isinstance(size, int) else size, mean)
+    image = tf.constant(case.inputs["image"])
+    found = resizer(image, tf.ones([2, *image.shape[:2]], tf.uint8))
+    assert found.true_size.numpy().tolist() == case.outputs["scaled_hw"].tolist()
+    assert found.image.shape == resizer.static_shape and found.masks.shape[1:] == found.image.shape[:2]
+    assert int(tf.reduce_sum(tf.cast(found.masks, tf.int32))) == 2 * int(tf.reduce_prod(found.true_size))
+    normalised = (found.image - mean) / case.params["stddev_rgb"]
+    np.testing.assert_allclose(normalised, case.outputs["image"], rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("model_preprocess_d0", [32, 32]), ("model_preprocess_lite", [24, 40])]
+)
+def test_golden_of_automl_in_serving(name: str, size: list[int]) -> None:
+    case = AUTOML[name]
+    mean = _channels(case.params["mean_rgb"])
+    for image, expected in zip(case.inputs["images"], case.outputs["images"], strict=True):
+        found = _automl(size, mean)(tf.constant(image), tf.zeros([0, 0, 0], tf.uint8))
+        normalised = (found.image - mean) / case.params["stddev_rgb"]
+        np.testing.assert_allclose(normalised, expected, rtol=1e-4, atol=1e-3)

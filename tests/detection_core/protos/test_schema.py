@@ -23,12 +23,16 @@ LABELS = {number: name.removeprefix("LABEL_").lower() for name, number in FieldD
 
 
 # What detflow adds to the Object Detection API's schema: one file, and fields with numbers from 1000 on.
-OWN_FILES = {"automl_learning_rate.proto", "registered.proto"}
+OWN_FILES = {"automl_input.proto", "automl_learning_rate.proto", "registered.proto"}
 OWN_NUMBERS = 1000
 OWN_FIELDS = {
     "ClassificationLoss.registered",
     "LocalizationLoss.registered",
+    "PreprocessingStep.automl_grid_mask",
+    "PreprocessingStep.automl_scale_jitter",
+    "PreprocessingStep.drop_crowd_boxes",
     "PreprocessingStep.registered",
+    "ImageResizer.automl_resizer",
     "ExperimentalModel.num_classes",
     "ExperimentalModel.image_resizer",
     "ExperimentalModel.options",
