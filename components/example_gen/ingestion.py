@@ -11,6 +11,7 @@ from typing import Any
 from component_specs.example_gen import Spans
 from components.example_gen.image_index import ImageIndex, IndexedImages, RejectedRecords
 from components.example_gen.spans import NO_SPANS, sources
+from detection_core.config.label_map_file import find_label_map
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejection
 from detection_core.datasets.classes import make_label_map
@@ -77,7 +78,7 @@ def read_dataset(
     reader, checked = find_reader(data_format), check_splits(splits)
     index = ImageIndex()
     with _no_collection():
-        found = _read_splits(reader, data_path, checked, spans, index)
+        found = _read_splits(_Reading(reader, label_map), data_path, checked, spans, index)
         index.reject_doubles()
     label_map = label_map or make_label_map([annotations.categories for annotations in found])
     names = merge_keypoint_names([a.keypoint_names for a in found], label_map.ids_by_text)
@@ -88,14 +89,28 @@ def read_dataset(
     return dataset
 
 
+@dataclasses.dataclass(frozen=True)
+class _Reading:
+    """A reader, and the label map that is given."""
+
+    reader: AnnotationReader
+    label_map: LabelMap | None
+
+    def read(self, path: str, location: Any) -> Annotations:
+        if self.reader.read_named is None:
+            return self.reader.read(path, location)
+        label_map = self.label_map or find_label_map(path)
+        return self.reader.read_split(path, location, label_map.texts_by_id if label_map else None)
+
+
 def _read_splits(
-    reader: AnnotationReader, data_path: str, checked: Mapping[str, Any], spans: Spans, index: ImageIndex
+    reading: _Reading, data_path: str, checked: Mapping[str, Any], spans: Spans, index: ImageIndex
 ) -> list[Annotations]:
     """Fill the index, and return what was found beside the images."""
     read: list[Annotations] = []
 
     def read_one(path: str, location: Any, span: str, split_of: Callable[[str], str]) -> None:
-        found = reader.read(path, location)
+        found = reading.read(path, location)
         for image in found.images:
             split = split_of(image.source_id)
             if not span or span in spans.of(split):

@@ -31,6 +31,7 @@ class Totals:
         turned_images: images that were stored upright, turned as their EXIF orientation says.
         annotated_as_stored: of them, those whose annotations were made for the picture as it was stored, and
             were turned with it.
+        passed_through: examples that are, byte for byte, the records that the data set came in.
     """
 
     images: int = 0
@@ -45,6 +46,7 @@ class Totals:
     image_bytes: int = 0
     turned_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     annotated_as_stored: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
+    passed_through: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,7 @@ class SplitCard:
         image_bytes: as in `Totals`.
         turned_images: as in `Totals`.
         annotated_as_stored: as in `Totals`.
+        passed_through: as in `Totals`.
         formats: image format to images.
         classes: class name to objects.
         box_areas_px: objects by size in pixels.
@@ -131,6 +134,7 @@ class SplitCard:
     image_bytes: int = 0
     turned_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     annotated_as_stored: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
+    passed_through: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     formats: Mapping[str, int] = dataclasses.field(default_factory=dict)
     classes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     box_areas_px: BoxAreas | None = None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from detection_core.config.text.text_proto import parse_message, read_message_text
 from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.string_int_label_map_pb2 import StringIntLabelMap, StringIntLabelMapItem
+from detection_core.storage.folder_listing import list_folder
 
 
 def load_label_map(path: str) -> LabelMap:
@@ -15,6 +18,23 @@ def load_label_map(path: str) -> LabelMap:
         ConfigError: when the file cannot be read or is no label map, with line and field.
     """
     return parse_label_map(read_message_text(path, what="label map", longest=64 * 2**20), where=path)
+
+
+def find_label_map(root: str) -> LabelMap | None:
+    """Return the label map that lies with a data set; None where there is none, or several that differ.
+
+    Args:
+        root: folder of the data set.
+    """
+    found: set[LabelMap] = set()
+    try:
+        listing = list_folder(root, bounded=True)
+    except OSError:  # who reads the data set says so
+        return None
+    for path in listing.paths(".pbtxt"):
+        with contextlib.suppress(ConfigError):  # a graph or another message
+            found.add(load_label_map(listing.path(path)))
+    return found.pop() if len(found) == 1 else None
 
 
 def parse_label_map(text: str, where: str = "") -> LabelMap:

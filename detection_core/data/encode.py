@@ -127,6 +127,19 @@ def encode_example(
 ) -> bytes:
     """Return the serialised `tf.train.Example` of an image and its objects.
 
+    Arguments and errors are those of `encode_features`.
+    """
+    return serialise_features(encode_features(image, objects, keypoints, labels))
+
+
+def encode_features(
+    image: EncodedImage,
+    objects: ObjectColumns,
+    keypoints: KeypointColumns | None = None,
+    labels: ImageLabels | None = None,
+) -> dict[str, bytes]:
+    """Return the serialised features of an image and its objects, by key.
+
     Args:
         image: what is in the file; its bytes are stored as they are.
         objects: columns of equal length, which may be 0.
@@ -169,7 +182,7 @@ def encode_example(
         features["image/class/confidence"] = float_feature(labels.confidences)
         features["image/class/label"] = int64_feature(labels.labels)
         features["image/class/text"] = _texts_feature(labels.texts)
-    return serialise_features(features)
+    return features
 
 
 def _keypoint_features(keypoints: KeypointColumns, objects: int) -> dict[str, bytes]:

@@ -31,18 +31,30 @@ def parse_example(data: bytes) -> dict[str, Feature]:
     Raises:
         ValueError: when it is none.
     """
-    features: dict[str, Feature] = {}
+    return {name: parse_feature(data, at) for name, at in find_features(data).items()}
+
+
+def find_features(data: bytes) -> dict[str, Span]:
+    """Return where in an example each serialised `tf.train.Feature` lies.
+
+    Args:
+        data: the serialised message.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    features: dict[str, Span] = {}
     for field, features_at in _fields(data, Span(0, len(data))):
         if field != 1 or not isinstance(features_at, Span):
             continue
         for entry_field, entry in _fields(data, features_at):
             if entry_field == 1 and isinstance(entry, Span):
-                name, value = _entry(data, entry)
-                features[name] = value
+                name, place = _entry(data, entry)
+                features[name] = place
     return features
 
 
-def _entry(data: bytes, at: Span) -> tuple[str, Feature]:
+def _entry(data: bytes, at: Span) -> tuple[str, Span]:
     name, value = "", Span(at.end, at.end)
     for field, content in _fields(data, at):
         if isinstance(content, Span):
@@ -50,8 +62,21 @@ def _entry(data: bytes, at: Span) -> tuple[str, Feature]:
                 name = data[content.begin : content.end].decode()
             elif field == 2:
                 value = content
+    return name, value
+
+
+def parse_feature(data: bytes, at: Span) -> Feature:
+    """Return what is in a serialised `tf.train.Feature`: places of byte strings, or numbers.
+
+    Args:
+        data: what it is part of.
+        at: where it lies.
+
+    Raises:
+        ValueError: when it is none.
+    """
     feature: Feature = []
-    for field, content in _fields(data, value):
+    for field, content in _fields(data, at):
         if isinstance(content, Span):
             if field == 1:
                 feature = [span for at, span in _fields(data, content) if at == 1 and isinstance(span, Span)]
@@ -59,7 +84,7 @@ def _entry(data: bytes, at: Span) -> tuple[str, Feature]:
                 feature = _floats(data, content)
             elif field == 3:
                 feature = _integers(data, content)
-    return name, feature
+    return feature
 
 
 def _floats(data: bytes, at: Span) -> list[float]:

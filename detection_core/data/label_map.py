@@ -109,6 +109,14 @@ class LabelMap:
         return names
 
     @functools.cached_property
+    def texts_by_id(self) -> dict[int, str]:
+        """Text of every class in records: the first name that its id has."""
+        texts: dict[int, str] = {}
+        for item in self.items:
+            texts.setdefault(item.id, item.name or item.display_name)
+        return texts
+
+    @functools.cached_property
     def classes(self) -> tuple[int, ...]:
         """Classes in [0, num_classes) that have an item, rising."""
         return tuple(sorted({item.id - 1 for item in self.items}))

@@ -147,6 +147,8 @@ class AnnotatedImage(NamedTuple):
         labels: of the image as a whole; empty where the source has none.
         in_fractions: boxes, polygons and keypoints are in fractions of the image's width and height, not in
             pixels.
+        example: path of the `tf.train.Example` that the image is in, whose other features are to be kept; ""
+            where it comes from another format.
     """
 
     source_id: str
@@ -157,6 +159,7 @@ class AnnotatedImage(NamedTuple):
     objects: list[AnnotatedObject]
     labels: Sequence[ImageLabel] = ()
     in_fractions: bool = False
+    example: str = ""
 
 
 class Rejection(NamedTuple):

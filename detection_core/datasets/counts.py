@@ -53,6 +53,7 @@ class Counts:
         total["decoded_images"] += example.decoded
         total["turned_images"] += example.turned
         total["annotated_as_stored"] += example.annotated_as_stored
+        total["passed_through"] += example.passed_through
         total["image_bytes"] += len(image.data)
         total["objects"] += len(example.objects)
         total["clipped_boxes"] += example.clipped

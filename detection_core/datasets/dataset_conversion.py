@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.quarantine import QUARANTINE
@@ -55,7 +56,14 @@ class Conversion:
     rejected: Mapping[str, Sequence[Rejection]]
 
 
-def convert_to_coco(root: str, out: str, data_format: str = "", *, copy: bool = False) -> Conversion:
+def convert_to_coco(
+    root: str,
+    out: str,
+    data_format: str = "",
+    *,
+    copy: bool = False,
+    class_names: Mapping[int, str] | None = None,
+) -> Conversion:
     """Write a data set as COCO JSON with its images.
 
     The new folder holds `annotations.json` and `images`, or for a set that is divided into splits
@@ -67,6 +75,7 @@ def convert_to_coco(root: str, out: str, data_format: str = "", *, copy: bool = 
         out: the folder to make.
         data_format: a key of `readers.READERS`; "": the best that is found.
         copy: copy image files, where links to the same content would do.
+        class_names: id to name, as far as something beside the annotations tells them.
 
     Raises:
         ConfigError: when `out` holds something already, or the format is not known.
@@ -76,13 +85,14 @@ def convert_to_coco(root: str, out: str, data_format: str = "", *, copy: bool = 
     if files.exists(out) and (not files.is_dir(out) or files.list_dir(out)):
         raise ConfigError("expected a new folder, found one that holds something; name another", where=out)
     parts = {WHOLE: None} if is_by_ratio(layout.splits) else dict(layout.splits)
-    label_map, keypoint_names, found = _read_all(layout, parts)
+    read = functools.partial(find_reader(layout.format).read_split, layout.path, class_names=class_names)
+    label_map, keypoint_names, found = _read_all(read, parts)
     counts = {"images": 0, "objects": 0}
     written: dict[str, str] = {}
     rejected: dict[str, list[Rejection]] = {}
     with files.atomic_dir(out) as folder, Progress("convert", unit="image") as progress:
         for split, location in parts.items():
-            annotations = found.get(split) or find_reader(layout.format).read(layout.path, location)
+            annotations = found.get(split) or read(location)
             written[split] = f"annotations/instances_{split}.json" if split else "annotations.json"
             images = f"images/{split}" if split else "images"
             rejected[split] = []
@@ -113,16 +123,16 @@ def _choose(root: str, data_format: str) -> Layout:
 
 
 def _read_all(
-    layout: Layout, parts: Mapping[str, Any]
+    read: Callable[[Any], Annotations], parts: Mapping[str, Any]
 ) -> tuple[LabelMap, dict[str, list[str]], dict[str, Annotations]]:
     """Return the label map and keypoints of all parts, and those annotations that are in memory already.
 
     Classes are known when the last image has been read: parts whose images come one by one are read twice.
     """
-    reader, kept = find_reader(layout.format), {}
+    kept = {}
     categories, points = [], []
     for part, location in parts.items():
-        annotations = reader.read(layout.path, location)
+        annotations = read(location)
         if isinstance(annotations.images, list):
             kept[part] = annotations
         else:

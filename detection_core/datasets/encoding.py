@@ -8,7 +8,14 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.data.encode import EncodedImage, ImageLabels, ObjectColumns, encode_example
+from detection_core.data.encode import (
+    EncodedImage,
+    ImageLabels,
+    ObjectColumns,
+    encode_features,
+    serialise_features,
+)
+from detection_core.data.example_merge import merge_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
 from detection_core.data.orientation import (
@@ -35,6 +42,7 @@ from detection_core.datasets.annotation_frame import (
 from detection_core.datasets.keypoints import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.storage import files
+from detection_core.storage.file_parts import file_part
 
 ROUNDING = 1.0
 """Pixels by which a box may leave the image; it is clipped, and counted."""
@@ -58,6 +66,7 @@ class CheckedExample:
         decoded: whether its pixels were looked at.
         turned: whether its pixels were turned, as their EXIF orientation says.
         annotated_as_stored: whether its objects had to be turned with them.
+        passed_through: whether the record is, byte for byte, the one that the data set has.
     """
 
     data: bytes
@@ -69,6 +78,7 @@ class CheckedExample:
     decoded: bool = False
     turned: bool = False
     annotated_as_stored: bool = False
+    passed_through: bool = False
 
 
 def make_example(
@@ -79,6 +89,8 @@ def make_example(
     exif_annotations: str = SHOWN,
 ) -> CheckedExample:
     """Read, check and encode one image. JPEG and PNG files are stored as they are, if they are upright.
+
+    Of an image that comes in a record, the record is kept as it is, or with all features that need no change.
 
     Args:
         record: as a reader made it.
@@ -91,7 +103,8 @@ def make_example(
     Raises:
         Rejected: when the file, a box, a mask, a keypoint or a class cannot be used.
     """
-    image, frame, converted = _load_image(record, check_pixels)
+    original = _read_file(record.example) if record.example else b""
+    image, frame, converted = _load_image(record, original, check_pixels)
     turned = frame.orientation != UPRIGHT
     as_stored = find_annotation_frame(record, frame, exif_annotations) == STORED and turned
     drawn_on = frame if as_stored else Frame(image.width, image.height)
@@ -105,13 +118,15 @@ def make_example(
         clipped += box != item.box
         boxes.append(box)
     columns = _columns(objects, boxes, label_ids, image, drawn_on)
+    features = encode_features(
+        image,
+        columns,
+        keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
+        _image_labels(record.labels, label_ids),
+    )
+    data = _merged(original, features, image, turned=turned) if original else serialise_features(features)
     return CheckedExample(
-        data=encode_example(
-            image,
-            columns,
-            keypoint_columns(objects, keypoints or KeypointLayout(), image.height, image.width),
-            _image_labels(record.labels, label_ids),
-        ),
+        data=data,
         image=image,
         objects=objects,
         boxes=boxes,
@@ -120,7 +135,15 @@ def make_example(
         decoded=check_pixels is not None,
         turned=turned,
         annotated_as_stored=as_stored,
+        passed_through=bool(original) and data == original,
     )
+
+
+def _merged(original: bytes, features: Mapping[str, bytes], image: EncodedImage, *, turned: bool) -> bytes:
+    try:
+        return merge_example(original, features, (image.width, image.height), turned=turned)
+    except ValueError as e:
+        raise Rejected("malformed_record", f"expected a record that can be kept, found {e}") from e
 
 
 def check_box(item: AnnotatedObject, width: int, height: int) -> Box:
@@ -153,10 +176,10 @@ def _describe(item: AnnotatedObject) -> str:
 
 
 def _load_image(
-    record: AnnotatedImage, check_pixels: Callable[[bytes], None] | None
+    record: AnnotatedImage, original: bytes, check_pixels: Callable[[bytes], None] | None
 ) -> tuple[EncodedImage, Frame, bool]:
     """Return the image upright, the frame of its file, and whether it was stored in another format."""
-    data = _read_file(record.path)
+    data = _part_of(record, original) if original else _read_file(record.path)
     try:
         header = read_header(data)
         orientation = read_orientation(data, header.format)
@@ -180,6 +203,15 @@ def _load_image(
         source_id=record.source_id,
     )
     return image, frame, converted
+
+
+def _part_of(record: AnnotatedImage, original: bytes) -> bytes:
+    """Return the image file in a record that has been read."""
+    image, whole = file_part(record.path), file_part(record.example)
+    if image is None or whole is None:
+        return _read_file(record.path)
+    begin = image.offset - whole.offset
+    return original[begin : begin + image.length]
 
 
 def _read_file(path: str) -> bytes:

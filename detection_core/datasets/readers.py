@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import Annotations
@@ -43,12 +43,27 @@ class AnnotationReader:
         find: the listing of a folder to the data set of this format in it, None where there is none. It looks
             at names and at the beginnings of files, and raises a DataError for a set that it cannot divide.
         looks_for: what `find` looks for, in a line.
+        read_named: as `read`, with names of classes by id, for a format that may hold ids alone; None for
+            others.
     """
 
     locate: Callable[[str, Any], Sequence[str]]
     read: Callable[[str, Any], Annotations]
     find: Callable[[FolderListing], Layout | None] = find_nothing
     looks_for: str = ""
+    read_named: Callable[[str, Any, Mapping[int, str]], Annotations] | None = None
+
+    def read_split(self, root: str, location: Any, class_names: Mapping[int, str] | None) -> Annotations:
+        """Read a split.
+
+        Args:
+            root: folder of the data set.
+            location: of the split.
+            class_names: id to name, as far as something beside the annotations tells them.
+        """
+        if self.read_named is None:
+            return self.read(root, location)
+        return self.read_named(root, location, class_names or {})
 
 
 READERS: dict[str, AnnotationReader] = {
@@ -85,6 +100,7 @@ READERS: dict[str, AnnotationReader] = {
         read=tfrecord.read,
         find=tfrecord_files.find,
         looks_for=tfrecord_files.LOOKS_FOR,
+        read_named=tfrecord.read_named,
     ),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""

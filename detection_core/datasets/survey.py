@@ -99,7 +99,14 @@ def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) ->
     return sum(n for n, at in zip(positions, middles, strict=True) if split_at(at, ratios) == split)
 
 
-def survey(root: str, data_format: str, splits: Mapping[str, Any], *, shown: int = 12) -> Survey:
+def survey(
+    root: str,
+    data_format: str,
+    splits: Mapping[str, Any],
+    *,
+    shown: int = 12,
+    class_names: Mapping[int, str] | None = None,
+) -> Survey:
     """Look at a data set.
 
     Args:
@@ -107,13 +114,14 @@ def survey(root: str, data_format: str, splits: Mapping[str, Any], *, shown: int
         data_format: a key of `readers.READERS`.
         splits: split to ratio or to where its annotations are.
         shown: how many images to choose for showing.
+        class_names: id to name, as far as something beside the annotations tells them.
 
     Raises:
         ConfigError: for splits that cannot be used.
         DataError: for annotations that cannot be read, or when there is no image with an object in them.
     """
     counting = _Counting()
-    for name, images, rejected, categories in _parts(root, data_format, check_splits(splits)):
+    for name, images, rejected, categories in _parts(root, data_format, check_splits(splits), class_names):
         counting.add(name, images, rejected, categories)
     if not counting.objects.seen:
         raise DataError(
@@ -208,16 +216,16 @@ class _Counting:
 
 
 def _parts(
-    root: str, data_format: str, splits: Mapping[str, Any]
+    root: str, data_format: str, splits: Mapping[str, Any], class_names: Mapping[int, str] | None
 ) -> Iterator[tuple[str, Iterable[AnnotatedImage], Iterable[Rejection], Iterable[str]]]:
     """Yield split, images, what is rejected, and classes."""
     reader = find_reader(data_format)
     if not is_by_ratio(splits):
         for name, location in splits.items():
-            found = reader.read(root, location)
+            found = reader.read_split(root, location, class_names)
             yield name, found.images, found.rejected, found.categories
         return
-    found = reader.read(root, None)
+    found = reader.read_split(root, None, class_names)
     yield "", found.images, found.rejected, found.categories
 
 

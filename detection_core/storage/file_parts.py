@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_PART = re.compile(r"part:(\d{1,18})\+(\d{1,18}):(.+)", re.DOTALL)
+_PART = re.compile(r"(part|packed):(\d{1,18})\+(\d{1,18}):(.+)", re.DOTALL)
 
 
 class FilePart(NamedTuple):
@@ -15,19 +15,21 @@ class FilePart(NamedTuple):
         offset: of the first byte.
         length: how many.
         path: of the file.
+        packed: the file is compressed; offset and length are in its content.
     """
 
     offset: int
     length: int
     path: str
+    packed: bool = False
 
 
 def part_path(part: FilePart) -> str:
     """Return the path of a part of a file, which `files.read_regular` reads."""
-    return f"part:{part.offset}+{part.length}:{part.path}"
+    return f"{'packed' if part.packed else 'part'}:{part.offset}+{part.length}:{part.path}"
 
 
 def file_part(path: str) -> FilePart | None:
     """Return the part of a file that a path means; None for the path of a whole file."""
     match = _PART.fullmatch(path)
-    return FilePart(int(match[1]), int(match[2]), match[3]) if match else None
+    return FilePart(int(match[2]), int(match[3]), match[4], match[1] == "packed") if match else None

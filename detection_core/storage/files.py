@@ -25,6 +25,7 @@ from detection_core.errors import ConfigError
 from detection_core.storage import local_files, store_lock
 from detection_core.storage.file_parts import FilePart, file_part
 from detection_core.storage.local_files import temporary_name
+from detection_core.storage.packed_files import PackedFiles
 from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
 
 __all__ = ["is_remote", "opened_by_tensorflow"]
@@ -87,6 +88,8 @@ def read_regular(path: str, limit: int) -> bytes:
     part = file_part(path)
     if part and part.length > limit:
         raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
+    if part and part.packed:
+        return _PACKED.read(part.path, lambda: open_regular(part.path, sys.maxsize), part.offset, part.length)
     if is_remote(part.path if part else path):
         return _read_part(part) if part else read_bytes(path)
     if part:
@@ -121,6 +124,9 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+_PACKED = PackedFiles()
 
 
 def _read_part(part: FilePart) -> bytes:

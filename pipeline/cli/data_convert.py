@@ -11,10 +11,18 @@ from pipeline.cli.data_source import format_argument
 def convert(arguments: argparse.Namespace) -> Result:
     """Write a data set in another format."""
     from detection_core.artifacts.quarantine import QUARANTINE
+    from detection_core.config.label_map_file import find_label_map
     from detection_core.datasets.dataset_conversion import convert_to_coco
     from detection_core.storage import files
 
-    made = convert_to_coco(arguments.data, arguments.output, arguments.format, copy=arguments.copy)
+    label_map = find_label_map(arguments.data)
+    made = convert_to_coco(
+        arguments.data,
+        arguments.output,
+        arguments.format,
+        copy=arguments.copy,
+        class_names=label_map.texts_by_id if label_map else None,
+    )
     aside = sum(map(len, made.rejected.values()))
     written = ", ".join(made.files.values())
     lines = [

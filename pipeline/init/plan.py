@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.config.label_map_file import find_label_map
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import Layout
+from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
 from detection_core.zoo.fine_tuning import Choice
@@ -85,7 +87,9 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     """
     layouts = find_layouts(request.data)
     layout = layouts[0]
-    seen = survey(layout.path, layout.format, layout.splits)
+    label_map = find_label_map(layout.path) if find_reader(layout.format).read_named else None
+    class_names = label_map.texts_by_id if label_map else None
+    seen = survey(layout.path, layout.format, layout.splits, class_names=class_names)
     splits, why_splits = _splits(layout, seen)
     network, why = choose_network(seen, hardware, name=request.model, speed=request.speed)
     weights = find_weights(network, wanted=request.weights)

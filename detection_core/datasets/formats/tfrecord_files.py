@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import fnmatch
+import functools
 import itertools
 import os
 import posixpath
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 
 from detection_core.data.record_scan import FOOTER_BYTES, HEADER_BYTES, MAX_RECORD_BYTES
@@ -24,7 +27,9 @@ from detection_core.datasets.layouts import (
 )
 from detection_core.errors import DataError
 from detection_core.storage import files
+from detection_core.storage.file_parts import FilePart
 from detection_core.storage.folder_listing import FolderListing
+from detection_core.storage.packed_files import PackedFile, is_packed, unpack_beginning
 
 LOOKS_FOR = "TFRecord: files of any name with examples of the Object Detection API"
 
@@ -45,6 +50,8 @@ _OTHERS = (
 """Suffixes of files that are not opened to see what they are."""
 
 _SAMPLE = 20
+_HEAD = 1 << 16
+_MOST_UNPACKED = 1 << 28  # bytes that are unpacked to count records
 
 
 def find(listing: FolderListing) -> Layout | None:
@@ -89,8 +96,15 @@ def _may_be_records(name: str) -> bool:
 
 
 def _holds_images(listing: FolderListing, path: str) -> bool:
-    head, _ = listing.ends(path, 1 << 16)
+    head, _ = listing.ends(path, _HEAD)
+    if _is_packed(head):
+        head = unpack_beginning(head, _HEAD)
     return record_length(head[:HEADER_BYTES]) is not None and b"image/" in head
+
+
+def _is_packed(head: bytes) -> bool:
+    """Tell by its content whether a file is compressed; the length of a first record may look like it."""
+    return is_packed(head) and record_length(head[:HEADER_BYTES]) is None
 
 
 def record_length(header: bytes) -> int | None:
@@ -102,12 +116,17 @@ def record_length(header: bytes) -> int | None:
 
 
 def count_records(path: str) -> int:
-    """Count the records of a local file by their lengths, up to the first that is damaged; of others none."""
+    """Count the records of a local file by their lengths, up to the first that is damaged; of others none.
+
+    Those of a compressed file are counted as far as it is unpacked within seconds.
+    """
     if files.is_remote(path):
         return 0
     count = position = 0
     try:
         with open(path, "rb") as file:
+            if _is_packed(file.read(HEADER_BYTES)):
+                return _count_packed(path)
             size = os.fstat(file.fileno()).st_size
             while (length := record_length(os.pread(file.fileno(), HEADER_BYTES, position))) is not None:
                 position += HEADER_BYTES + length + FOOTER_BYTES
@@ -119,15 +138,47 @@ def count_records(path: str) -> int:
     return count
 
 
-def read_records(path: str) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the records of a file: where the data begin, and the data; None for data that are damaged.
+def _count_packed(path: str) -> int:
+    count = 0
+    with contextlib.suppress(DataError):
+        for part, _ in read_records(path):
+            count += 1
+            if part.offset > _MOST_UNPACKED:
+                break
+    return count
+
+
+class _Unpacked:
+    """The content of a compressed file, read from the beginning to the end."""
+
+    def __init__(self, path: str) -> None:
+        self._pieces = PackedFile(functools.partial(files.open_regular, path, sys.maxsize)).pieces()
+        self._waiting = bytearray()
+
+    def read(self, length: int) -> bytes:
+        while len(self._waiting) < length:
+            try:
+                self._waiting += next(self._pieces)[1]
+            except StopIteration:
+                break
+        found = bytes(self._waiting[:length])
+        del self._waiting[:length]
+        return found
+
+
+def read_records(path: str) -> Iterator[tuple[FilePart, bytes | None]]:
+    """Yield the records of a file, compressed or not: where the data are, and the data, None if damaged.
 
     Raises:
         DataError: when the file cannot be read, or no record can be found after a damaged length.
     """
     position = number = 0
     try:
-        with files.open_file(path, "rb") as file:
+        with files.open_regular(path, sys.maxsize) as plain:
+            head = plain.read(HEADER_BYTES)
+            plain.seek(0)
+            packed = _is_packed(head)
+            file = _Unpacked(path) if packed else plain
             while header := file.read(HEADER_BYTES):
                 length = record_length(header)
                 if length is None:
@@ -138,19 +189,19 @@ def read_records(path: str) -> Iterator[tuple[int, bytes | None]]:
                 if len(footer) < FOOTER_BYTES:
                     raise _damaged(path, number, "the end of the file")
                 sound = struct.unpack("<I", footer)[0] == masked_checksum(data)
-                yield position, data if sound else None
+                yield FilePart(position, length, path, packed), data if sound else None
                 position += length + FOOTER_BYTES
                 number += 1
     except OSError as e:
         raise DataError(
-            f"expected a TFRecord file, found one that cannot be read: {e.strerror}", where=path
+            f"expected a TFRecord file, found one that cannot be read: {e.strerror or e}", where=path
         ) from e
 
 
 def _damaged(path: str, number: int, found: str) -> DataError:
     return DataError(
-        f"expected record {number} of a TFRecord file, found {found}: the file is damaged or cut; copy it "
-        "again (one that is compressed has to be unpacked)",
+        f"expected record {number} of a TFRecord file, found {found}: the file is damaged or cut; copy it"
+        " again",
         where=path,
     )
 

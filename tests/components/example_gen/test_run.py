@@ -1,5 +1,6 @@
 """ExampleGen as a whole, through real Beam, read back with TensorFlow."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from components.example_gen.run import run
 from detection_core.builders.input_reader import build_input_reader
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
+from detection_core.data.record_writer import write_record
 from detection_core.data.records import naming_bad_records
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -29,6 +31,64 @@ THREADS, PROCESSES = (
     ("--runner=FnApiRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2")
     for mode in ("multi_threading", "multi_processing")
 )
+
+
+def _write_records(path, count, **changed):
+    """Write records as others do: without what ingest adds, and with a key that only they know."""
+    from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number in range(count):
+        features = {
+            "image/encoded": bytes_feature([picture(seed=number)]),
+            "image/filename": bytes_feature([f"{number}.jpg".encode()]),
+            "image/height": int64_feature([30]),
+            "image/source_id": bytes_feature([f"{path.name}{number}".encode()]),
+            "image/width": int64_feature([40]),
+            "mine/camera": bytes_feature([b"east"]),
+            **{f"image/object/bbox/{side}": float_feature([0.25]) for side in ("xmin", "ymin")},
+            **{f"image/object/bbox/{side}": float_feature([0.75]) for side in ("xmax", "ymax")},
+            "image/object/class/label": int64_feature([2]),
+            "image/object/class/text": bytes_feature([b"cat"]),
+            **changed,
+        }
+        written.append(serialise_features({key: value for key, value in features.items() if value}))
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wb") as out:
+        for data in written:
+            write_record(out, data)
+    return written
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_records_pass_through_and_are_split_anew_with_all_that_is_in_them(tmp_path, suffix):
+    written = _write_records(tmp_path / "data" / f"some-00000{suffix}", 30)
+    written += _write_records(tmp_path / "data" / f"some-00001{suffix}", 10)
+    out, card = _run(
+        tmp_path, str(tmp_path / "data"), data_format="tfrecord", splits={"train": 0.5, "eval": 0.5}
+    )
+    found = [record for split in ("train", "eval") for record in _records(out, split)]
+    assert sorted(found) == sorted(written)
+    assert card["total"]["passed_through"] == card["total"]["images"] == 40
+    assert load_label_map(str(out / "label_map.pbtxt")).texts_by_id == {2: "cat"}
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_records_that_have_ids_alone_take_names_from_a_label_map_beside_them_or_given(tmp_path, beside):
+    _write_records(tmp_path / "data" / "all", 8, **{"image/object/class/text": None})
+    label_map = tmp_path / ("data" if beside else ".") / "map.pbtxt"
+    label_map.write_text("item { id: 1 name: 'dog' } item { id: 2 name: 'cat' }")
+    given = {} if beside else {"label_map": str(label_map)}
+    out, card = _run(tmp_path, str(tmp_path / "data"), data_format="tfrecord", splits={"train": 1.0}, **given)
+    assert [(c["id"], c["name"], c["objects"]) for c in card["classes"]][-1] == (2, "cat", 8)
+    assert all(b"mine/camera" in record and b"cat" in record for record in _records(out, "train"))
+
+
+def _records(folder, split):
+    import tensorflow as tf
+
+    paths = sorted(map(str, (folder / f"Split-{split}").iterdir()))
+    return list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_every_field_comes_back():
 
 
 def test_what_is_in_fractions_stays_so():
-    image = IMAGE._replace(in_fractions=True)
+    image = IMAGE._replace(in_fractions=True, example="part:1+2:/a.record")
     assert _again(image) == image and _again(image._replace(labels=[ImageLabel("dog")])).in_fractions
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.label_map_file import load_label_map, parse_label_map
+from detection_core.config.label_map_file import find_label_map, load_label_map, parse_label_map
 from detection_core.data.label_map import (
     FREQUENCIES,
     Keypoint,
@@ -90,6 +90,17 @@ def test_a_text_that_is_no_label_map_is_one_error(text, message, where):
 def test_a_missing_file_is_a_config_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot read the label map"):
         load_label_map(str(tmp_path / "none.pbtxt"))
+
+
+def test_the_only_label_map_of_a_folder_is_found(tmp_path):
+    assert find_label_map(str(tmp_path / "none")) is None and find_label_map(str(tmp_path)) is None
+    (tmp_path / "graph.pbtxt").write_text("node { name: 'x' }")
+    (tmp_path / "deep").mkdir()
+    for name in ("a.pbtxt", "deep/b.pbtxt"):
+        (tmp_path / name).write_text("item { id: 2 name: 'cat' }")
+        assert find_label_map(str(tmp_path)).texts_by_id == {2: "cat"}
+    (tmp_path / "c.pbtxt").write_text("item { id: 1 name: 'cat' }")
+    assert find_label_map(str(tmp_path)) is None
 
 
 def test_frequencies_are_the_schemas():

@@ -13,6 +13,12 @@ GAPS = LabelMap(
 )
 
 
+def test_a_class_of_several_names_is_called_by_the_first_in_records():
+    items = [LabelMapItem(id=2, name="/m/cat", display_name="Cat"), LabelMapItem(id=2, name="kitten")]
+    items.append(LabelMapItem(id=1, name="", display_name="Dog"))
+    assert LabelMap(items=tuple(items)).texts_by_id == {1: "Dog", 2: "/m/cat"}
+
+
 def test_classes_are_ids_less_one_and_gaps_count():
     assert GAPS.num_classes == 5
     assert GAPS.names == ["person", "/m/02", "3", "4", "truck"]

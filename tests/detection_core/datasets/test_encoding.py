@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from detection_core.data.example_wire import parse_example
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+from detection_core.data.example_wire import find_features, parse_example
 from detection_core.datasets.annotated_images import (
     BOX_FAULTS,
     AnnotatedImage,
@@ -18,8 +19,10 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
+from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.datasets.keypoints import make_layout
 from detection_core.datasets.shapes import make_object
+from detection_core.storage.file_parts import FilePart
 from tests.detection_core.datasets.dataset_files import picture
 
 WIDTH, HEIGHT = 40, 30
@@ -188,3 +191,65 @@ def test_a_flag_of_any_object_is_kept_whichever_comes_first(tmp_path):
     features = parse_example(make_example(record, {"cat": 1}).data)
     assert features["image/object/difficult"] == features["image/object/truncated"] == [0, 1]
     assert len(features["image/object/view"]) == 2
+
+
+def _recorded(tmp_path, image, boxes=((0.25, 0.5, 0.5, 1.0),), **changed):
+    """An image in a record of the Object Detection API, with keys of its own, as its reader finds it."""
+    columns = dict(zip(("xmin", "ymin", "xmax", "ymax"), zip(*boxes, strict=True), strict=True))
+    features = {
+        "image/encoded": bytes_feature([image]),
+        "image/filename": bytes_feature([b"a.jpg"]),
+        "image/height": int64_feature([30]),
+        "image/source_id": bytes_feature([b"7"]),
+        "image/width": int64_feature([40]),
+        "image/object/class/label": int64_feature([4] * len(boxes)),
+        "image/object/class/text": bytes_feature([b"cat"] * len(boxes)),
+        "image/object/class/multiclass_scores": float_feature([0.1, 0.9]),
+        "mine/camera": bytes_feature([b"east"]),
+        **{f"image/object/bbox/{side}": float_feature(values) for side, values in columns.items()},
+        **changed,
+    }
+    data = serialise_features(features)
+    (tmp_path / "a.record").write_bytes(b"before" + data)
+    part = FilePart(6, len(data), str(tmp_path / "a.record"))
+    return RecordedExample(data, part, {}).image("a-0"), data, features
+
+
+def test_a_record_of_which_everything_holds_is_stored_as_it_is(tmp_path):
+    record, data, _ = _recorded(tmp_path, picture())
+    example = make_example(record, {"cat": 4})
+    assert example.data == data and example.passed_through and example.boxes == [(10, 15, 20, 30)]
+    totals = Counts()
+    totals.add(example)
+    assert totals.counts["total"]["passed_through"] == 1
+
+
+def test_a_record_loses_nothing_when_something_in_it_changes(tmp_path):
+    record, _, features = _recorded(tmp_path, picture(exif=_noted(6)))
+    example = make_example(record, {"cat": 9})
+    found = {k: example.data[at.begin : at.end] for k, at in find_features(example.data).items()}
+    changed = {key for key in features if found[key] != features[key]}
+    assert changed == {
+        "image/encoded", "image/height", "image/width", "image/object/class/label",
+        *(f"image/object/bbox/{side}" for side in ("xmin", "ymin", "ymax")),
+    }  # fmt: skip
+    assert found.keys() == features.keys() and not example.passed_through
+    assert found["image/object/class/label"] == int64_feature([9])
+    assert (example.image.width, example.image.height, example.turned) == (30, 40, True)
+
+
+def test_a_record_that_cannot_be_kept_is_rejected(tmp_path):
+    record, *_ = _recorded(
+        tmp_path, picture(exif=_noted(6)), **{"image/object/mask": float_feature([1.0] * 1200)}
+    )
+    with pytest.raises(Rejected, match="masks as numbers"):
+        make_example(record, {"cat": 4})
+
+
+def test_a_record_whose_box_leaves_the_image_is_rejected_or_clipped(tmp_path):
+    record, *_ = _recorded(tmp_path, picture(), boxes=((0.25, 0.5, 0.5, 1.2),))
+    with pytest.raises(Rejected, match="in an image of 40x30"):
+        make_example(record, {"cat": 4})
+    record, *_ = _recorded(tmp_path, picture(), boxes=((0.25, 0.5, 0.5, 1.01),))
+    example = make_example(record, {"cat": 4})
+    assert parse_example(example.data)["image/object/bbox/ymax"] == [1.0] and example.clipped == 1

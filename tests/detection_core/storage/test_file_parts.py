@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from detection_core.storage import files
@@ -9,6 +11,8 @@ from tests.object_store import s3_server
 def test_a_path_tells_the_part_that_it_means(path):
     part = FilePart(3, 4, path)
     assert file_part(part_path(part)) == part
+    packed = part._replace(packed=True)
+    assert file_part(part_path(packed)) == packed
     assert file_part(path) == (FilePart(1, 2, "x") if path.startswith("part:") else None)
 
 
@@ -23,3 +27,14 @@ def test_a_part_is_read_like_a_file(tmp_path):
     with s3_server() as bucket:
         files.write_bytes(f"{bucket}/a", b"0123456789")
         assert files.read_regular(part_path(FilePart(2, 3, f"{bucket}/a")), 3) == b"234"
+        files.write_bytes(f"{bucket}/a.gz", gzip.compress(b"0123456789"))
+        assert files.read_regular(part_path(FilePart(2, 3, f"{bucket}/a.gz", True)), 3) == b"234"
+
+
+def test_a_part_of_a_compressed_file_is_one_of_its_content(tmp_path):
+    part = part_path(FilePart(2, 3, str(tmp_path / "a"), packed=True))
+    for content in (b"0123456789", b"abcdefghij"):  # a file that is written anew is read anew
+        (tmp_path / "a").write_bytes(gzip.compress(content * (1 if content[0] < 64 else 2)))
+        assert files.read_regular(part, 3) == content[2:5]
+    with pytest.raises(FileNotFoundError):
+        files.read_regular(part_path(FilePart(0, 1, str(tmp_path / "none"), packed=True)), 9)

@@ -1,3 +1,6 @@
+import gzip
+import zlib
+
 import pytest
 
 from detection_core.data.encode import (
@@ -10,6 +13,7 @@ from detection_core.data.encode import (
 from detection_core.data.record_writer import write_record
 from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import tfrecord
+from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.detection_core.datasets.dataset_files import in_pixels, picture
@@ -73,7 +77,7 @@ def test_a_record_without_a_size_or_an_id_gets_them(tmp_path):
     ("record", "reason"),
     [(b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
      (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
-     (_record().replace(b"class/text", b"class/none"), "malformed_record"),
+     (_record().replace(b"class/text", b"class/none"), "unknown_category"),
      (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record")],
 )  # fmt: skip
 def test_a_bad_record_costs_only_itself(tmp_path, record, reason):
@@ -81,6 +85,67 @@ def test_a_bad_record_costs_only_itself(tmp_path, record, reason):
     found = tfrecord.read(str(tmp_path), "a.record")
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("a.record", "record 1", reason)]
     assert [image.source_id for image in found.images] == ["a", "b"]
+
+
+def test_records_with_ids_alone_are_named_by_a_label_map_and_those_with_names_alone_get_its_ids(tmp_path):
+    by_id = _record().replace(b"class/text", b"class/none")
+    by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
+    _write(tmp_path / "a.record", by_id, by_name)
+    found = tfrecord.read_named(str(tmp_path), None, {7: "cat", 9: "dog"})
+    assert [image.objects[0].name for image in found.images] == ["cat", "cat"] and not found.rejected
+    assert found.categories == {"cat": 7}
+    found = tfrecord.read(str(tmp_path), None)
+    assert [r.reason for r in found.rejected] == ["unknown_category"] and "data.label_map" in found.rejected[
+        0
+    ].detail
+    assert found.categories == {"cat": 0} and len(found.images) == 1
+
+
+def test_an_id_that_some_records_tell_is_that_of_all(tmp_path):
+    by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
+    _write(tmp_path / "a.record", by_name, _record(), by_name.replace(b"\x01b", b"\x01c"))
+    assert tfrecord.read(str(tmp_path), None).categories == {"cat": 7}
+
+
+def test_records_of_one_number_in_files_of_one_name_have_different_ids(tmp_path):
+    for folder in ("train", "val"):
+        (tmp_path / folder).mkdir()
+        _write(tmp_path / folder / "a.record", _record(source_id=""))
+    ids = [image.source_id for image in tfrecord.read(str(tmp_path), None).images]
+    assert ids == ["train/a.record-0", "val/a.record-0"]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+@pytest.mark.parametrize("name", ["a.record.gz", "a.record"])
+def test_compressed_files_are_read_like_others(tmp_path, pack, name):
+    _write(tmp_path / "plain", _record(), _record(source_id="b", image=picture(seed=1)))
+    expected = tfrecord.read(str(tmp_path), "plain").images
+    (tmp_path / name).write_bytes(pack((tmp_path / "plain").read_bytes()))
+    found = tfrecord.read(str(tmp_path), name).images
+    assert [image.source_id for image in found] == ["a", "b"]
+    for image, other in zip(reversed(found), reversed(expected), strict=True):  # in any order
+        for field in ("path", "example"):
+            read = files.read_regular(getattr(image, field), 1 << 20)
+            assert read == files.read_regular(getattr(other, field), 1 << 20)
+    (tmp_path / "plain").unlink()
+    layout = find_layout(str(tmp_path))
+    assert (layout.format, layout.images) == ("tfrecord", 2)
+
+
+def test_a_compressed_file_that_is_cut_is_one_error(tmp_path):
+    _write(tmp_path / "plain", _record())
+    (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "plain").read_bytes())[:-100])
+    with pytest.raises(DataError, match="cannot be read: cut compressed data"):
+        tfrecord.read(str(tmp_path), "a")
+
+
+def test_label_maps_beside_the_records_belong_to_what_is_read(tmp_path):
+    _write(tmp_path / "a.record", _record())
+    (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
+    assert [path.rpartition("/")[2] for path in tfrecord.locate(str(tmp_path), None)] == [
+        "a.record",
+        "map.pbtxt",
+    ]
 
 
 def test_a_class_of_two_ids_and_a_location_that_leads_nowhere_are_refused(tmp_path):

@@ -1,3 +1,4 @@
+import gzip
 import struct
 
 import pytest
@@ -6,6 +7,7 @@ from detection_core.data.record_writer import write_record
 from detection_core.datasets.formats import tfrecord_files
 from detection_core.datasets.layouts import RATIOS
 from detection_core.errors import DataError
+from detection_core.storage.file_parts import FilePart
 from detection_core.storage.folder_listing import list_folder
 
 
@@ -49,10 +51,15 @@ def test_records_are_read_with_their_places_and_damaged_ones_told(tmp_path):
     path = tmp_path / "a"
     _write(path, b"first", b"second")
     data = bytearray(path.read_bytes())
-    assert list(tfrecord_files.read_records(str(path))) == [(12, b"first"), (33, b"second")]
+    first, second = FilePart(12, 5, str(path)), FilePart(33, 6, str(path))
+    assert list(tfrecord_files.read_records(str(path))) == [(first, b"first"), (second, b"second")]
+    path.write_bytes(gzip.compress(data))
+    packed = [(part._replace(packed=True), data) for part, data in ((first, b"first"), (second, b"second"))]
+    assert list(tfrecord_files.read_records(str(path))) == packed
+    assert tfrecord_files.count_records(str(path)) == 2
     data[13] ^= 1
     path.write_bytes(data)
-    assert list(tfrecord_files.read_records(str(path))) == [(12, None), (33, b"second")]
+    assert list(tfrecord_files.read_records(str(path))) == [(first, None), (second, b"second")]
     assert tfrecord_files.count_records(str(path)) == 2
 
 

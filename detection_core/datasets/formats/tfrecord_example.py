@@ -1,0 +1,215 @@
+"""One example of the Object Detection API as an annotated image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detection_core.data.example_wire import Feature, Span, parse_example
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    AnnotatedObject,
+    ImageLabel,
+    Keypoint,
+    MaskFile,
+    Rejected,
+    checked_id,
+    checked_text,
+)
+from detection_core.datasets.shapes import make_object
+from detection_core.storage.file_parts import FilePart, part_path
+
+_CLASS, _LABEL = "image/object/class", "image/class"
+_MASK = "image/object/mask"
+_SIDES = tuple(f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax"))
+_TEXTS = (
+    "image/encoded", "image/filename", "image/format", "image/key/sha256", "image/source_id",
+    f"{_CLASS}/text", f"{_LABEL}/text", "image/object/view", "image/object/keypoint/text",
+)  # fmt: skip
+"""Keys of byte strings."""
+
+_MORE: dict[str, tuple[str, Any]] = {
+    "area": ("image/object/area", float),
+    "crowd": ("image/object/is_crowd", int),
+    "difficult": ("image/object/difficult", int),
+    "truncated": ("image/object/truncated", int),
+    "group_of": ("image/object/group_of", int),
+    "occluded": ("image/object/occluded", int),
+    "depiction": ("image/object/depiction", int),
+    "confidence": (f"{_CLASS}/confidence", float),
+    "weight": ("image/object/weight", float),
+}
+"""Field of an object to its key, and the type of its values."""
+
+_NUMBERS = (
+    "image/height", "image/width", *_SIDES, f"{_CLASS}/label", f"{_CLASS}/multiclass_scores",
+    *(key for key, _ in _MORE.values()), "image/object/keypoint/x", "image/object/keypoint/y",
+    "image/object/keypoint/visibility", "image/object/keypoint/num", "image/object/mask/weight",
+    f"{_LABEL}/label", f"{_LABEL}/confidence",
+)  # fmt: skip
+"""Keys of numbers."""
+
+
+class RecordedExample:
+    """An example, as places in a file and numbers."""
+
+    def __init__(self, data: bytes, part: FilePart, class_names: Mapping[int, str]) -> None:
+        """Parse a record.
+
+        Args:
+            data: the record.
+            part: where it is.
+            class_names: names of classes for records that have ids alone.
+
+        Raises:
+            Rejected: when it is none, or its columns do not belong together.
+        """
+        try:
+            self._features = parse_example(data)
+        except ValueError as e:
+            raise Rejected("malformed_record", f"expected a tf.train.Example, found {e}") from e
+        self._data, self._whole, self._class_names = data, part, class_names
+        self._check_kinds()
+        self._boxes = self._read_boxes()
+        self._names = self._named(_CLASS)
+        self._check_columns()
+
+    def image(self, usual_id: str) -> AnnotatedImage:
+        """Return the image; `usual_id` is its id where the record has none."""
+        encoded = self._spans("image/encoded")
+        if len(encoded) != 1:
+            raise Rejected("malformed_record", f"expected one image in image/encoded, found {len(encoded)}")
+        size = [*self._numbers("image/width"), *self._numbers("image/height")]
+        is_told = len(size) == 2 and min(size) > 0 and all(map(math.isfinite, size))
+        width, height = (int(size[0]), int(size[1])) if is_told else (0, 0)
+        source = next(iter(self._texts("image/source_id")), "") or usual_id
+        filename = next(iter(self._texts("image/filename")), "") or source
+        return AnnotatedImage(
+            source_id=checked_id(source),
+            filename=checked_text(filename, "image/filename"),
+            path=self._part(encoded[0]),
+            width=width,
+            height=height,
+            objects=self._objects(),
+            labels=self._labels(),
+            in_fractions=True,
+            example=part_path(self._whole),
+        )
+
+    def classes(self) -> dict[str, int]:
+        """Return class name to id, 0 where the record does not tell it."""
+        found: dict[str, int] = {}
+        for kind in (_CLASS, _LABEL):
+            names, ids = self._named(kind), self._numbers(f"{kind}/label")
+            for name, number in zip(names, ids or [0] * len(names), strict=False):
+                found[name] = int(number)
+        return found
+
+    def keypoint_names(self) -> dict[str, list[str]]:
+        """Return class name to the names of its keypoints, which are numbers where the record has none."""
+        if not self._names:
+            return {}
+        texts = self._texts("image/object/keypoint/text")
+        count = len(texts or self._numbers("image/object/keypoint/x")) // len(self._names)
+        names = texts[:count] if texts else [f"keypoint_{number}" for number in range(count)]
+        return {name: names for name in self._names if names}
+
+    def _check_kinds(self) -> None:
+        """Reject a record that no decoder can parse: one with text for numbers or numbers for text."""
+        for key, values in self._features.items():
+            is_text = any(isinstance(value, Span) for value in values)
+            if values and (key in _NUMBERS if is_text else key in _TEXTS):
+                expected, found = ("numbers", "text") if is_text else ("text", "numbers")
+                raise Rejected("malformed_record", f"expected {expected} in {key}, found {found}")
+
+    def _read_boxes(self) -> list[tuple[float, ...]]:
+        columns = [self._numbers(side) for side in _SIDES]
+        if len({len(column) for column in columns}) > 1:
+            raise Rejected(
+                "malformed_record", f"expected as many of each side of a box, found {[*map(len, columns)]}"
+            )
+        return list(zip(*columns, strict=True))
+
+    def _named(self, kind: str) -> list[str]:
+        """Return the class names of objects or of the image, found by id where the record has ids alone."""
+        names = self._texts(f"{kind}/text")
+        ids = self._numbers(f"{kind}/label")
+        if names or not ids:
+            return names
+        unknown = sorted({int(number) for number in ids} - self._class_names.keys())
+        if unknown:
+            raise Rejected(
+                "unknown_category",
+                f"the ids {unknown[:5]} have no name: the record has no {kind}/text; name the classes in"
+                " data.label_map, or in a .pbtxt file beside the records",
+            )
+        return [self._class_names[int(number)] for number in ids]
+
+    def _check_columns(self) -> None:
+        count = len(self._boxes)
+        if len(self._names) != count:
+            raise Rejected(
+                "malformed_record", f"expected a class for each of {count} boxes, found {len(self._names)}"
+            )
+        for key in (f"{_CLASS}/label", "image/object/view", *(key for key, _ in _MORE.values())):
+            if len(self._feature(key)) not in (0, count):
+                found = len(self._feature(key))
+                raise Rejected("malformed_record", f"expected {count} values in {key}, found {found}")
+        if len(self._spans(_MASK)) not in (0, count):
+            found = len(self._spans(_MASK))
+            raise Rejected("malformed_mask", f"expected a mask for each of {count} boxes, found {found}")
+
+    def _objects(self) -> list[AnnotatedObject]:
+        said = {field: list(map(kind, self._numbers(key))) for field, (key, kind) in _MORE.items()}
+        said["pose"] = self._texts("image/object/view")
+        masks, keypoints = self._spans(_MASK), self._keypoints(len(self._boxes))
+        objects = []
+        for at, (name, (xmin, ymin, xmax, ymax)) in enumerate(zip(self._names, self._boxes, strict=True)):
+            label = f"object {at + 1}"
+            item = make_object(checked_text(name, f"{label}: class"), (xmin, ymin, xmax, ymax), label)
+            more: dict[str, Any] = {field: values[at] for field, values in said.items() if values}
+            if masks and masks[at].end > masks[at].begin:
+                more["mask"] = MaskFile(self._part(masks[at]))
+            objects.append(item._replace(**more, keypoints=keypoints[at] if keypoints else None))
+        return objects
+
+    def _keypoints(self, objects: int) -> list[list[Keypoint]]:
+        x, y, seen = (self._numbers(f"image/object/keypoint/{key}") for key in ("x", "y", "visibility"))
+        if not x or not objects:
+            return []
+        seen = seen or [2] * len(x)
+        if len({len(x), len(y), len(seen)}) > 1 or len(x) % objects:
+            raise Rejected(
+                "malformed_record", f"expected as many keypoints of each of {objects} objects, found {len(x)}"
+            )
+        points = [
+            (a, b, int(flag)) if flag and math.isfinite(a + b) else (0.0, 0.0, 0)
+            for a, b, flag in zip(x, y, seen, strict=True)
+        ]
+        each = len(points) // objects
+        return [points[at * each : (at + 1) * each] for at in range(objects)]
+
+    def _labels(self) -> list[ImageLabel]:
+        names, confidences = self._named(_LABEL), self._numbers(f"{_LABEL}/confidence")
+        confidences = confidences if len(confidences) == len(names) else [1.0] * len(names)
+        return [ImageLabel(name, confidence) for name, confidence in zip(names, confidences, strict=True)]
+
+    def _part(self, span: Span) -> str:
+        offset, length = self._whole.offset + span.begin, span.end - span.begin
+        return part_path(self._whole._replace(offset=offset, length=length))
+
+    def _spans(self, key: str) -> list[Span]:
+        return [value for value in self._feature(key) if isinstance(value, Span)]
+
+    def _numbers(self, key: str) -> list[float]:
+        return [value for value in self._feature(key) if not isinstance(value, Span)]
+
+    def _texts(self, key: str) -> list[str]:
+        try:
+            return [self._data[span.begin : span.end].decode() for span in self._spans(key)]
+        except UnicodeDecodeError as e:
+            raise Rejected("malformed_record", f"expected text in UTF-8 in {key}: {e}") from e
+
+    def _feature(self, key: str) -> Feature | Sequence[Any]:
+        return self._features.get(key, ())
