@@ -17,7 +17,7 @@ from component_specs.annotations import (
     Input,
     Output,
 )
-from component_specs.codecs import JsonObject
+from component_specs.codecs import JsonObject, PackedText
 from component_specs.trainer import OVERRIDES
 
 Checks = Mapping[str, Mapping[str, Any]]
@@ -39,10 +39,12 @@ class DataValidatorJob:
         decode_images: which images are decoded in full: `sample`, `all` or `none`, as ExampleGen does it.
         near_duplicate_images: how many images there may be for those that look alike to be searched for,
             which decodes all of them, JPEG files at a fraction of their size.
+        schema_text: text of a `tensorflow.metadata.v0.Schema` that the columns of every split are to fit;
+            empty: the one that is inferred from the split `train`.
         code_version: fingerprint of the code; only there to key the cache.
         statistics: folder to fill: box_statistics.json, and `Split-NAME/FeatureStats.pb` as TFX's
             StatisticsGen writes it.
-        schema: folder to fill: schema.pbtxt, inferred from the split `train`.
+        schema: folder to fill: schema.pbtxt, as it was given or inferred.
         anomalies: folder to fill: findings.json, pictures/, and `Split-NAME/SchemaDiff.pb` as TFX's
             ExampleValidator writes it.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
@@ -59,4 +61,5 @@ class DataValidatorJob:
     overrides: Annotated[Mapping[str, Any], OVERRIDES] = dataclasses.field(default_factory=dict)
     decode_images: str = "sample"
     near_duplicate_images: int = 1_000_000
+    schema_text: Annotated[str, PackedText("a schema")] = ""
     code_version: str = ""

@@ -29,7 +29,7 @@ from pipeline.settings.step_ids import (
     TRAINER,
 )
 from pipeline.settings.workflow_settings import PipelineSettings
-from pipeline.step_configs import shared_config_text, step_overrides, training_config
+from pipeline.step_configs import schema_text, shared_config_text, step_overrides, training_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +188,7 @@ def _data_validator(settings: PipelineSettings) -> Step:
             "checks": settings.validation.given_checks,
             "decode_images": settings.validation.decode_images,
             "near_duplicate_images": settings.validation.near_duplicate_images,
+            "schema_text": schema_text(settings),
         },
         inputs={
             "examples": _EXAMPLES,

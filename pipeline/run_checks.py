@@ -107,11 +107,13 @@ def request_fingerprint(settings: PipelineSettings) -> str:
             "name": "-",
             "workspace": "-",
             "model": settings.model.model_copy(update={"config": "-", "override_files": []}),
+            "validation": settings.validation.model_copy(update={"schema_file": "-"}),
             "train": settings.train.model_copy(update={"checkpoint_minutes": 0.0, "weights_mirror": ""}),
             "kubeflow": KubeflowSettings(),
             "schedule": ScheduleSettings(),
         }
     )
     paths = [settings.model.config, *settings.model.override_files]
+    paths += [settings.validation.schema_file] if settings.validation.schema_file else []
     text = "\0".join([format_settings(asked), *map(files.read_text, paths)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -67,6 +67,18 @@ def shared_config_text(settings: PipelineSettings) -> str:
     return format_without_graph_rewriter(_unchecked_config(settings))
 
 
+def schema_text(settings: PipelineSettings) -> str:
+    """Return the schema that examples are to fit; "" where the settings name none.
+
+    Raises:
+        ConfigError: for a file that cannot be read or is no schema.
+    """
+    from detection_core.validation.schema_file import read_schema_text
+
+    path = settings.validation.schema_file
+    return read_schema_text(path) if path else ""
+
+
 def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:
     """Return the changes to the shared config by which a training step has its `training_config`."""
     if not quantize:

@@ -29,6 +29,7 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         limits=make_limits(job.checks),
         decoding=find_decoding(job.decode_images),
         near_duplicate_images=job.near_duplicate_images,
+        schema=job.schema_text,
     )
     config = read_pipeline_config(job.pipeline_config, job.overrides)
     folders = ValidationFolders(statistics=job.statistics, schema=job.schema, anomalies=job.anomalies)

@@ -6,6 +6,8 @@ import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
 
+from tensorflow_metadata.proto.v0 import schema_pb2
+
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics
 from detection_core.artifacts.dataset_card import CARD
@@ -33,14 +35,19 @@ from detection_core.validation.checks import FindingList, Limits
 from detection_core.validation.class_balance import check_classes
 from detection_core.validation.differences import check_differences
 from detection_core.validation.duplicates import check_duplicates
-from detection_core.validation.feature_schema import find_anomalies, infer_schema
+from detection_core.validation.feature_anomalies import find_anomalies
+from detection_core.validation.feature_schema import infer_schema
 from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import LabelledImage, read_split, split_names
 from detection_core.validation.near_copies import check_near_copies
 from detection_core.validation.network_view import NetworkView, check_boxes_at_input
 from detection_core.validation.same_boxes import check_copies
 from detection_core.validation.sample_pictures import SamplePictures
+from detection_core.validation.schema_file import parse_schema, unchecked_constraints
 from detection_core.validation.split_pass import FolderCounters, PassOptions, SplitPass, pass_over
+
+_ANOMALIES = 5
+"""Columns that the message of a finding names."""
 
 _logger = logging.getLogger(__name__)
 
@@ -54,11 +61,14 @@ class ValidationOptions:
         decoding: which images are decoded.
         near_duplicate_images: how many images there may be for those that look alike to be searched for,
             which decodes all of them.
+        schema: text of a schema that the columns of every split are to fit; "": one that is inferred from
+            `train`.
     """
 
     limits: Limits
     decoding: Decoding
     near_duplicate_images: int
+    schema: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,7 +128,7 @@ def validate_examples(
         folders=by_folder.statistics(),
     )
     _check_all(passes, label_map, _view(config, label_map, findings), findings)
-    _check_schema(passes, label_map, folders, findings)
+    _check_schema(passes, _schema(options.schema, passes, label_map), folders, findings)
     check_differences(statistics, _baseline_statistics(baseline_dir), findings)
     found = DataFindings(
         findings=complete_examples(findings.findings(), read, label_map.names, folders.anomalies),
@@ -192,30 +202,43 @@ def _check_all(
             check_boxes_at_input(split, found.boxes, view, findings)
 
 
+def _schema(text: str, passes: Mapping[str, SplitPass], label_map: LabelMap) -> schema_pb2.Schema | None:
+    """Return the schema that was given, or that of `train`, or of the first split; None without examples."""
+    if text:
+        return parse_schema(text, where="schema")
+    if not passes:
+        return None
+    return infer_schema(passes.get("train", next(iter(passes.values()))).features, label_map.names)
+
+
 def _check_schema(
     passes: Mapping[str, SplitPass],
-    label_map: LabelMap,
+    schema: schema_pb2.Schema | None,
     folders: ValidationFolders,
     findings: FindingList,
 ) -> None:
-    """Write statistics of columns, the schema of `train`, or of the first split, and what does not fit it."""
-    if not passes:
+    """Write statistics of columns, the schema, and what does not fit it."""
+    if schema is None:
         return
-    schema = infer_schema(passes.get("train", next(iter(passes.values()))).features, label_map.names)
     write_message(files.join(folders.schema, SCHEMA_FILE), schema)
     for split, found in passes.items():
         write_message(split_file(folders.statistics, split, STATISTICS_FILE), found.features)
         anomalies = find_anomalies(found.features, schema)
         write_message(split_file(folders.anomalies, split, ANOMALIES_FILE), anomalies)
         texts = [f"{name} ({info.description})" for name, info in sorted(anomalies.anomaly_info.items())]
+        if anomalies.HasField("dataset_anomaly_info"):
+            texts.insert(0, anomalies.dataset_anomaly_info.description)
+        more = f"; and {len(texts) - _ANOMALIES:,} more" if len(texts) > _ANOMALIES else ""
         findings.add_above(
             "schema",
             split,
-            f"{len(texts):,} columns of {split} do not fit the schema: {', '.join(texts[:5])}; make all"
-            " splits in one way",
+            f"{split} does not fit the schema: {'; '.join(texts[:_ANOMALIES])}{more}; make the examples so"
+            " that they fit, or change the schema",
             measured=len(texts),
             count=len(texts),
         )
+    if unchecked := unchecked_constraints(schema):
+        findings.partly("schema", f"of the schema, {', '.join(unchecked)} cannot be checked here")
 
 
 def _baseline_statistics(baseline_dir: str) -> DataStatistics | None:

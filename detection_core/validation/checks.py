@@ -11,6 +11,7 @@ from detection_core.artifacts.data_findings import STOP, WARN, Finding, FoundExa
 from detection_core.errors import ConfigError, shorten
 
 OFF = "off"
+PASSED = "passed"
 SEVERITIES = (OFF, WARN, STOP)
 EXAMPLES_LISTED = 20
 """How many examples a finding names."""
@@ -60,7 +61,9 @@ CHECKS: dict[str, Check] = {
     "repeated_boxes": Check(threshold=0, measures="fraction of images with one box twice"),
     "undecodable_images": Check(threshold=0, measures="fraction of the decoded images that are damaged"),
     "schema": Check(
-        threshold=0, measures="columns of a split that do not fit the schema of `train`", largest=1e6
+        threshold=0,
+        measures="columns of a split that do not fit the schema, `validation.schema_file` or that of `train`",
+        largest=1e6,
     ),
     "tiny_boxes": Check(threshold=0.02, measures="fraction of boxes below 4 pixels at the network's input"),
     "unmatched_boxes": Check(
@@ -153,6 +156,7 @@ class FindingList:
         self._limits = limits
         self._findings: list[Finding] = []
         self._not_made: dict[str, str] = {}
+        self._left_out: dict[str, str] = {}
 
     def is_on(self, check: str) -> bool:
         """Tell whether a check is to be made."""
@@ -161,6 +165,11 @@ class FindingList:
     def threshold(self, check: str) -> float:
         """Return the threshold of a check."""
         return self._limits[check].threshold
+
+    def partly(self, check: str, reason: str) -> None:
+        """Note what a check that was made leaves out."""
+        if self.is_on(check):
+            self._left_out[check] = reason
 
     def could_not(self, check: str, reason: str) -> None:
         """Note why a check was not made."""
@@ -215,11 +224,9 @@ class FindingList:
     def outcomes(self) -> dict[str, str]:
         """Return check to how it went."""
         found = {finding.check for finding in self._findings}
-        return {
-            name: OFF
-            if limit.severity == OFF
-            else limit.severity
-            if name in found
-            else self._not_made.get(name, "passed")
-            for name, limit in self._limits.items()
-        }
+        return {name: self._outcome(name, limit, name in found) for name, limit in self._limits.items()}
+
+    def _outcome(self, check: str, limit: Limit, found: bool) -> str:
+        if limit.severity == OFF or found:
+            return limit.severity
+        return self._not_made.get(check) or self._left_out.get(check) or PASSED

@@ -17,7 +17,9 @@ from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
 _IS_BYTES = ("image/encoded", "image/object/mask")
 """Columns of files, of which lengths count and not values."""
-_TOP_VALUES, _RANKED = 20, 100
+_TOP_VALUES, _RANKED = 20, 1_000
+INVALID_TEXT = "__BYTES_VALUE__"
+"""What stands for a text that is not UTF-8, as TFDV writes it."""
 _MOST_VALUES = 20_000
 """Different texts of a column that are counted; of more no frequencies are told."""
 _SAMPLED = 10_000
@@ -184,7 +186,10 @@ def _is_text(value: bytes) -> bool:
 
 
 def _shown(value: bytes) -> str:
-    return value.decode("utf-8", "backslashreplace")[:200]
+    try:
+        return value.decode()[:200]
+    except UnicodeDecodeError:
+        return INVALID_TEXT
 
 
 class _FileColumn:

@@ -166,6 +166,13 @@ class ValidationSettings(Settings):
         "Which images are decoded in full to see whether they can be: as `data.decode_images`, after they"
         " were stored.",
     )
+    schema_file: Path = setting(
+        "",
+        "A schema of TensorFlow Metadata, as text, that the examples are to fit; see"
+        " [a schema of your own](data-validation.md#a-schema-of-your-own).",
+        examples=["examples_schema.pbtxt"],
+        unset="inferred from the split `train`",
+    )
     near_duplicate_images: Annotated[int, between(0, 10_000_000)] = setting(
         1_000_000,
         "How many images there may be for those that look alike to be searched for: it decodes every one,"

@@ -7,6 +7,7 @@ import pytest
 from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
 from components.runtime.config_artifact import read_pipeline_config
+from detection_core.errors import ConfigError
 from pipeline.dag import FromCheck, FromResult, FromStep, build_dag, check_contracts
 from pipeline.run_checks import CHECKS
 from pipeline.settings.settings_file import load_settings
@@ -152,3 +153,13 @@ def test_both_trainings_save_as_often_as_the_settings_say(digits_settings):
         steps = _steps(load_settings(digits_settings, overrides))
         found = {name for name, step in steps.items() if step.parameters.get("checkpoint_minutes") == minutes}
         assert found == {"trainer", "quantization_rewriter"}
+
+
+def test_a_schema_that_is_none_is_refused_before_anything_runs(digits_settings, tmp_path):
+    schema = tmp_path / "examples_schema.pbtxt"
+    schema.write_text("feature { name: 'image/height' type: INT }")
+    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
+    assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
+    schema.write_text("feature { name: 'image/height' }")
+    with pytest.raises(ConfigError, match="expected a type"):
+        build_dag(settings)

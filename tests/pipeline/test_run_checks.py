@@ -209,3 +209,13 @@ def test_a_label_map_counts_by_content(settings_path, tmp_path):
         label_map.write_text(f"item {{ id: 1 name: '{name}' }}")
         found.append(run_checks(settings)["data_fingerprint"])
     assert found[0] != found[1]
+
+
+def test_a_changed_schema_is_another_run_wherever_its_file_lies(settings_path, tmp_path):
+    keys = []
+    for name, text in (("one", "feature { }"), ("two", "feature { }"), ("two", "feature { name: 'a' }")):
+        (tmp_path / name).write_text(text)
+        settings = load_settings(settings_path, [f"validation.schema_file={tmp_path / name}"])
+        keys.append(run_checks(settings)["run_key"])
+    assert keys[0] == keys[1] != keys[2]
+    assert run_checks(load_settings(settings_path))["run_key"] not in keys

@@ -6,7 +6,13 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
+from pipeline.step_configs import (
+    fine_tune_checkpoint,
+    schema_text,
+    shared_config_text,
+    step_overrides,
+    training_config,
+)
 
 
 def test_each_training_step_has_its_own_config(digits_settings):
@@ -97,3 +103,17 @@ def test_imagenet_names_the_config_s_backbone(digits_settings):
         fine_tune_checkpoint(
             load_settings(digits_settings, ["train.start_from=imagenet", f"{multiplier}=0.6"])
         )
+
+
+def test_a_schema_travels_as_text_once_it_is_one(digits_settings, tmp_path):
+    assert schema_text(load_settings(digits_settings)) == ""
+    schema = tmp_path / "examples_schema.pbtxt"
+    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
+    with pytest.raises(ConfigError, match="schema"):
+        schema_text(settings)
+    schema.write_text("feature { name: 'image/height' type: INT int_domain { min: 1 } }")
+    assert schema_text(settings) == schema.read_text()
+    schema.write_text("feature { name: 'image/height' typ: INT }")
+    with pytest.raises(ConfigError, match="typ") as error:
+        schema_text(settings)
+    assert error.value.where.startswith(str(schema))

@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+from tensorflow_metadata.proto.v0.anomalies_pb2 import Anomalies
 
 from component_specs import DataValidatorJob
 from components.data_validator.run import run
@@ -12,8 +13,12 @@ from detection_core.artifacts.blessing import read_verdict
 from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
+from detection_core.artifacts.feature_files import ANOMALIES_FILE, SCHEMA_FILE, split_file
+from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.validation.feature_schema import CLASS_TEXT
+from detection_core.validation.schema_file import parse_schema
 from tests.detection_core.tasks.tiny_training import config_text
 from tests.detection_core.validation.made_examples import Made, write_examples
 
@@ -71,6 +76,38 @@ def test_what_the_settings_stop_at_is_not_blessed_and_shown(tmp_path):
     [example] = finding.examples
     assert (example.source_id, example.other.source_id) == ("image-24", "image-20")
     assert (tmp_path / "anomalies" / "pictures" / example.picture).read_bytes().startswith(b"\xff\xd8\xff")
+
+
+def test_examples_that_do_not_fit_a_schema_of_ones_own_stop_the_run(tmp_path):
+    first = _job(tmp_path / "first", _clean())
+    run(first)
+    curated = files.read_text(os.path.join(first.schema, SCHEMA_FILE))
+    assert run(_job(tmp_path / "same", _clean(), schema_text=curated))["findings"] == 0
+    # As a person edits it: dogs are not expected any more, and images have a height of 64 at least.
+    schema = parse_schema(curated, "schema")
+    for domain in schema.string_domain:
+        if domain.name == CLASS_TEXT:
+            domain.value[:] = ["cat"]
+    for feature in schema.feature:
+        if feature.name == "image/height":
+            feature.int_domain.min = 64
+    stop = {"schema": {"severity": "stop"}}
+    job = _job(tmp_path / "other", _clean(), schema_text=format_message(schema), checks=stop)
+    reasons = run(job)["stop_reasons"]
+    assert "image/height (Unexpectedly small value: 48.)" in reasons and "dog (~50%)" in reasons
+    anomalies = Anomalies.FromString(files.read_bytes(split_file(job.anomalies, "eval", ANOMALIES_FILE)))
+    assert sorted(anomalies.anomaly_info) == ["image/height", CLASS_TEXT] and anomalies.baseline == schema
+    assert parse_schema(files.read_text(os.path.join(job.schema, SCHEMA_FILE)), "written") == schema
+    with pytest.raises(ConfigError, match="expected a feature"):
+        run(_job(tmp_path / "none", _clean(), schema_text=" "))
+
+
+def test_what_a_schema_asks_for_and_is_not_checked_is_told(tmp_path):
+    asked = "skew_comparator { infinity_norm { threshold: 0.1 } }"
+    text = f"feature {{ name: 'image/height' type: INT {asked} }}"
+    job = _job(tmp_path, _clean(), schema_text=text, checks={"schema": {"threshold": 100}})
+    run(job)
+    assert "skew_comparator of image/height" in FINDINGS.read(job.anomalies).checks["schema"]
 
 
 def test_equal_examples_give_equal_files(tmp_path):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import types
 
 import pytest
+from google.protobuf import text_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorflow.core.example.feature_pb2 import Feature
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.data_validator.run import run
@@ -17,9 +22,14 @@ from detection_core.artifacts.feature_files import (
     STATISTICS_FILE,
     split_file,
 )
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature
+from detection_core.errors import ConfigError
 from detection_core.storage import files
+from detection_core.validation.feature_anomalies import find_anomalies
+from detection_core.validation.schema_file import parse_schema
 from tests.components.data_validator.test_run import BOTH, _job
 from tests.detection_core.validation.made_examples import Made
+from tests.detection_core.validation.test_feature_anomalies import make_statistics
 
 pytestmark = [pytest.mark.tfx, pytest.mark.slow]
 
@@ -108,3 +118,97 @@ def test_tfdv_finds_a_class_that_is_none_and_drift_in_our_statistics(tfdv, job, 
     found = tfdv.validate_statistics(statistics, schema, previous_statistics=before)
     reasons = [r.type for r in found.anomaly_info["image/object/class/text"].reason]
     assert len(reasons) == 2
+
+
+_NUMBERS = st.integers(-3, 4)
+_FLOATS = _NUMBERS.map(float) | st.sampled_from([0.25, 1e9, float("inf")])
+_TEXTS = st.sampled_from([b"1", b"-2", b"0.5", b"a'\n", "é".encode()])
+_COLUMNS = st.one_of(
+    st.builds(int64_feature, st.lists(_NUMBERS, max_size=3)),
+    st.builds(float_feature, st.lists(_FLOATS, max_size=3)),
+    st.builds(float_feature, st.lists(st.sampled_from([0.5, float("nan")]), max_size=2)),
+    st.builds(bytes_feature, st.lists(_TEXTS, max_size=3)),
+)
+_SHAPES = st.sampled_from(
+    [
+        "",
+        "value_count { min: 1 }",
+        "value_count { min: 1 max: 2 }",
+        "value_counts { value_count { min: 2 max: 2 } }",
+        "value_counts { value_count { } value_count { } }",
+        "shape { }",
+        "shape { dim { size: 2 } }",
+    ]
+)
+_PRESENCES = st.sampled_from(
+    [
+        "",
+        "presence { min_count: 1 }",
+        "presence { min_fraction: 1.0 min_count: 3 }",
+        "presence { min_fraction: 0.7 }",
+        "lifecycle_stage: PLANNED",
+        "deprecated: true",
+        "unique_constraints { min: 2 max: 3 }",
+    ]
+)
+_DOMAINS = st.sampled_from(
+    [
+        "",
+        "domain: 'd'",
+        "string_domain { value: '1' value: 'é' } distribution_constraints { min_domain_mass: 0.5 }",
+        "string_domain { value: 'x' }",
+        "bool_domain { }",
+        "bool_domain { true_value: '1' false_value: '-2' }",
+        "int_domain { min: 0 max: 3 }",
+        "float_domain { min: -0.5 max: 1.25 disallow_nan: true disallow_inf: true }",
+        "image_domain { max_image_byte_size: 2 }",
+    ]
+)
+_TYPES = st.sampled_from(["INT", "FLOAT", "BYTES"])
+_FEATURE = st.tuples(
+    st.sampled_from(["a", "b", "c", "z", "image/encoded"]), _TYPES, _SHAPES, _PRESENCES, _DOMAINS
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    records=st.lists(
+        st.dictionaries(st.sampled_from(["a", "b", "c", "image/encoded"]), _COLUMNS, max_size=4),
+        min_size=1,
+        max_size=6,
+    ),
+    features=st.lists(_FEATURE, min_size=1, max_size=4, unique_by=lambda feature: feature[0]),
+    counts=st.sampled_from(["", "min_examples_count: 3 max_examples_count: 1"]),
+)
+def test_a_schema_of_ones_own_finds_what_tfdv_finds(tfdv, records, features, counts):
+    """Every anomaly of random columns and schemas: columns, types, texts and severities."""
+    text = "string_domain { name: 'd' value: '1' value: '0.5' }"
+    for name, kind, *rest in features:
+        text += f" feature {{ name: '{name}' type: {kind} {' '.join(rest)} }}"
+    try:
+        schema = parse_schema(f"{text} dataset_constraints {{ {counts} }}", "x")
+    except ConfigError:
+        return
+    statistics = make_statistics(_of_one_type(records))
+    expected = tfdv.validate_statistics(statistics, schema)
+    found = find_anomalies(statistics, schema)
+    assert _text(found) == _text(expected)
+
+
+def _text(anomalies):
+    """Without what TFDV prints of a feature that it has changed while it compared."""
+    text = text_format.MessageToString(anomalies, as_utf8=True)
+    return re.sub(r'(incompatible domain_info: name: \\".*?\\"\\n)[^"]*', r"\1", text)
+
+
+def _of_one_type(records):
+    """Columns that change their type have several statistics, of which TFDV takes one."""
+    kinds = {}
+    for record in records:
+        for name, feature in record.items():
+            kinds.setdefault(name, _kind(feature))
+    return [{n: f for n, f in record.items() if _kind(f) == kinds[n]} for record in records]
+
+
+def _kind(feature):
+    return Feature.FromString(feature).WhichOneof("kind")

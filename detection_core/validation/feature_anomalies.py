@@ -1,0 +1,382 @@
+"""What statistics of columns do not fit of a schema, as TensorFlow Data Validation tells it.
+
+For the same statistics and schema, `find_anomalies` gives the message that TFDV 1.16's
+`validate_statistics(statistics, schema)` gives, types and texts alike, on the constraints that columns of
+`tf.train.Example` can have, but for what TFDV prints of a feature whose domain no file can have.
+`schema_file.unchecked_constraints` names the other constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
+from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
+
+from detection_core.validation.feature_statistics import INVALID_TEXT
+
+_INFO = anomalies_pb2.AnomalyInfo
+_STATS = pb.FeatureNameStatistics
+FEATURE_TYPES = {
+    _STATS.INT: schema_pb2.INT,
+    _STATS.FLOAT: schema_pb2.FLOAT,
+    _STATS.STRING: schema_pb2.BYTES,
+    _STATS.BYTES: schema_pb2.BYTES,
+}
+"""Type of statistics to type of a feature."""
+_FOR_FILES = (None, "image_domain", "natural_language_domain", "url_domain")
+"""Domains that a column of files may have."""
+_NOT_CURRENT = (
+    schema_pb2.PLANNED,
+    schema_pb2.ALPHA,
+    schema_pb2.DEPRECATED,
+    schema_pb2.DEBUG_ONLY,
+    schema_pb2.DISABLED,
+)
+
+Reason = tuple[int, str, str]
+"""Type of the anomaly, and what was found, in short and in full."""
+
+
+def find_anomalies(
+    statistics: pb.DatasetFeatureStatisticsList, schema: schema_pb2.Schema
+) -> anomalies_pb2.Anomalies:
+    """Return what does not fit a schema.
+
+    Args:
+        statistics: of one data set.
+        schema: that it is compared with, as `schema_file.parse_schema` lets it pass.
+    """
+    result = anomalies_pb2.Anomalies()
+    result.baseline.CopyFrom(schema)
+    result.anomaly_name_format = anomalies_pb2.Anomalies.SERIALIZED_PATH
+    [dataset] = statistics.datasets
+    if not dataset.num_examples:
+        return result
+    known = {feature.name: feature for feature in schema.feature if is_current(feature)}
+    skipped = {feature.name for feature in schema.feature} - known.keys()
+    domains = {domain.name: domain for domain in schema.string_domain}
+    seen = set()
+    for found in dataset.features:
+        name = found.path.step[0]
+        seen.add(name)
+        if name in known:
+            _add(result.anomaly_info, name, list(_feature_reasons(known[name], found, dataset, domains)))
+        elif name not in skipped:
+            _add(result.anomaly_info, name, [_NEW])
+    for name, feature in known.items():
+        if name not in seen and _is_required(feature):
+            _add(result.anomaly_info, name, [_MISSING])
+    if of_dataset := list(_example_count(dataset.num_examples, schema.dataset_constraints)):
+        _describe(result.dataset_anomaly_info, of_dataset)
+    return result
+
+
+_NEW = (_INFO.SCHEMA_NEW_COLUMN, "New column", "New column (column in data but not in schema)")
+_MISSING = (_INFO.SCHEMA_MISSING_COLUMN, "Column dropped", "Column is completely missing")
+
+
+def is_current(feature: schema_pb2.Feature) -> bool:
+    """Tell whether a feature of a schema is checked: it is neither planned, nor experimental, nor retired."""
+    return not feature.deprecated and feature.lifecycle_stage not in _NOT_CURRENT
+
+
+def _is_required(feature: schema_pb2.Feature) -> bool:
+    return feature.presence.min_count > 0 or feature.presence.min_fraction > 0
+
+
+def _add(infos: Any, name: str, reasons: list[Reason]) -> None:
+    if reasons:
+        info = infos[name]
+        info.path.step[:] = [name]
+        _describe(info, [*_reasons_of(info), *reasons])
+
+
+def _reasons_of(info: Any) -> list[Reason]:
+    return [(reason.type, reason.short_description, reason.description) for reason in info.reason]
+
+
+def _describe(info: Any, reasons: list[Reason]) -> None:
+    del info.reason[:]
+    for kind, short, full in reasons:
+        info.reason.add(type=kind, short_description=short, description=full)
+    info.severity = _INFO.ERROR
+    info.short_description = reasons[0][1] if len(reasons) == 1 else "Multiple errors"
+    info.description = " ".join(full for _, _, full in reasons)
+
+
+def _feature_reasons(
+    feature: schema_pb2.Feature, found: Any, dataset: Any, domains: dict[str, Any]
+) -> Iterator[Reason]:
+    common = _common(found)
+    if not common.num_non_missing:
+        if _is_required(feature):
+            text = "The feature was not present in any examples."
+            yield _INFO.FEATURE_TYPE_NOT_PRESENT, "Column dropped", text
+        return
+    yield from _value_counts(feature, common)
+    yield from _shape(feature, common)
+    yield from _presence(feature.presence, common, dataset.num_examples)
+    if FEATURE_TYPES.get(found.type) != feature.type:
+        expected, got = schema_pb2.FeatureType.Name(feature.type), _STATS.Type.Name(found.type)
+        text = f"Expected data of type: {expected} but got {got}"
+        yield _INFO.UNEXPECTED_DATA_TYPE, "Unexpected data type", text
+    kind = feature.WhichOneof("domain_info")
+    if found.type == _STATS.BYTES and kind not in _FOR_FILES:
+        yield _no_domain_of_files(feature)
+    elif kind in _DOMAINS:
+        domain = domains[feature.domain] if kind == "domain" else getattr(feature, kind)
+        yield from _DOMAINS[kind](feature, domain, found)
+    if feature.HasField("unique_constraints"):
+        yield from _unique(feature.unique_constraints, found)
+
+
+def _common(found: Any) -> Any:
+    return getattr(found, found.WhichOneof("stats")).common_stats
+
+
+def _value_counts(feature: schema_pb2.Feature, common: Any) -> Iterator[Reason]:
+    kind = feature.WhichOneof("shape_type")
+    if kind == "value_counts" and len(feature.value_counts.value_count) != 1:
+        text = "The values have a different nest level than expected. Value counts will not be checked."
+        yield _INFO.VALUE_NESTEDNESS_MISMATCH, "Mismatched value nest level", text
+        return
+    if kind == "value_count":
+        wanted, where = feature.value_count, "."
+    elif kind == "value_counts":
+        wanted, where = feature.value_counts.value_count[0], " at nestedness level 0."
+    else:
+        return
+    if wanted.HasField("min") and common.min_num_values < wanted.min:
+        text = f"Some examples have fewer values than expected{where}"
+        yield _INFO.FEATURE_TYPE_LOW_NUMBER_VALUES, "Missing values", text
+    if wanted.HasField("max") and common.max_num_values > wanted.max:
+        text = f"Some examples have more values than expected{where}"
+        yield _INFO.FEATURE_TYPE_HIGH_NUMBER_VALUES, "Superfluous values", text
+
+
+def _shape(feature: schema_pb2.Feature, common: Any) -> Iterator[Reason]:
+    if not feature.HasField("shape"):
+        return
+    length = common.min_num_values if common.min_num_values == common.max_num_values else 0
+    if length <= 0 or common.num_missing:
+        text = (
+            "The feature has a shape, but it's not always present (if the feature is nested, then it should"
+            " always be present at each nested level) or its value lengths vary."
+        )
+        yield _INFO.INVALID_FEATURE_SHAPE, "Feature shape dropped", text
+    elif length != int(np.prod([dim.size for dim in feature.shape.dim])):
+        text = (
+            f"The feature has fixed value length {length} but it's not compatible with the specified shape."
+        )
+        yield _INFO.INVALID_FEATURE_SHAPE, "Feature shape dropped", text
+
+
+def _presence(presence: Any, common: Any, examples: int) -> Iterator[Reason]:
+    fewer = "The feature was present in fewer examples than expected: minimum"
+    if presence.HasField("min_count") and common.num_non_missing < presence.min_count:
+        text = f"{fewer} count = {presence.min_count}, actual = {common.num_non_missing}"
+        yield _INFO.FEATURE_TYPE_LOW_NUMBER_PRESENT, "Column dropped", text
+    fraction = common.num_non_missing / examples if common.num_missing else 1.0
+    if presence.HasField("min_fraction") and fraction < presence.min_fraction:
+        text = f"{fewer} fraction = {np.float32(presence.min_fraction):f}, actual = {fraction:f}"
+        yield _INFO.FEATURE_TYPE_LOW_FRACTION_PRESENT, "Column dropped", text
+
+
+def _no_domain_of_files(feature: schema_pb2.Feature) -> Reason:
+    # TFDV prints here what it has made of the feature while it compared.
+    text = f'Data is marked as BYTES with incompatible domain_info: name: "{feature.name}"\n'
+    return _INFO.DOMAIN_INVALID_FOR_TYPE, "Invalid domain type", text
+
+
+def _texts(found: Any) -> list[tuple[str, float]]:
+    """Return the values of a column of texts and their counts, in the order of their bytes."""
+    buckets = found.string_stats.rank_histogram.buckets
+    counts = {bucket.label: bucket.sample_count for bucket in reversed(buckets)}
+    return sorted(counts.items(), key=lambda item: item[0].encode())
+
+
+def _string_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
+    texts = _texts(found)
+    if any(text == INVALID_TEXT for text, _ in texts):
+        text = "Found strings that were not valid UTF8 strings."
+        yield _INFO.ENUM_TYPE_INVALID_UTF8, "Invalid UTF8 strings", text
+        return
+    allowed, total = set(domain.value), _common(found).tot_num_values
+    missing = [(text, count) for text, count in texts if text not in allowed]
+    constraints = feature.distribution_constraints
+    most = 1.0 - constraints.min_domain_mass if constraints.HasField("min_domain_mass") else 0.0
+    if missing and (sum(count for _, count in missing) / total > most or most == 0):
+        listed = ", ".join(f"{_escaped(text)} ({_percent(count, total)})" for text, count in missing)
+        text = f"Examples contain values missing from the schema: {listed}. "
+        yield _INFO.ENUM_TYPE_UNEXPECTED_STRING_VALUES, "Unexpected string values", text
+
+
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        _ESCAPES.get(c) or (f"\\{ord(c):03o}" if ord(c) < 0x20 or ord(c) == 0x7F else c) for c in text
+    )
+
+
+def _percent(count: float, total: float) -> str:
+    percent = 100 * int(count) / total
+    return "<1%" if percent < 1 else f"~{int(percent)}%"
+
+
+def _bool_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
+    short = "Non-boolean values"
+    if found.type == _STATS.STRING:
+        allowed = [v for v in ("true_value", "false_value") if domain.HasField(v)]
+        values = sorted({getattr(domain, v) for v in allowed}, key=str.encode)
+        shown = '{"' + '", "'.join(values) + '"}' if values else "{}"
+        for text, _ in _texts(found):
+            if text not in values:
+                full = f'Saw unexpected value "{text}" instead of {shown}.'
+                yield _INFO.BOOL_TYPE_UNEXPECTED_STRING, short, full
+                return
+    elif found.type == _STATS.INT:
+        least, most = found.num_stats.min, found.num_stats.max
+        if least < 0 or most > 1:
+            kind = _INFO.BOOL_TYPE_SMALL_INT if least < 0 else _INFO.BOOL_TYPE_BIG_INT
+            text = f"Integers (such as {least if least < 0 else most:g}) not in {{0, 1}}: converting to an"
+            yield kind, short, f"{text} integer."
+    elif unexpected := _no_boolean(found.num_stats):
+        yield _INFO.BOOL_TYPE_UNEXPECTED_FLOAT, short, f"{unexpected}: converting to float_domain."
+
+
+def _no_boolean(stats: Any) -> str:
+    for value in (stats.min, stats.max):
+        if value not in (0, 1):
+            return f"Floats (such as {value:g}) not in {{0, 1}}"
+    for histogram in stats.histograms:
+        if histogram.num_nan:
+            return "Floats (such as NaN) not in {0, 1}"
+        if any(b.low_value > 0 and b.high_value < 1 and b.sample_count > 0 for b in histogram.buckets):
+            return "Float values falling between 0 and 1"
+    return ""
+
+
+def _int_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
+    if found.type == _STATS.FLOAT:
+        return
+    if found.type == _STATS.STRING:
+        numbers = []
+        for text, _ in _texts(found):
+            if not _is_integer(text):
+                full = f'String values that were not ints were found, such as "{text}".'
+                yield _INFO.INT_TYPE_NOT_INT_STRING, "Invalid values", full
+                return
+            numbers.append(int(text))
+        if not numbers:
+            return
+        least, most = min(numbers), max(numbers)
+    else:
+        least, most = int(found.num_stats.min), int(found.num_stats.max)
+    if domain.HasField("min") and least < domain.min:
+        yield _INFO.INT_TYPE_SMALL_INT, _OUT_OF_RANGE, f"Unexpectedly small value: {least}."
+    if domain.HasField("max") and most > domain.max:
+        yield _INFO.INT_TYPE_BIG_INT, _OUT_OF_RANGE, f"Unexpectedly large value: {most}."
+
+
+_OUT_OF_RANGE = "Out-of-range values"
+
+
+def _is_integer(text: str) -> bool:
+    digits = text.strip().removeprefix("-").removeprefix("+")
+    return digits.isascii() and digits.isdigit() and -(2**63) <= int(text) < 2**63
+
+
+def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
+    if found.type == _STATS.INT:
+        return
+    numbers, nans = _floats(found)
+    if nans is not None and domain.disallow_nan and nans:
+        yield _INFO.FLOAT_TYPE_HAS_NAN, "Invalid values", "Float feature has NaN values."
+    if isinstance(numbers, str):
+        text = f'String values that were not floats were found, such as "{numbers}".'
+        yield _INFO.FLOAT_TYPE_STRING_NOT_FLOAT, "Invalid values", text
+        return
+    if numbers is None:
+        return
+    least, most = numbers
+    digits = "(upto six significant digits)"
+    if domain.HasField("min") and least < domain.min:
+        text = f"Unexpectedly low values: {least:g}<{domain.min:g}{digits}"
+        yield _INFO.FLOAT_TYPE_SMALL_FLOAT, _OUT_OF_RANGE, text
+    if domain.HasField("max") and most > domain.max:
+        text = f"Unexpectedly high value: {most:g}>{domain.max:g}{digits}"
+        yield _INFO.FLOAT_TYPE_BIG_FLOAT, _OUT_OF_RANGE, text
+    if domain.disallow_inf and (np.isinf(least) or np.isinf(most)):
+        yield _INFO.FLOAT_TYPE_HAS_INF, "Invalid values", "Float feature has Inf values."
+
+
+def _floats(found: Any) -> tuple[tuple[float, float] | str | None, bool]:
+    """Return the least and the greatest number, or a text that is none, and whether some are NaN."""
+    if found.type == _STATS.FLOAT:
+        stats = found.num_stats
+        return _as_stored(stats.min, stats.max), any(h.num_nan for h in stats.histograms)
+    texts = [text for text, _ in _texts(found)]
+    if not texts:
+        return None, False
+    numbers = []
+    for text in texts:
+        try:
+            numbers.append(float(text.strip().replace("_", "?")))
+        except ValueError:
+            return text, False
+    return _as_stored(min(numbers), max(numbers)), bool(np.isnan(numbers).any())
+
+
+def _as_stored(least: float, most: float) -> tuple[float, float]:
+    """Return numbers as the schema's limits are stored, float32."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(least)), float(np.float32(most))
+
+
+def _image_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:
+    largest = found.bytes_stats.max_num_bytes_int
+    if domain.HasField("max_image_byte_size") and largest > domain.max_image_byte_size:
+        text = f"The largest image has bytes: {largest}. The max allowed byte size is:"
+        short = "Num bytes exceeds the max byte size."
+        yield _INFO.MAX_IMAGE_BYTE_SIZE_EXCEEDED, short, f"{text} {domain.max_image_byte_size}."
+
+
+_DOMAINS: dict[str, Callable[[Any, Any, Any], Iterator[Reason]]] = {
+    "domain": _string_domain,
+    "string_domain": _string_domain,
+    "bool_domain": _bool_domain,
+    "int_domain": _int_domain,
+    "float_domain": _float_domain,
+    "image_domain": _image_domain,
+}
+"""Kind of a domain to what is checked of it; others constrain nothing that statistics of columns tell."""
+
+
+def _unique(constraints: Any, found: Any) -> Iterator[Reason]:
+    if found.WhichOneof("stats") != "string_stats":
+        text = (
+            "UniqueConstraints specified for the feature, but unique values were not counted (i.e., feature"
+            " is not string or categorical)."
+        )
+        yield _INFO.FEATURE_TYPE_NO_UNIQUE, "No unique values", text
+        return
+    unique = found.string_stats.unique
+    if unique < constraints.min:
+        text = f"Expected at least {constraints.min} unique values but found only {unique}."
+        yield _INFO.FEATURE_TYPE_LOW_UNIQUE, "Low number of unique values", text
+    if unique > constraints.max:
+        text = f"Expected no more than {constraints.max} unique values but found {unique}."
+        yield _INFO.FEATURE_TYPE_HIGH_UNIQUE, "High number of unique values", text
+
+
+def _example_count(examples: int, constraints: Any) -> Iterator[Reason]:
+    has = f"The dataset has {examples:g} examples, which is"
+    if constraints.HasField("min_examples_count") and examples < constraints.min_examples_count:
+        yield _INFO.DATASET_LOW_NUM_EXAMPLES, "Low num examples in dataset.", f"{has} fewer than expected."
+    if constraints.HasField("max_examples_count") and examples > constraints.max_examples_count:
+        yield _INFO.DATASET_HIGH_NUM_EXAMPLES, "High num examples in dataset.", f"{has} more than expected."

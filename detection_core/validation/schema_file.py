@@ -1,0 +1,138 @@
+"""Schemas that people keep: read from text, refused where they contradict themselves, what is unchecked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from detection_core.config.text.text_proto import parse_message, read_message_text
+from detection_core.errors import ConfigError, shorten
+from detection_core.validation.feature_anomalies import is_current
+
+_ANY = (schema_pb2.INT, schema_pb2.FLOAT, schema_pb2.BYTES, schema_pb2.STRUCT)
+_TYPES: Mapping[str, tuple[int, ...]] = {
+    "domain": (schema_pb2.BYTES,),
+    "string_domain": (schema_pb2.BYTES,),
+    "bool_domain": (schema_pb2.INT, schema_pb2.FLOAT, schema_pb2.BYTES),
+    "int_domain": (schema_pb2.INT, schema_pb2.BYTES),
+    "float_domain": (schema_pb2.FLOAT, schema_pb2.BYTES),
+    "image_domain": (schema_pb2.BYTES,),
+    "mid_domain": (schema_pb2.BYTES,),
+    "url_domain": (schema_pb2.BYTES,),
+    "natural_language_domain": (schema_pb2.INT, schema_pb2.BYTES),
+    "time_domain": (schema_pb2.INT, schema_pb2.BYTES),
+    "struct_domain": (schema_pb2.STRUCT,),
+}
+"""Kind of a domain to the types of feature that can have it."""
+_TEXTS = ("domain", "string_domain")
+_NOT_CHECKED = (
+    "group_presence",
+    "skew_comparator",
+    "drift_comparator",
+    "in_environment",
+    "not_in_environment",
+    "struct_domain",
+    "natural_language_domain",
+    "audio_domain",
+    "video_domain",
+    "content_chunk_domain",
+    "mid_domain",
+    "url_domain",
+    "time_domain",
+    "time_of_day_domain",
+)
+_LONGEST = 4 * 2**20
+
+
+def read_schema_text(path: str) -> str:
+    """Return the text of a schema's file, once it is one that `parse_schema` takes.
+
+    Raises:
+        ConfigError: as `parse_schema`, or where the file cannot be read.
+    """
+    text = read_message_text(path, what="schema", longest=_LONGEST)
+    parse_schema(text, where=path)
+    return text
+
+
+def parse_schema(text: str, where: str) -> schema_pb2.Schema:
+    """Parse a schema that examples are to fit.
+
+    Args:
+        text: of a `tensorflow.metadata.v0.Schema`, as DataValidator and TFX's SchemaGen write it.
+        where: file the text came from, for errors.
+
+    Raises:
+        ConfigError: for a text that is none, with line and field, or one that contradicts itself.
+    """
+    schema: schema_pb2.Schema = parse_message(text, schema_pb2.Schema, where=where)
+    for fault in _faults(schema):
+        raise ConfigError(fault, where=where)
+    return schema
+
+
+def _faults(schema: schema_pb2.Schema) -> Iterator[str]:
+    if not schema.feature:
+        yield "expected a feature { name: ... } for each column of the examples, found none"
+    names = Counter(feature.name for feature in schema.feature)
+    domains = Counter(domain.name for domain in schema.string_domain)
+    for kind, counted in (("feature", names), ("string_domain", domains)):
+        for name, count in counted.items():
+            if count > 1:
+                yield f"expected each {kind} once, found {shorten(name)} {count} times; leave one"
+    for feature in schema.feature:
+        if is_current(feature):
+            for fault in _feature_faults(feature, set(domains)):
+                yield f"feature {shorten(feature.name)}: {fault}"
+
+
+def _feature_faults(feature: schema_pb2.Feature, domains: set[str]) -> Iterator[str]:
+    if not feature.name:
+        yield "expected a name, found none"
+    if feature.type == schema_pb2.TYPE_UNKNOWN:
+        yield "expected a type, INT, FLOAT or BYTES, found none"
+    if not 0 <= feature.presence.min_fraction <= 1:
+        yield f"expected presence.min_fraction from 0 to 1, found {feature.presence.min_fraction:g}"
+    counts = [feature.value_count] if feature.HasField("value_count") else feature.value_counts.value_count
+    for count in counts:
+        if count.min < 0 or (count.HasField("max") and count.max < count.min):
+            yield f"expected a value_count from 0 up, found min {count.min}, max {count.max}"
+    kind = feature.WhichOneof("domain_info")
+    if feature.type not in _TYPES.get(kind or "", _ANY):
+        yield f"expected a {kind} at a type that has one, found it at {_type(feature.type)}"
+    if kind == "domain" and feature.domain not in domains:
+        yield f"expected the string_domain {shorten(feature.domain)} in the schema, found none of that name"
+    if feature.HasField("distribution_constraints") and kind not in _TEXTS:
+        yield "expected distribution_constraints beside a domain of texts, found them without"
+    bools = feature.bool_domain
+    if kind == "bool_domain" and bools.HasField("true_value") and bools.true_value == bools.false_value:
+        yield f"expected two values of the bool_domain, found {shorten(bools.true_value)} for both"
+
+
+def _type(kind: int) -> str:
+    return str(schema_pb2.FeatureType.Name(kind))
+
+
+def unchecked_constraints(schema: schema_pb2.Schema) -> list[str]:
+    """Return what a schema asks for that statistics of one data set's columns do not tell, for people."""
+    found = {
+        f"{field.name} of {feature.name}"
+        for feature in schema.feature
+        for field, _ in feature.ListFields()
+        if field.name in _NOT_CHECKED
+    }
+    found |= {
+        f"minimum_supported_image_fraction of {feature.name}"
+        for feature in schema.feature
+        if feature.image_domain.minimum_supported_image_fraction > 0
+    }
+    found |= {field.name for field, _ in schema.ListFields() if field.name in _NOT_CHECKED_OF_SCHEMA}
+    found |= {
+        field.name for field, _ in schema.dataset_constraints.ListFields() if "comparator" in field.name
+    }
+    return sorted(found)
+
+
+_NOT_CHECKED_OF_SCHEMA = ("sparse_feature", "weighted_feature", "default_environment")
