@@ -85,6 +85,7 @@ WITHOUT_TEST = (
 BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
 ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
 OPS, SSD = "detection_core/ops", "detection_core/detectors/ssd"
+EFFICIENTDET, TRAINING = "detection_core/detectors/efficientdet", "detection_core/training"
 SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
@@ -110,7 +111,14 @@ SAME_NAME = (
     ),
     ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
     ("a step's file, and what a family says in it", (ARTIFACTS, SSD), "quantization"),
-    ("the record of any family, and SSD's own", ("detection_core/detectors", SSD), "family"),
+    (
+        "the record of any family, and each one's own",
+        ("detection_core/detectors", SSD, EFFICIENTDET),
+        "family",
+    ),
+    ("the same of each family", (SSD, EFFICIENTDET), "build description model post_process"),
+    ("what a family has of its own beside the parts that families share", (EFFICIENTDET,), "anchors losses"),
+    ("how a format names variables, and a family's names", (EFFICIENTDET, TRAINING), "checkpoint_names"),
     (
         "a part's layers, and the names of their variables",
         (BUILDERS, f"{SSD}/checkpoint_names"),

@@ -183,6 +183,7 @@ class Family:
         options: name -> option that `experimental_model.options` may set.
         input_size: message -> rows and columns of the network's input where the config has no
             `image_resizer`; images are then resized to them. None: the config has to have one.
+        other_sizes: whether an `image_resizer` may give other rows and columns than `input_size`.
         problems: (message, path) -> what is wrong with the message beyond its `Rules`.
         size_problems: (message, path, rows and columns of the network's input) -> what needs more memory
             than there can be.
@@ -202,6 +203,7 @@ class Family:
     extractor_types: Collection[str] = ()
     options: Mapping[str, Option] = dataclasses.field(default_factory=dict)
     input_size: Callable[[Any], tuple[int, int] | None] = lambda message: None
+    other_sizes: bool = False
     problems: Callable[[Any, str], Iterable[Problem]] = lambda message, path: ()
     size_problems: Callable[[Any, str, tuple[int, int]], Iterable[Problem]] = lambda message, path, size: ()
     keypoints: Callable[[Any], tuple[int, str] | None] = lambda message: None
@@ -249,7 +251,10 @@ class Family:
         return self.quantization
 
 
-FAMILIES: dict[str, str | Family] = {"ssd": "detection_core.detectors.ssd.family"}
+FAMILIES: dict[str, str | Family] = {
+    "ssd": "detection_core.detectors.ssd.family",
+    "efficientdet": "detection_core.detectors.efficientdet.family",
+}
 """Name to record, or to the module that has it as `FAMILY`."""
 
 

@@ -23,12 +23,13 @@ _sym_db = _symbol_database.Default()
 
 
 from detection_core.protos import center_net_pb2 as detection__core_dot_protos_dot_center__net__pb2
+from detection_core.protos import efficientdet_pb2 as detection__core_dot_protos_dot_efficientdet__pb2
 from detection_core.protos import faster_rcnn_pb2 as detection__core_dot_protos_dot_faster__rcnn__pb2
 from detection_core.protos import image_resizer_pb2 as detection__core_dot_protos_dot_image__resizer__pb2
 from detection_core.protos import ssd_pb2 as detection__core_dot_protos_dot_ssd__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!detection_core/protos/model.proto\x12\x17object_detection.protos\x1a&detection_core/protos/center_net.proto\x1a\'detection_core/protos/faster_rcnn.proto\x1a)detection_core/protos/image_resizer.proto\x1a\x1f\x64\x65tection_core/protos/ssd.proto\"\x86\x02\n\x0e\x44\x65tectionModel\x12:\n\x0b\x66\x61ster_rcnn\x18\x01 \x01(\x0b\x32#.object_detection.protos.FasterRcnnH\x00\x12+\n\x03ssd\x18\x02 \x01(\x0b\x32\x1c.object_detection.protos.SsdH\x00\x12H\n\x12\x65xperimental_model\x18\x03 \x01(\x0b\x32*.object_detection.protos.ExperimentalModelH\x00\x12\x38\n\ncenter_net\x18\x04 \x01(\x0b\x32\".object_detection.protos.CenterNetH\x00\x42\x07\n\x05model\"\xf1\x01\n\x11\x45xperimentalModel\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0bnum_classes\x18\xe8\x07 \x01(\x05\x12=\n\rimage_resizer\x18\xe9\x07 \x01(\x0b\x32%.object_detection.protos.ImageResizer\x12I\n\x07options\x18\xea\x07 \x03(\x0b\x32\x37.object_detection.protos.ExperimentalModel.OptionsEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!detection_core/protos/model.proto\x12\x17object_detection.protos\x1a&detection_core/protos/center_net.proto\x1a(detection_core/protos/efficientdet.proto\x1a\'detection_core/protos/faster_rcnn.proto\x1a)detection_core/protos/image_resizer.proto\x1a\x1f\x64\x65tection_core/protos/ssd.proto\"\xc6\x02\n\x0e\x44\x65tectionModel\x12:\n\x0b\x66\x61ster_rcnn\x18\x01 \x01(\x0b\x32#.object_detection.protos.FasterRcnnH\x00\x12+\n\x03ssd\x18\x02 \x01(\x0b\x32\x1c.object_detection.protos.SsdH\x00\x12H\n\x12\x65xperimental_model\x18\x03 \x01(\x0b\x32*.object_detection.protos.ExperimentalModelH\x00\x12\x38\n\ncenter_net\x18\x04 \x01(\x0b\x32\".object_detection.protos.CenterNetH\x00\x12>\n\x0c\x65\x66\x66icientdet\x18\xe8\x07 \x01(\x0b\x32%.object_detection.protos.EfficientDetH\x00\x42\x07\n\x05model\"\xf1\x01\n\x11\x45xperimentalModel\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0bnum_classes\x18\xe8\x07 \x01(\x05\x12=\n\rimage_resizer\x18\xe9\x07 \x01(\x0b\x32%.object_detection.protos.ImageResizer\x12I\n\x07options\x18\xea\x07 \x03(\x0b\x32\x37.object_detection.protos.ExperimentalModel.OptionsEntry\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,10 +38,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_EXPERIMENTALMODEL_OPTIONSENTRY']._loaded_options = None
   _globals['_EXPERIMENTALMODEL_OPTIONSENTRY']._serialized_options = b'8\001'
-  _globals['_DETECTIONMODEL']._serialized_start=220
-  _globals['_DETECTIONMODEL']._serialized_end=482
-  _globals['_EXPERIMENTALMODEL']._serialized_start=485
-  _globals['_EXPERIMENTALMODEL']._serialized_end=726
-  _globals['_EXPERIMENTALMODEL_OPTIONSENTRY']._serialized_start=680
-  _globals['_EXPERIMENTALMODEL_OPTIONSENTRY']._serialized_end=726
+  _globals['_DETECTIONMODEL']._serialized_start=262
+  _globals['_DETECTIONMODEL']._serialized_end=588
+  _globals['_EXPERIMENTALMODEL']._serialized_start=591
+  _globals['_EXPERIMENTALMODEL']._serialized_end=832
+  _globals['_EXPERIMENTALMODEL_OPTIONSENTRY']._serialized_start=786
+  _globals['_EXPERIMENTALMODEL_OPTIONSENTRY']._serialized_end=832
 # @@protoc_insertion_point(module_scope)

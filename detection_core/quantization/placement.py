@@ -15,6 +15,7 @@ from typing import Any
 
 import tf_keras
 
+from detection_core.detectors.parts.layers.resizing import NearestResize
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
@@ -38,6 +39,7 @@ MOVING = (
     _layers.MaxPooling2D,
     _layers.AveragePooling2D,
     _layers.Dropout,
+    NearestResize,
 )
 FUSING = (*WEIGHTED, _layers.Add)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")

@@ -47,7 +47,8 @@ def _resizer_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
     """Find a missing resizer, and one that does not give what the family takes."""
     resizer, size = model_resizer(model)[0], _own_size(model)
     yield from missing_arm(resizer, "image_resizer_oneof", path)
-    if size is not None and network_size(resizer) != size:
+    family = find_family(model)
+    if family and not family.other_sizes and size is not None and network_size(resizer) != size:
         found = resizer.WhichOneof("image_resizer_oneof")
         text = f"expected a resizer to {size[0]} x {size[1]}, which {family_name(model)} takes, found {found}"
         yield Problem(path=path, message=f"{text} to another size; change or remove it")
@@ -56,7 +57,9 @@ def _resizer_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
 def _extractor_problems(model: DetectionModel, path: str) -> Iterator[Problem]:
     extractor, family = extractor_type(model_message(model)[0]), find_family(model)
     if family:
-        yield from type_problems(extractor, path, family.extractor_types)
+        # Families without the field have no types.
+        known = family.extractor_types
+        yield from type_problems(extractor, path, known) if known else ()
     else:
         yield from name_problems(extractor, path)
 

@@ -83,12 +83,22 @@ def test_the_table_and_its_records_are_read_without_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def family_message(name):
+    return getattr(DetectionModel(), name)
+
+
 @pytest.mark.parametrize("name", families.FAMILIES)
 def test_every_record_is_complete(name):
     entry = families.FAMILIES[name]
     family = find_family(model(f"{name} {{}}")) if isinstance(entry, str) else entry
-    assert family.name == name and family.extractor_types
+    assert family.name == name
+    assert bool(family.extractor_types) == hasattr(family_message(name), "feature_extractor")
     assert all(loss.startswith("Loss/") and short for loss, short in family.loss_names.items())
+
+
+@pytest.mark.parametrize("name", ["ssd"])
+def test_every_record_has_all_capabilities(name):
+    family = find_family(model(f"{name} {{}}"))
     names = family.require_checkpoint_names()
     assert names.object_based.kinds and names.name_based.kinds
     assert family.require_tflite().function and family.require_quantization().rewrite
@@ -99,7 +109,7 @@ def test_a_model_says_its_family_and_extractor():
     assert family_name(message) == "ssd" and model_message(message)[1] == "model.ssd"
     assert extractor_type(message.ssd) == "x" and extractor_type(message) == ""
     assert family_name(model("")) == ""
-    with pytest.raises(ConfigError, match="expected ssd, found faster_rcnn"):
+    with pytest.raises(ConfigError, match="expected ssd or efficientdet, found faster_rcnn"):
         family_of(model("faster_rcnn {}"))
 
 
@@ -188,7 +198,7 @@ def test_a_family_from_outside_is_forgotten_and_one_of_the_package_stays(table):
     register_family(TOY)
     for name in ("toy", "toy", "ssd"):
         unregister_family(name)
-    assert set(table) == {"ssd"}
+    assert set(table) == {"ssd", "efficientdet"}
 
 
 def test_what_a_family_cannot_do_is_a_sentence(table):

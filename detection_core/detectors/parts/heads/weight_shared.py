@@ -49,10 +49,13 @@ class WeightSharedHead:
 
     Args:
         options: shape of the head.
+        survival_probability: above 0, each layer of a tower but the first adds its input to its output, which
+            training keeps with this probability.
     """
 
-    def __init__(self, options: WeightSharedHeadOptions) -> None:
+    def __init__(self, options: WeightSharedHeadOptions, *, survival_probability: float = 0.0) -> None:
         self._options = options
+        self._survival_probability = survival_probability
 
     def __call__(
         self, feature_maps: Sequence[tf.Tensor], layers: NetworkLayers, outputs: HeadOutputs
@@ -96,9 +99,18 @@ class WeightSharedHead:
             features = level_features
             for index, convolution in enumerate(convolutions):
                 layer_name = f"{name}_{index}_level_{level}"
-                features = layers.norm_activation(convolution(features), layer_name)
+                result = layers.norm_activation(convolution(features), layer_name)
+                features = self._with_shortcut(result, features, layer_name) if index else result
             results.append(features)
         return results
+
+    def _with_shortcut(self, result: tf.Tensor, features: tf.Tensor, name: str) -> tf.Tensor:
+        """Stochastic depth, https://arxiv.org/abs/1603.09382, where there is a survival probability."""
+        if not self._survival_probability:
+            return result
+        rate = 1.0 - self._survival_probability
+        drop = tf_keras.layers.Dropout(rate, noise_shape=(None, 1, 1, 1), name=f"{name}_drop")
+        return tf_keras.layers.Add(name=f"{name}_add")([drop(result), features])
 
     def _convolution(self, layers: NetworkLayers, name: str) -> LayerCall:
         options = self._options

@@ -79,7 +79,7 @@ class LayerHyperparams:
         initializer: of the kernels.
         regularizer: of the kernels; None for none.
         batch_norm: None for no normalisation.
-        activation: "none", "relu", "relu6" or "swish".
+        activation: "none", "relu", "relu6", "swish" or a name in `activations.FUNCTIONS`.
         force_use_bias: add a bias even where a normalisation follows.
     """
 

@@ -41,6 +41,7 @@ PARTS = (
     "box_tower",
     "class_tower",
     "tower",
+    "segmentation",
 )
 BACKBONE = "backbone_"
 """First letters of every layer of a backbone, also of one from outside the package."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.layers.activations import FUNCTIONS
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     InitializerOptions,
@@ -146,6 +147,8 @@ class NetworkLayers:
     def activation(self, name: str) -> LayerCall:
         """The activation of the hyperparameters; the identity for "none"."""
         kind = self.hyperparams.activation
+        if kind in FUNCTIONS:
+            return tf_keras.layers.Activation(FUNCTIONS[kind], name=name)
         makers: dict[str, Callable[[], LayerCall]] = {
             "none": lambda: _identity,
             "relu": lambda: tf_keras.layers.ReLU(name=name),

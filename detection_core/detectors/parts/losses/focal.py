@@ -19,14 +19,18 @@ class SigmoidFocalLoss:
     Attributes:
         gamma: exponent; 0 gives plain cross entropy.
         alpha: weight of positives, with 1 - alpha for negatives; None weighs both by 1.
+        label_smoothing: part of the target that is 0.5 in the cross entropy, and in nothing else.
     """
 
     gamma: float
     alpha: float | None
+    label_smoothing: float = 0.0
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
-        loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=prediction)
+        smooth = self.label_smoothing
+        labels = target * (1.0 - smooth) + 0.5 * smooth if smooth else target
+        loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=prediction)
         if self.gamma:
             probability = tf.sigmoid(prediction)
             wrong = target * (1.0 - probability) + (1.0 - target) * probability

@@ -58,9 +58,13 @@ class WeightedFusion(tf_keras.layers.Layer):
 
     def call(self, inputs: list[tf.Tensor]) -> tf.Tensor:
         """Add up the maps, float32 [B, h, w, C] each."""
-        shares = SHARES[self.method](self.combine_weights)
-        shared = [shares[index, 0] * features for index, features in enumerate(inputs)]
+        shares = self.shares()
+        shared = [shares[index] * features for index, features in enumerate(inputs)]
         return functools.reduce(tf.add, shared)  # TensorFlow Lite has no integer kernel for add_n
+
+    def shares(self) -> list[tf.Tensor]:
+        """Return the share of each map, broadcastable to it."""
+        return tf.unstack(SHARES[self.method](self.combine_weights)[:, 0])
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

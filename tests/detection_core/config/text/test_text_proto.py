@@ -23,7 +23,10 @@ WRONG = [
     (
         "num_classes: 3",
         1,
-        ["num_classes is a field of CenterNet, ExperimentalModel, FasterRcnn, Ssd", "It has: eval_config"],
+        [
+            "num_classes is a field of CenterNet, EfficientDet, ExperimentalModel, FasterRcnn",
+            "It has: eval_config",
+        ],
     ),
     (
         "train_config {\n batch_size: 'x' }",
@@ -49,7 +52,11 @@ WRONG = [
     ("train_config { fine_tune_checkpoint: model.ckpt }", 1, ["expected a text in quotes, found model.ckpt"]),
     ("train_config { batch_size: 1\n batch_size: 2 }", 2, ["'batch_size' is given twice"]),
     ("model { ssd {}\n faster_rcnn {} }", 2, ["'faster_rcnn' and 'ssd' exclude each other"]),
-    ("model: 3", 1, ["model: expected a message {...} of DetectionModel", "center_net, experimental_model"]),
+    (
+        "model: 3",
+        1,
+        ["model: expected a message {...} of DetectionModel", "center_net, efficientdet, experimental_model"],
+    ),
     ("train_config { batch_size { } }", 1, ["train_config.batch_size: expected a whole number"]),
     (
         r"train_config { fine_tune_checkpoint: 'C:\Users\me' }",

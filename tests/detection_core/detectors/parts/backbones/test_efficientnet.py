@@ -5,12 +5,14 @@ import tf_keras
 
 from detection_core.detectors.parts.backbones.efficientnet import (
     DEFAULT_HYPERPARAMS,
+    L2,
     SCALES,
     EfficientNetOptions,
     _blocks,
     efficientnet,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.detection_core.detectors.efficientdet.goldens import read_json
 
 
 def _build(**options):
@@ -49,7 +51,7 @@ def test_versions_grow_in_blocks_and_channels(version, blocks, stem, last):
 
 
 def test_every_version_of_the_paper_is_there():
-    assert sorted(SCALES) == list(range(8))
+    assert sorted(SCALES) == [*range(9), L2]
 
 
 def test_branches_are_dropped_with_a_probability_that_grows_with_depth(b0):
@@ -98,3 +100,26 @@ def test_a_gate_weighs_channels_by_their_means(b0):
     assert gate.shape == (1, 1, 1, 32)
     np.testing.assert_allclose(gate[0, 0], means, rtol=1e-4)
     np.testing.assert_allclose(excited, features * gate, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", [f"b{version}" for version in range(8)] + [f"lite{i}" for i in range(5)])
+def test_blocks_are_those_of_the_reference(name):
+    lite = name.startswith("lite")
+    options = EfficientNetOptions(version=int(name[-1]), lite=lite, whole_stages=True)
+    table = read_json("hparams")["backbones"]["table"][f"efficientnet-{name}"]
+    found = _blocks(options)
+    assert [
+        [block.kernel_size, block.channels, block.expansion, block.stride] for block in found.values()
+    ] == [[kernel, after, expand, strides[0]] for kernel, _, after, expand, strides in table["blocks"]]
+    assert options.stem_channels == table["stem_filters"]
+
+
+def test_levels_of_whole_stages_are_what_stages_end_with():
+    options = EfficientNetOptions(version=1, whole_stages=True)
+    ends = {position: options.level(*position) for position in _blocks(options) if options.level(*position)}
+    assert ends == {(0, 1): 1, (1, 2): 2, (2, 2): 3, (4, 3): 4, (6, 1): 5}
+
+
+def test_lite_has_no_gates():
+    network, _, _ = _build(version=0, lite=True)
+    assert not any("gate" in layer.name for layer in network.layers)

@@ -1,0 +1,105 @@
+"""The nodes of a cell of EfficientDet's feature networks.
+
+A cell starts from one map a level, and each node adds up maps that were there before it. A level's output is
+the last node of the level, or its input where it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from detection_core.config.problems import Problem
+
+
+class Node(NamedTuple):
+    """A sum of maps.
+
+    Attributes:
+        level: of the sum; its stride is two to its power.
+        inputs: places in the list of the cell's inputs, finest first, and the nodes made so far.
+    """
+
+    level: int
+    inputs: tuple[int, ...]
+
+
+class _Cell:
+    """The list of a cell's maps while nodes are added."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.nodes: list[Node] = []
+        self.inputs = {level: level - low for level in range(low, high + 1)}
+        self.last = dict(self.inputs)
+
+    def add(self, level: int, *inputs: int) -> int:
+        """Add a node and return its place; it becomes the last of its level."""
+        self.nodes.append(Node(level, inputs))
+        self.last[level] = len(self.inputs) + len(self.nodes) - 1
+        return self.last[level]
+
+
+def _bifpn(cell: _Cell, low: int, high: int) -> None:
+    """From the coarsest level to the finest and back, https://arxiv.org/abs/1911.09070."""
+    for level in range(high - 1, low - 1, -1):
+        cell.add(level, cell.inputs[level], cell.last[level + 1])
+    for level in range(low + 1, high):
+        cell.add(level, cell.inputs[level], cell.last[level], cell.last[level - 1])
+    cell.add(high, cell.inputs[high], cell.last[high - 1])
+
+
+def _qufpn(cell: _Cell, low: int, high: int) -> None:
+    """A BiFPN, one that goes the other way round, and the sum of both at each level."""
+    _bifpn(cell, low, high)
+    first = dict(cell.last)
+    cell.last = dict(cell.inputs)
+    for level in range(low + 1, high + 1):
+        cell.add(level, cell.inputs[level], cell.last[level - 1])
+    for level in range(high - 1, low, -1):
+        cell.add(level, cell.inputs[level], cell.last[level], cell.last[level + 1])
+    cell.add(low, cell.inputs[low], cell.last[low + 1])
+    second = dict(cell.last)
+    for level in range(high, low - 1, -1):
+        cell.add(level, first[level], second[level])
+
+
+PYRAMIDS: Mapping[str, Callable[[_Cell, int, int], None]] = {
+    "bifpn": _bifpn,
+    "qufpn": _qufpn,
+    "bifpn_dyn": _bifpn,
+}
+"""Name, as in google/automl's hyper-parameters, to what adds the nodes."""
+
+
+def named_nodes(name: str, low: int, high: int) -> tuple[Node, ...]:
+    """Return the nodes of a published feature network.
+
+    Args:
+        name: in `PYRAMIDS`.
+        low: finest level.
+        high: coarsest level, above the finest.
+    """
+    cell = _Cell(low, high)
+    PYRAMIDS[name](cell, low, high)
+    return tuple(cell.nodes)
+
+
+def node_problems(nodes: Sequence[Node], low: int, high: int, path: str) -> Iterator[Problem]:
+    """Find nodes that cannot be made.
+
+    Args:
+        nodes: in the order in which they are made.
+        low: finest level.
+        high: coarsest level.
+        path: field path of the list.
+    """
+    for index, node in enumerate(nodes):
+        if not low <= node.level <= high:
+            text = f"expected a level from {low} to {high}, found {node.level}; change it"
+            yield Problem(path=f"{path}[{index}].feat_level", message=text)
+        made = high - low + 1 + index
+        wrong = [place for place in node.inputs if not 0 <= place < made]
+        if not node.inputs or wrong:
+            found = f"found {wrong[0]}" if wrong else "found none"
+            text = f"expected places from 0 to {made - 1}, the maps that are there before it, {found}"
+            yield Problem(path=f"{path}[{index}].inputs_offsets", message=f"{text}; change them")

@@ -1,0 +1,1 @@
+"""EfficientDet, https://arxiv.org/abs/1911.09070, as google/automl published it."""

@@ -1,0 +1,209 @@
+"""EfficientDet, https://arxiv.org/abs/1911.09070, as google/automl published it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from detection_core.config.messages.efficientdet import EfficientDetSettings
+from detection_core.detectors.base import (
+    REGULARIZATION_LOSS,
+    Detector,
+    InputShape,
+    named_detections,
+    with_total,
+)
+from detection_core.detectors.efficientdet.anchors import normalized_anchors
+from detection_core.detectors.efficientdet.box_coder import EfficientDetBoxCoder
+from detection_core.detectors.efficientdet.losses import DetectionLosses
+from detection_core.detectors.efficientdet.post_process import (
+    SuppressionOptions,
+    detections_px,
+    in_true_image,
+)
+from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
+from detection_core.detectors.parts.layers.layer_hyperparams import Regularizer
+from detection_core.detectors.parts.layers.layer_names import parse_variable_name
+from detection_core.detectors.parts.layers.regularization import regularization_loss, regularized_variables
+from detection_core.errors import ModelError
+from detection_core.ops import boxes as box_ops
+from detection_core.structures import Batch, Detections, GroundTruth, Images
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EfficientDetParts:
+    """What a detector is made of, besides its network.
+
+    Attributes:
+        settings: its numbers and names.
+        input_size: rows and columns of the network's input.
+        anchors_px: float32 [A, 4], pixels of the network's input.
+        suppression: how detections are chosen.
+        regularizers: on the network's weights, "layer/weight" -> regularizer.
+        frozen: weights that are not trained, as "layer/weight".
+    """
+
+    settings: EfficientDetSettings
+    input_size: tuple[int, int]
+    anchors_px: np.ndarray
+    suppression: SuppressionOptions
+    regularizers: Mapping[str, Regularizer]
+    frozen: Collection[str] = ()
+
+
+class EfficientDetModel(Detector):
+    """A one-stage detector whose boxes, losses and suppression are in pixels of the network's input.
+
+    Attributes:
+        network: flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class
+            logits [B, A, C]).
+        num_classes: C, without background.
+        parts: what it is made of.
+        positives: moving average of what losses are divided by; None where they are divided by the batch's.
+    """
+
+    def __init__(self, network: tf_keras.Model, parts: EfficientDetParts) -> None:
+        super().__init__(name="efficientdet")
+        self.network = network
+        self.num_classes = parts.settings.num_classes
+        self.positives = (
+            tf.Variable(0.0, trainable=False, name="moving_normalizer")
+            if parts.settings.positives_momentum
+            else None
+        )
+        self._parts = parts
+
+    @property
+    def parts(self) -> EfficientDetParts:
+        """What it is made of."""
+        return self._parts
+
+    @property
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """The one network."""
+        return {"detector": self.network}
+
+    @property
+    def trainable_variables(self) -> list[tf.Variable]:
+        """The variables that are trained: those that nothing froze."""
+        variables = super().trainable_variables
+        return [variable for variable in variables if not self._is_frozen(variable)]
+
+    def _is_frozen(self, variable: tf.Variable) -> bool:
+        name = parse_variable_name(variable)
+        return name.key in self._parts.frozen or name.original.key in self._parts.frozen
+
+    @property
+    def input_shape(self) -> InputShape:
+        """Images of one size; see `Detector.input_shape`."""
+        return InputShape.fixed(self._parts.input_size)
+
+    @property
+    def anchors(self) -> np.ndarray:
+        """The anchors, float32 [A, 4], normalised to the network input."""
+        return normalized_anchors(self._parts.settings)
+
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth; see `Detector.losses`."""
+        predictions = self.predict(batch.images, training)
+        compare = DetectionLosses(self._parts.settings)
+        found = compare(predictions, self._truth_px(batch.truth), self.positives if training else None)
+        regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
+        return with_total({**found, REGULARIZATION_LOSS: regularizer})
+
+    def _truth_px(self, truth: GroundTruth) -> GroundTruth:
+        """Objects in pixels of the network's input; crowds are not learnt from."""
+        boxes = box_ops.scale(truth.boxes, *self._parts.input_size)
+        return truth._replace(boxes=boxes, valid=truth.valid & ~truth.is_crowd)
+
+    def detect(self, images: Images) -> Detections:
+        """Detect objects; see `Detector.detect`."""
+        return self.suppress(self.predict(images, training=False), images.true_sizes)
+
+    def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
+        """Return what a SavedModel's signature gives, with the predictions before suppression.
+
+        Returns:
+            As `named_detections`, and float32 raw_detection_boxes [B, A, 4], normalised to the network
+            input, and raw_detection_scores [B, A, C].
+        """
+        predictions = self.predict(images, training=False)
+        boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)
+        height, width = self._parts.input_size
+        return named_detections(self.suppress(predictions, images.true_sizes)) | {
+            "raw_detection_boxes": box_ops.scale(boxes, 1.0 / height, 1.0 / width),
+            "raw_detection_scores": tf.sigmoid(predictions.class_logits),
+        }
+
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise resized pixels.
+
+        Args:
+            pixels: float32 [B, H, W, 3], RGB, 0..255.
+
+        Returns:
+            float32 [B, H, W, 3].
+        """
+        settings = self._parts.settings
+        normalized = (pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
+        return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
+
+    def predict(self, images: Images, training: bool) -> AnchorPredictions:
+        """Run the network; what is padding is 0 after normalisation.
+
+        Args:
+            images: a batch of the input size.
+            training: normalise with batch statistics and collect them, drop features.
+
+        Returns:
+            Predictions with anchors in pixels.
+
+        Raises:
+            ModelError: when the images do not have the network's input size (static check).
+        """
+        size = self._parts.input_size
+        found = tuple(images.pixels.shape[1:3])
+        if any(side not in (None, own) for side, own in zip(found, size, strict=True)):
+            raise ModelError(
+                f"expected images of {size[0]}x{size[1]}, found {found[0]}x{found[1]};"
+                " resize them as the config's image_resizer says"
+            )
+        return self.run(self.preprocess(images.pixels) * _inside(images.true_sizes, size), training)
+
+    def run(self, preprocessed: tf.Tensor, training: bool) -> AnchorPredictions:
+        """Run the network on normalised pixels, float32 [B, H, W, 3]; see `predict`."""
+        codes, logits = self.network(preprocessed, training=training)
+        return AnchorPredictions(
+            box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors_px)
+        )
+
+    def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
+        """Choose detections.
+
+        Args:
+            predictions: of `predict`.
+            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+
+        Returns:
+            Detections normalised to the true image.
+        """
+        found = detections_px(predictions, self._parts.suppression, self._parts.input_size)
+        return in_true_image(found, true_sizes)
+
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """Return the same detector around a rewritten network with the same inputs and outputs."""
+        return type(self)(network, self._parts)
+
+
+def _inside(true_sizes: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Return float32 [B, H, W, 1], 1 where the image is and 0 in the padding."""
+    rows, columns = (
+        tf.cast(tf.range(side) < true_sizes[:, axis, tf.newaxis], tf.float32)
+        for axis, side in enumerate(size)
+    )
+    return (rows[:, :, tf.newaxis] * columns[:, tf.newaxis, :])[..., tf.newaxis]

@@ -1,0 +1,124 @@
+"""What google/automl's EfficientDet computes, in `data`: cases with inputs and outputs."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gzip
+import json
+import pathlib
+import zlib
+from typing import Any
+
+import numpy as np
+
+from detection_core.config.messages.efficientdet import settings_of
+from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+
+DATA = pathlib.Path(__file__).parent / "data"
+_SPREAD = {
+    "kernel": lambda random, shape: random.standard_normal(shape) * np.sqrt(0.6 / np.prod(shape[:-1])),
+    "depthwise_kernel": lambda random, shape: (
+        random.standard_normal(shape) * np.sqrt(0.6 / (shape[0] * shape[1]))
+    ),
+    "gamma": lambda random, shape: 1 + 0.1 * random.standard_normal(shape),
+    "beta": lambda random, shape: 0.2 * random.standard_normal(shape),
+    "moving_mean": lambda random, shape: 0.1 * random.standard_normal(shape),
+    "moving_variance": lambda random, shape: 0.75 + 0.5 * random.random_sample(shape),
+}
+_SPREAD["pointwise_kernel"] = _SPREAD["kernel"]
+
+
+def read_json(name: str) -> Any:
+    with gzip.open(DATA / f"{name}.json.gz") as stream:
+        return json.load(stream)
+
+
+@functools.cache
+def cases(family: str) -> dict[str, dict[str, Any]]:
+    return read_json(family)
+
+
+@functools.cache
+def arrays(family: str) -> dict[str, np.ndarray]:
+    return dict(np.load(DATA / f"{family}.npz"))
+
+
+def given(family: str, case: str) -> dict[str, np.ndarray]:
+    return _of_case(family, f"{case}/input/")
+
+
+def wanted(family: str, case: str) -> dict[str, np.ndarray]:
+    return _of_case(family, f"{case}/output/")
+
+
+def _of_case(family: str, start: str) -> dict[str, np.ndarray]:
+    return {key.removeprefix(start): value for key, value in arrays(family).items() if key.startswith(start)}
+
+
+def sampled(array: Any) -> np.ndarray:
+    """The numbers of an array that a golden has: 512 of those of a large one."""
+    flat = np.asarray(array).reshape(-1)
+    return flat if flat.size <= 4096 else flat[np.linspace(0, flat.size - 1, 512).astype(np.int64)]
+
+
+def deterministic_weight(key: str, shape: tuple[int, ...]) -> np.ndarray:
+    random = np.random.RandomState(zlib.crc32(f"{key}{VARIABLE_SUFFIX}".encode()))
+    spread = _SPREAD.get(key.rpartition("/")[2], lambda random, shape: 0.1 * random.standard_normal(shape))
+    return np.asarray(spread(random, shape), np.float32)
+
+
+def set_deterministic_weights(network: Any, settings: Any) -> None:
+    for key, _, variable in automl_variables(network, settings):
+        variable.assign(deterministic_weight(key, tuple(variable.shape)))
+
+
+def message(name: str = "efficientdet-d0", size: Any = None, **fields: Any) -> EfficientDet:
+    """A message; `size` as google/automl writes it: a side, "WIDTHxHEIGHT" or (rows, columns)."""
+    found = EfficientDet(name=name, num_classes=90)
+    if size is not None:
+        if isinstance(size, str) and "x" in size:
+            size = tuple(reversed([int(side) for side in size.split("x")]))
+        rows, columns = size if isinstance(size, tuple) else (int(size), int(size))
+        found.image_resizer.fixed_shape_resizer.height = rows
+        found.image_resizer.fixed_shape_resizer.width = columns
+    for field, value in fields.items():
+        if isinstance(value, (list, tuple)):
+            getattr(found, field).extend(value)
+        else:
+            setattr(found, field, value)
+    return found
+
+
+def settings(name: str = "efficientdet-d0", size: Any = None, **fields: Any) -> Any:
+    return settings_of(message(name, size, **fields))
+
+
+def anchor_settings(params: dict[str, Any]) -> tuple[Any, tuple[int, int]]:
+    """Settings and input size of a golden that says how anchors are laid, in texts or in values."""
+    values = {key: _value(value) for key, value in params.items()}
+    scale = values.get("anchor_scale", 4.0)
+    fields: dict[str, Any] = {
+        "min_level": values["min_level"],
+        "max_level": values["max_level"],
+        "num_scales": values["num_scales"],
+        "anchor_scale": scale if isinstance(scale, (list, tuple)) else [scale],
+    }
+    ratios = values["aspect_ratios"]
+    if any(isinstance(ratio, list) for ratio in ratios):
+        pairs = [ratio if isinstance(ratio, list) else [ratio**0.5, ratio**-0.5] for ratio in ratios]
+        shapes = [EfficientDet.AnchorShape(width_factor=pair[0], height_factor=pair[1]) for pair in pairs]
+        fields["anchor_shapes"] = shapes
+    else:
+        fields["aspect_ratios"] = ratios
+    found = settings(size=values["image_size"], **fields)
+    return found, found.image_size
+
+
+def _value(text: Any) -> Any:
+    try:
+        return ast.literal_eval(text) if isinstance(text, str) else text
+    except (ValueError, SyntaxError):
+        return text

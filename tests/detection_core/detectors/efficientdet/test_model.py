@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
+from detection_core.detectors.efficientdet.build import build_efficientdet
+from detection_core.detectors.efficientdet.losses import (
+    CLASSIFICATION_LOSS,
+    IOU_LOSS,
+    LOCALIZATION_LOSS,
+)
+from detection_core.errors import ModelError
+from detection_core.ops.objects import new_truth
+from detection_core.structures import Batch, Images
+from tests.detection_core.detectors.efficientdet import goldens
+
+STEPS = goldens.cases("training_step")
+
+
+def _images(pixels, true_sizes=None):
+    sizes = tf.constant(true_sizes or [list(pixels.shape[1:3])] * len(pixels))
+    return Images(
+        pixels=tf.constant(pixels, tf.float32),
+        true_sizes=sizes,
+        original_sizes=sizes,
+        source_ids=tf.constant([""] * len(pixels)),
+    )
+
+
+def _truth(case, side):
+    given = goldens.given("training_step", case)
+    boxes, classes = np.zeros((2, 2, 4), np.float32), np.zeros((2, 2), np.int32)
+    valid = np.zeros((2, 2), bool)
+    for index in range(2):
+        count = len(given[f"boxes_{index}"])
+        boxes[index, :count] = given[f"boxes_{index}"] / side
+        classes[index, :count] = given[f"classes_{index}"].reshape(-1) - 1
+        valid[index, :count] = True
+    fields = {"boxes": boxes, "classes": classes, "weights": valid.astype(np.float32), "valid": valid}
+    return new_truth(**{name: tf.constant(value) for name, value in fields.items()})
+
+
+@pytest.fixture(scope="module")
+def detector():
+    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
+    message.num_classes = 3
+    return build_efficientdet(message, "model.efficientdet", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["default", "freeze_backbone", "ciou_smoothing"])
+def test_losses_equal_those_of_a_step_of_the_reference(case):
+    """Evaluation first: training moves the averages of normalisations."""
+    fields = {name: value for name, value in STEPS[case]["params"].items() if name != "inputs"}
+    message = goldens.message("efficientdet-d0", 128, mean_rgb=[0.0], stddev_rgb=[1.0], **fields)
+    message.num_classes = 4
+    detector = build_efficientdet(message, "model.efficientdet", None)
+    goldens.set_deterministic_weights(detector.network, detector.parts.settings)
+    pixels = np.random.RandomState(0).standard_normal((2, 128, 128, 3)).astype(np.float32)
+    batch = Batch(_images(pixels), _truth(case, 128))
+    for training, key in ((False, "evaluation_losses"), (True, "step_1")):
+        found, expected = detector.losses(batch, training), STEPS[case]["fact"][key]
+        np.testing.assert_allclose(found[CLASSIFICATION_LOSS], expected["cls_loss"], 1e-3)
+        np.testing.assert_allclose(found[LOCALIZATION_LOSS], 50 * expected["box_loss"], 1e-3)
+        np.testing.assert_allclose(found[REGULARIZATION_LOSS], expected["reg_l2_loss"], 1e-3)
+        np.testing.assert_allclose(found[TOTAL_LOSS], expected["loss"], 1e-3)
+        if "box_iou_loss" in expected:
+            np.testing.assert_allclose(found[IOU_LOSS], expected["box_iou_loss"], 1e-3)
+
+
+def test_padding_is_nothing_whatever_its_colour(detector):
+    pixels = np.random.RandomState(0).uniform(0, 255, (1, 64, 64, 3)).astype(np.float32)
+    black, white = pixels.copy(), pixels.copy()
+    black[:, 40:], white[:, 40:] = 0.0, 255.0
+    found = [detector.detect(_images(each, [[40, 64]])) for each in (black, white)]
+    np.testing.assert_array_equal(found[0].scores, found[1].scores)
+    np.testing.assert_array_equal(found[0].boxes, found[1].boxes)
+
+
+def test_crowds_are_not_learnt_from(detector):
+    batch = Batch(_images(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
+    crowd = batch.truth._replace(is_crowd=tf.constant([[True, False], [False, False]]))
+    absent = batch.truth._replace(valid=tf.constant([[False, True], [True, False]]))
+    found = [detector.losses(batch._replace(truth=truth), False)[TOTAL_LOSS] for truth in (crowd, absent)]
+    np.testing.assert_allclose(found[0], found[1])
+    assert float(detector.losses(batch, False)[TOTAL_LOSS]) != float(found[0])
+
+
+def test_detections_lie_in_the_image_and_serving_gives_the_same(detector):
+    pixels = np.random.RandomState(1).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
+    images = _images(pixels, [[64, 64], [30, 64]])
+    found, served = detector.detect(images), detector.serving_outputs(images)
+    np.testing.assert_array_equal(served["detection_boxes"], found.boxes)
+    np.testing.assert_array_equal(served["num_detections"], found.count)
+    assert found.boxes.numpy().min() >= 0 and found.boxes.numpy().max() <= 1
+    assert served["raw_detection_boxes"].shape == (2, len(detector.anchors), 4)
+    assert served["raw_detection_scores"].shape == (2, len(detector.anchors), 3)
+
+
+def test_a_moving_normaliser_is_kept_with_the_weights():
+    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
+    message.positives_momentum = 0.9
+    detector = build_efficientdet(message, "", 0)
+    batch = Batch(_images(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
+    detector.losses(batch, True)
+    first = float(detector.positives)
+    detector.losses(batch, True)
+    assert first > 0 and float(detector.positives) == pytest.approx(first * 1.9, rel=1e-5)
+
+
+def test_images_of_another_size_are_refused(detector):
+    with pytest.raises(ModelError, match="64x64, found 32x64"):
+        detector.detect(_images(np.zeros((1, 32, 64, 3))))

@@ -1,0 +1,66 @@
+"""Networks with weights that follow from their names, against google/automl's."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
+from detection_core.detectors.efficientdet.network import build_network
+from tests.detection_core.detectors.efficientdet import goldens
+
+# google/automl's README, in millions; lite without the classes' own.
+PUBLISHED = {"d3": 12.0, "d4": 20.7, "d5": 33.7, "d6": 51.9, "d7": 51.9, "d7x": 77.0}
+
+
+@functools.cache
+def _network(name, size):
+    settings = goldens.settings(name)
+    network = build_network(settings, size, None)
+    goldens.set_deterministic_weights(network, settings)
+    return network, settings
+
+
+def _assert_forward(name, key, size, training=False):
+    network, settings = _network(name, size)
+    pixels = np.random.RandomState(0).standard_normal((1, *size, 3)).astype(np.float32)
+    codes, logits = network(pixels, training=training)
+    golden, at = goldens.arrays(f"{name}.forward"), 0
+    for level, (rows, columns) in zip(settings.levels, settings.map_shapes(size), strict=True):
+        count = rows * columns * settings.anchors_per_location
+        for kind, outputs in (("box", codes), ("cls", logits)):
+            found = goldens.sampled(outputs[:, at : at + count])
+            np.testing.assert_allclose(found, golden[f"{key}/{kind}/level_{level}"], 1e-3, 1e-3)
+        at += count
+    assert at == codes.shape[1]
+
+
+@pytest.mark.parametrize("name", ["efficientdet-d0", "efficientdet-lite0"])
+def test_forward_passes_equal_the_reference(name):
+    _assert_forward(name, "net256", (256, 256))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [f"efficientdet-{name}" for name in ("d0", "d1", "d2", "lite0", "lite1")])
+def test_forward_passes_on_odd_sizes_equal_the_reference(name):
+    _assert_forward(name, "net200x296", (200, 296))
+
+
+def test_a_pass_of_training_equals_the_reference():
+    """Last of those on this network, whose moving averages it changes."""
+    _assert_forward("efficientdet-d0", "train256", (256, 256), training=True)
+    network, settings = _network("efficientdet-d0", (256, 256))
+    found = {name: variable for _, name, variable in automl_variables(network, settings)}
+    golden = goldens.arrays("efficientdet-d0.forward")
+    for name in ("efficientnet-b0/stem/tpu_batch_normalization", "class_net/class-0-bn-3"):
+        key = f"train256/bn_after/{name}/moving_mean".replace("/stem/", "/stem_1/")
+        np.testing.assert_allclose(found[f"{name}/moving_mean"], golden[key], 1e-4, 1e-5)
+    _network.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_networks_have_as_many_parameters_as_published(name):
+    settings = goldens.settings(f"efficientdet-{name}")
+    network = build_network(settings, (128, 128), None)
+    assert network.count_params() / 1e6 == pytest.approx(PUBLISHED[name], rel=0.02)

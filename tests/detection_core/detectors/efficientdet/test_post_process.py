@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.detectors.efficientdet.anchors import anchors_px
+from detection_core.detectors.efficientdet.build import suppression_options
+from detection_core.detectors.efficientdet.post_process import candidates, detections_px, in_true_image
+from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+from detection_core.structures import box_detections
+from tests.detection_core.detectors.efficientdet import goldens
+
+CASES = goldens.cases("postprocess")
+MODES = [
+    name for name, case in CASES.items() if "post_mode" in case.get("params", {}) and "error" not in case
+]
+
+
+def _predictions(raw):
+    params = CASES[raw]["params"]
+    settings, size = goldens.anchor_settings(params)
+    given = goldens.given("postprocess", raw)
+
+    def joined(kind, columns):
+        maps = [given[f"{kind}_{level}"] for level in settings.levels]
+        return tf.constant(np.concatenate([each.reshape(2, -1, columns) for each in maps], axis=1))
+
+    predictions = AnchorPredictions(
+        box_codes=joined("box", 4),
+        class_logits=joined("cls", params["num_classes"]),
+        anchors=tf.constant(anchors_px(settings, size)),
+    )
+    return predictions, size
+
+
+def _options(params):
+    fields = dict(params["nms_configs"], mode=params["post_mode"])
+    if not fields.get("method", "gaussian"):
+        fields["method"] = "hard"  # Their empty name.
+    return suppression_options(EfficientDet.NonMaxSuppression(**fields))
+
+
+@pytest.mark.parametrize("case", MODES)
+def test_detections_equal_the_reference(case):
+    params, wanted = CASES[case]["params"], goldens.wanted("postprocess", case)
+    predictions, size = _predictions(params["raw"])
+    found = detections_px(predictions, _options(params), size)
+    scales = params["image_scales"] or [1.0, 1.0]
+    np.testing.assert_array_equal(found.count, wanted["valid_len"])
+    for image, count in enumerate(wanted["valid_len"]):
+        expected = (wanted["boxes"][image], wanted["scores"][image], wanted["classes"][image])
+        own = found.boxes[image] * scales[image], found.scores[image], found.classes[image] + 1
+        np.testing.assert_allclose(own[1][:count], expected[1][:count], 1e-4, 1e-4)
+        _assert_same_rows(own, expected, count)
+
+
+def _assert_same_rows(found, expected, count):
+    """Rows whose scores are as good as equal may be in any order."""
+    rows = [
+        np.column_stack([np.asarray(boxes)[:count], np.asarray(scores)[:count], np.asarray(classes)[:count]])
+        for boxes, scores, classes in (found, expected)
+    ]
+    for row in rows[1]:
+        near = np.abs(rows[0][:, 4] - row[4]) < 2e-4
+        assert np.isclose(rows[0][near], row, rtol=1e-4, atol=1e-3).all(axis=1).any(), row
+
+
+@pytest.mark.parametrize("case, inputs", [("pre_nms_topk0", 0), ("pre_nms_topk40", 40)])
+def test_candidates_equal_the_reference(case, inputs):
+    wanted = goldens.wanted("postprocess", case)
+    boxes, scores, classes = candidates(_predictions("raw_square")[0], inputs)
+    np.testing.assert_allclose(scores, wanted["scores"], 1e-4, 1e-5)
+    np.testing.assert_allclose(boxes, wanted["boxes"], 1e-4, 1e-3)
+    np.testing.assert_array_equal(classes, wanted["classes_zero_based"])
+
+
+def test_boxes_are_given_in_the_true_image_and_those_outside_are_dropped():
+    boxes = tf.constant([[[0.0, 0.0, 20.0, 20.0], [50.0, 0.0, 60.0, 10.0], [10.0, 30.0, 50.0, 50.0]]])
+    found = box_detections(boxes, tf.constant([[0.9, 0.8, 0.7]]), tf.constant([[1, 2, 3]]), tf.constant([3]))
+    shown = in_true_image(found, tf.constant([[40, 60]]))
+    assert shown.count.numpy().tolist() == [2]
+    assert shown.classes.numpy().tolist() == [[1, 3, 0]]
+    np.testing.assert_allclose(shown.boxes[0, 1], [0.25, 0.5, 1.0, 50 / 60])
+
+
+def test_an_image_without_candidates_has_no_detections():
+    predictions, size = _predictions("raw_square")
+    none = predictions._replace(class_logits=tf.fill(predictions.class_logits.shape, -50.0))
+    for mode in ("global", "per_class", "combined"):
+        options = suppression_options(EfficientDet.NonMaxSuppression(mode=mode, score_thresh=0.1))
+        found = detections_px(none, options, size)
+        assert found.count.numpy().tolist() == [0, 0]
+        assert not found.boxes.numpy().any()
