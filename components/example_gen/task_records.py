@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import array
 import base64
+import binascii
 import json
 import struct
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +30,7 @@ def format_record(image: AnnotatedImage) -> str:
     more = list(image[_OBJECTS_AT + 1 :])
     while more and more[-1] == _MORE_UNSAID[len(more) - 1]:
         more.pop()
-    return json.dumps([*image[:_OBJECTS_AT], objects, *more])
+    return _encode([*image[:_OBJECTS_AT], objects, *more])
 
 
 def read_record(fields: list[Any]) -> AnnotatedImage:
@@ -44,10 +48,14 @@ def _rest(more: list[Any]) -> list[Any]:
     return [*more[1:], *_MORE_UNSAID[max(1, len(more)) :]]
 
 
+_encode = json.JSONEncoder(check_circular=False).encode
+
+
 def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:
+    said = item[: _LABEL_AT + 1]
     if item[_LABEL_AT + 1 :] == _UNSAID:
-        return item[: _LABEL_AT + 1]
-    return (*item[: _LABEL_AT + 1], _mask_fields(item.mask), *item[_LABEL_AT + 2 :])
+        return said
+    return (*said, _mask_fields(item.mask), *item[_LABEL_AT + 2 :])
 
 
 _OBJECTS_AT = AnnotatedImage._fields.index("objects")
@@ -69,12 +77,17 @@ def _object(name: str, box: list[float], *rest: Any) -> AnnotatedObject:
 def _mask_fields(mask: Mask | None) -> dict[str, Any] | None:
     if isinstance(mask, Polygons):
         # As text a number takes a hundred times as long to write and read, and masks are made of them.
-        rings = [struct.pack(f"<{len(ring)}d", *ring) for ring in mask.rings]
-        return {"rings": [base64.b64encode(ring).decode() for ring in rings]}
+        return {"rings": [binascii.b2a_base64(_doubles(ring), newline=False).decode() for ring in mask.rings]}
     if isinstance(mask, RunLengths):
         counts = mask.counts if isinstance(mask.counts, str) else list(mask.counts)
         return {"size": [mask.height, mask.width], "counts": counts}
     return None if mask is None else {"path": mask.path}
+
+
+def _doubles(ring: Sequence[float]) -> bytes:
+    if isinstance(ring, array.array) and ring.typecode == "d" and sys.byteorder == "little":
+        return ring.tobytes()
+    return struct.pack(f"<{len(ring)}d", *ring)
 
 
 def _mask(fields: dict[str, Any] | None) -> Mask | None:

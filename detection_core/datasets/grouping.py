@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import itertools
 import marshal
+import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 CACHE_KIB = 1 << 15
 """Memory that an index on disk may use before it writes."""
 
+BLOCK = 1 << 9
+"""Images that follow each other, and whose parts are written together."""
+
+MOST_PACKED_BYTES = 1 << 24
+"""Of parts that wait to be written, and of the parts of a block that are in memory."""
+
 _BATCH = 5000
+
+_EARLY, _LATE, _UNPLACED, _UNLISTED, _ALONE = range(5)
+"""Parts that came before their image and after it, by block; those whose image has not come yet, and does not
+come at all; those of an image by itself, whose block is too large."""
 
 
 def open_index(schema: str) -> sqlite3.Connection:
@@ -31,31 +44,51 @@ def open_index(schema: str) -> sqlite3.Connection:
 class Grouping:
     """Images, and parts of them such as annotations, which name their image and come in any order.
 
+    In memory are the keys of the images, all else is on disk. A part is written together with hundreds of
+    others, whose images are near its own, so that it costs little more than to pack it.
+
     Values are what `marshal` takes: numbers, texts, and lists and dictionaries of them. The index is private
     to the process and lives no longer, so that the format may change with Python.
     """
 
     def __init__(self) -> None:
         self._index = open_index(
-            "CREATE TABLE images (place INTEGER PRIMARY KEY, key, value BLOB);"
-            "CREATE TABLE parts (place INTEGER PRIMARY KEY, key, value BLOB);"
+            "CREATE TABLE images (place INTEGER PRIMARY KEY, packed BLOB);"
+            "CREATE TABLE parts (number INTEGER PRIMARY KEY, kind INTEGER, block INTEGER, packed BLOB);"
         )
-        self._images: list[tuple[Any, bytes]] = []
-        self._parts: list[tuple[Any, bytes]] = []
+        self._places: dict[Any, int] = {}
+        self._again: dict[int, list[int]] = collections.defaultdict(list)
+        self._count = 0
+        self._images: list[tuple[int, bytes]] = []
+        self._keys: list[Any] = []
+        self._values: list[Any] = []
+        self._waiting: dict[tuple[int, int], list[tuple[Any, bytes]]] = collections.defaultdict(list)
+        self._waiting_bytes = 0
+
+    def __contains__(self, key: Any) -> bool:
+        """Tell whether an image of this key has been added."""
+        return key in self._places
 
     def add_image(self, key: Any, value: Any) -> None:
         """Add an image.
 
         Args:
-            key: by which parts name it: a number or text.
+            key: by which parts name it: a number or text. Parts belong to all images of an equal key.
             value: what is known of it.
 
         Raises:
-            TypeError: for a key of another type.
+            TypeError: for a key that is a list, a dictionary or not a number.
         """
-        self._images.append((_key(key), marshal.dumps(value)))
-        if len(self._images) >= _BATCH:
-            self._flush()
+        place = self._count
+        if isinstance(key, float) and math.isnan(key):
+            raise TypeError(key)
+        first = self._places.setdefault(key, place)
+        if first != place:
+            self._again[first].append(place)
+        self._count += 1
+        packed = marshal.dumps(value)
+        self._images.append((place, packed))
+        self._waits(len(packed))
 
     def add_part(self, key: Any, value: Any) -> None:
         """Add a part of an image, by the image's key.
@@ -63,14 +96,58 @@ class Grouping:
         Raises:
             TypeError: for a key that no image can have.
         """
-        self._parts.append((_key(key), marshal.dumps(value)))
-        if len(self._parts) >= _BATCH:
+        hash(key)
+        self._keys.append(key)
+        self._values.append(value)
+        if len(self._keys) >= _BATCH:
             self._flush()
 
+    def add_parts(self, keys: Sequence[Any], values: Sequence[Any]) -> None:
+        """Add parts of images, each by the key of its image. None of them is held unpacked.
+
+        Raises:
+            TypeError: for a key that no image can have; then none has been added.
+        """
+        places = list(map(self._places.get, keys))
+        self._flush()
+        self._pack(keys, values, places)
+
     def _flush(self) -> None:
-        self._index.executemany("INSERT INTO images (key, value) VALUES (?, ?)", self._images)
-        self._index.executemany("INSERT INTO parts (key, value) VALUES (?, ?)", self._parts)
-        self._images, self._parts = [], []
+        keys, values = self._keys, self._values
+        self._keys, self._values = [], []
+        self._pack(keys, values, map(self._places.get, keys))
+
+    def _pack(self, keys: Iterable[Any], values: Iterable[Any], places: Iterable[int | None]) -> None:
+        of_image: dict[int, list[Any]] = collections.defaultdict(list)
+        for key, value, place in zip(keys, values, places, strict=True):
+            if place is None:
+                self._wait(_UNPLACED, 0, key, marshal.dumps([value]))
+            else:
+                of_image[place].append(value)
+        size = 0
+        for place, own in of_image.items():
+            packed = marshal.dumps(own)
+            size += len(packed)
+            self._waiting[_LATE, place // BLOCK].append((place, packed))
+        self._waits(size)
+
+    def _wait(self, kind: int, block: int, place: Any, packed: bytes) -> None:
+        self._waiting[kind, block].append((place, packed))
+        self._waits(len(packed))
+
+    def _waits(self, size: int) -> None:
+        self._waiting_bytes += size
+        if self._waiting_bytes > MOST_PACKED_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        self._index.executemany("INSERT INTO images VALUES (?, ?)", self._images)
+        self._index.executemany(
+            "INSERT INTO parts (kind, block, packed) VALUES (?, ?, ?)",
+            ((*where, marshal.dumps(parts)) for where, parts in self._waiting.items()),
+        )
+        self._images, self._waiting_bytes = [], 0
+        self._waiting.clear()
 
     def __iter__(self) -> Iterator[tuple[Any, list[Any]]]:
         """Yield each image with its parts, both in the order in which they were added, and then forget all.
@@ -78,40 +155,58 @@ class Grouping:
         Parts of no image come last, each with None for the image.
         """
         self._flush()
-        self._index.execute("CREATE INDEX images_by_key ON images (key)")
+        self._write()
+        self._index.execute("CREATE INDEX parts_of ON parts (kind, block)")
+        self._place_early()
+        self._share()
         with contextlib.closing(self._index):
-            parts = self._index.execute(
-                "SELECT i.place, p.value FROM parts p CROSS JOIN images i INDEXED BY images_by_key"
-                " ON i.key = p.key ORDER BY i.place, p.place"
-            )
-            place, part = next(parts, _NO_PART)
-            for image, value in self._index.execute("SELECT place, value FROM images ORDER BY place"):
-                own = []
-                while place == image:
-                    own.append(marshal.loads(part))
-                    place, part = next(parts, _NO_PART)
-                yield marshal.loads(value), own
-            unlisted = self._index.execute(
-                "SELECT p.value FROM parts p WHERE NOT EXISTS (SELECT 1 FROM images i WHERE i.key = p.key)"
-                " ORDER BY p.place"
-            )
-            for (part,) in unlisted:
-                yield None, [marshal.loads(part)]
+            images = self._index.execute("SELECT packed FROM images ORDER BY place")
+            blocks = map(self._of_block, range(-(-self._count // BLOCK)))
+            for parts, (image,) in zip(itertools.chain.from_iterable(blocks), images, strict=False):
+                yield marshal.loads(image), [value for packed in parts for value in marshal.loads(packed)]
+            for _, packed in self._rows(_UNLISTED, 0):
+                yield None, marshal.loads(packed)
 
+    def _place_early(self) -> None:
+        """Give the parts that came before their image to it."""
+        for key, packed in self._rows(_UNPLACED, 0):
+            place = self._places.get(key)
+            if place is None:
+                self._wait(_UNLISTED, 0, key, packed)
+            else:
+                self._wait(_EARLY, place // BLOCK, place, packed)
+        self._write()
 
-_NO_PART: tuple[int, bytes] = (0, b"")  # places begin at 1
+    def _share(self) -> None:
+        """Give the parts of an image to those that have its key, too."""
+        for block in sorted({place // BLOCK for place in self._again}):
+            for kind in (_EARLY, _LATE):
+                for place, packed in self._rows(kind, block):
+                    for again in self._again.get(place, ()):
+                        self._wait(kind, again // BLOCK, again, packed)
+            self._write()
 
+    def _of_block(self, block: int) -> Iterator[list[bytes]]:
+        """Yield the packed parts of each image of a block."""
+        [(size,)] = self._index.execute(
+            "SELECT sum(length(packed)) FROM parts WHERE kind IN (?, ?) AND block = ?", (_EARLY, _LATE, block)
+        )
+        parts = itertools.chain.from_iterable(self._rows(kind, block) for kind in (_EARLY, _LATE))
+        if (size or 0) <= MOST_PACKED_BYTES:
+            own: list[list[bytes]] = [[] for _ in range(BLOCK)]
+            for place, packed in parts:
+                own[place % BLOCK].append(packed)
+            yield from own
+            return
+        for place, packed in parts:
+            self._wait(_ALONE, place, place, packed)
+        self._write()
+        for place in range(block * BLOCK, (block + 1) * BLOCK):
+            yield [packed for _, packed in self._rows(_ALONE, place)]
 
-def _key(key: Any) -> Any:
-    """Return a key as SQLite compares it: numbers by value, and texts only with texts."""
-    if type(key) is int and -(1 << 63) <= key < 1 << 63:
-        return key
-    if isinstance(key, str):
-        return key if key.isascii() else key.encode("utf-8", "surrogatepass")
-    if isinstance(key, float) and key.is_integer():
-        key = int(key)
-    if isinstance(key, int) and -(1 << 63) <= key < 1 << 63:
-        return int(key)
-    if key is None or isinstance(key, int | float):
-        return f"\0{key}".encode()
-    raise TypeError(key)
+    def _rows(self, kind: int, block: int) -> Iterator[tuple[Any, bytes]]:
+        """Yield place or key, and the packed parts, of what was written under a kind and a block."""
+        rows = self._index.execute(
+            "SELECT packed FROM parts WHERE kind = ? AND block = ? ORDER BY number", (kind, block)
+        )
+        return itertools.chain.from_iterable(marshal.loads(packed) for (packed,) in rows)

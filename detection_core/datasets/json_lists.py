@@ -134,23 +134,28 @@ class _Window:
                     return value
 
     def elements(self) -> Iterator[list[Any]]:
-        """Yield the elements of the list that begins here, several at a time."""
+        """Yield the elements of the list that begins here, those of a window at a time."""
         self.at += 1
         more, nested = self.skip_space() != "]", False
         self.at += not more
         while more:
+            found: list[Any] = []
             if not nested and (end := self._end_of_objects()) > self.at:
                 try:
-                    found = json.loads(f"[{self.text[self.at : end]}]")
+                    found, length = self._parse(f"[{self.text[self.at : end]}]")
                 except ValueError:
                     nested = True  # or wrong; read one by one, both are found out
                 else:
-                    self.at = end + 1
-                    self.skip_space()
+                    # Past the last of them, with which the list itself may have ended.
+                    self.at += length - 2
+                    more = self.separator("]")
                     yield found
                     continue
-            yield [self.value()]
-            more = self.separator("]")
+            begun = self._before
+            while more and begun == self._before:
+                found.append(self.value())
+                more = self.separator("]")
+            yield found
 
     def _end_of_objects(self) -> int:
         """Return where an object of the window ends that another follows, most likely the last; else -1."""

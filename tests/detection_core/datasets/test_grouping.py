@@ -1,13 +1,17 @@
 import ast
 import gc
+import math
 import os
 import subprocess
 import sys
+import tracemalloc
+import unittest.mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.datasets import grouping
 from detection_core.datasets.grouping import Grouping
 
 KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
@@ -33,8 +37,52 @@ def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_
     assert list(found) == expected
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["image", "part", "parts"]), st.lists(st.integers(0, 9)))),
+    packed_bytes=st.sampled_from([0, 40, 1 << 20]),
+    block=st.integers(1, 4),
+    batch=st.integers(1, 4),
+)
+def test_any_order_and_any_size_of_blocks_gives_the_same(steps, packed_bytes, block, batch):
+    found, images, by_key, order = Grouping(), [], {}, []
+    sizes = {"MOST_PACKED_BYTES": packed_bytes, "BLOCK": block, "_BATCH": batch}
+    with unittest.mock.patch.multiple(grouping, **sizes):
+        for number, (kind, keys) in enumerate(steps):
+            if kind == "parts":
+                found.add_parts(keys, [[number, key] for key in keys])
+            for key in keys:
+                if kind == "image":
+                    found.add_image(key, number)
+                    images.append((key, number))
+                    assert key in found
+                    continue
+                if kind == "part":
+                    found.add_part(key, [number, key])
+                by_key.setdefault(key, []).append([number, key])
+                order.append((key, [number, key]))
+        listed = {key for key, _ in images}
+        expected = [(number, by_key.get(key, [])) for key, number in images]
+        assert list(found) == expected + [(None, [part]) for key, part in order if key not in listed]
+
+
+def test_many_parts_of_few_images_are_not_in_memory_together():
+    found = Grouping()
+    for image in range(64):
+        found.add_image(image, image)
+        found.add_parts([image] * 16, [bytes(1 << 16)] * 16)
+    tracemalloc.start()
+    try:
+        assert all(len(parts) == 16 for _, parts in found)
+        assert tracemalloc.get_traced_memory()[1] < 3 * grouping.MOST_PACKED_BYTES < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_key_that_no_image_can_have_is_refused():
-    for key in ([], {}, (1,)):
+    with pytest.raises(TypeError):
+        Grouping().add_image(math.nan, 0)
+    for key in ([], {}):
         with pytest.raises(TypeError):
             Grouping().add_image(key, 0)
         with pytest.raises(TypeError):

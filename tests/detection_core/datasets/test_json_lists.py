@@ -86,6 +86,12 @@ def test_lists_of_objects_are_found_whole_whatever_is_inside_them(
     assert elements == [("a", each) for each in objects] + [("b", objects[0])]
 
 
+def test_a_list_that_ends_in_a_window_comes_at_once_like_any_other(tmp_path):
+    text = json.dumps({"a": [{"n": n} for n in range(1000)], "b": [{"n": 0}, {"n": [{}, {}]}, {"n": 2}]})
+    (tmp_path / "file.json").write_text(text)
+    assert [len(elements) for _, elements in JsonLists(str(tmp_path / "file.json"), "ab")] == [1000, 2, 1]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
 def test_every_encoding_that_json_loads_knows_is_read(tmp_path, encoding):
     elements, _ = _read(tmp_path, '{"a": ["ä", "дом"]}'.encode(encoding))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from detection_core.datasets import grouping
 from detection_core.datasets.annotated_images import ImageLabel, MaskFile
 from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import open_images
@@ -187,7 +188,8 @@ def test_quotes_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
     assert [item.name for item in image.objects] == ["Cat, tame"]
 
 
-def test_memory_does_not_grow_with_the_rows(tmp_path):
+def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(grouping, "MOST_PACKED_BYTES", 1 << 18)
     peaks = []
     for rows in (2_000, 40_000):
         root = _write(
