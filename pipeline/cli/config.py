@@ -1,14 +1,27 @@
-"""The verb `config`: convert, show and join pipeline.config files."""
+"""The verb `config`: convert, show and join pipeline.config files, and write one of hyper-parameters."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides, valid_config
+from pipeline.cli.base import (
+    OVERRIDE_FILE,
+    SET,
+    Argument,
+    Result,
+    Verb,
+    argument,
+    config_overrides,
+    valid_config,
+)
+
+if TYPE_CHECKING:
+    from detection_core.data.label_map import LabelMap
 
 
 def config(arguments: argparse.Namespace) -> Result:
@@ -69,6 +82,52 @@ def _join(arguments: argparse.Namespace) -> Result:
     return _written(arguments, format_pipeline_config(joined), [], {})
 
 
+def _from_automl(arguments: argparse.Namespace) -> Result:
+    """Write the pipeline.config that hyper-parameters of google/automl's EfficientDet come to."""
+    from detection_core.artifacts.message_files import LABEL_MAP
+    from detection_core.config.automl.translation import RunFlags, translate
+    from detection_core.config.check import check_pipeline_config
+    from detection_core.config.load import format_pipeline_config
+
+    beside = os.path.join(os.path.dirname(arguments.output), LABEL_MAP) if arguments.output else ""
+    flags = RunFlags(
+        batch_size=arguments.batch_size,
+        num_examples_per_epoch=arguments.num_examples_per_epoch,
+        num_epochs=arguments.num_epochs,
+        train_file_pattern=arguments.train_file_pattern,
+        val_file_pattern=arguments.val_file_pattern,
+        pretrained_ckpt=arguments.pretrained_ckpt,
+        label_map_path=beside,
+    )
+    found = translate(arguments.file, arguments.hparams, flags)
+    check_pipeline_config(found.config, where=f"config {arguments.action}")
+    data: dict[str, Any] = {"model": arguments.file, "notes": list(found.notes)}
+    lines = [f"without effect: {note}" for note in found.notes]
+    if found.label_map is not None and beside:
+        _write_label_map(beside, found.label_map)
+        lines, data = [*lines, beside], {**data, "label_map": beside}
+    return _written(arguments, format_pipeline_config(found.config), lines, data)
+
+
+def _write_label_map(path: str, label_map: LabelMap) -> None:
+    """Write a label map where none is, or the same.
+
+    Raises:
+        ConfigError: when another label map is there.
+    """
+    from detection_core.data.label_map import format_label_map
+    from detection_core.storage import files
+
+    text = format_label_map(label_map)
+    if files.exists(path) and files.read_text(path) != text:
+        raise ConfigError(
+            "expected no file, or the label map of the hyper-parameters, found another one; choose another"
+            " folder for --output, or move it away",
+            where=path,
+        )
+    files.write_text(path, text)
+
+
 def _file(arguments: argparse.Namespace) -> str:
     if not arguments.file:
         raise ConfigError("expected a pipeline.config, found none", where=f"config {arguments.action}")
@@ -90,17 +149,38 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], Result]] = {
     "convert": _convert,
     "show": _show,
     "join": _join,
+    "from-automl": _from_automl,
 }
+
+
+def _automl_count(flag: str, text: str) -> Argument:
+    return argument(flag, type=_count, default=0, metavar="N", help=f"from-automl: {text}")
+
+
+def _automl_path(flag: str, metavar: str, text: str) -> Argument:
+    return argument(flag, default="", metavar=metavar, help=f"from-automl: {text}")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
 
 
 VERBS = (
     Verb(
         name="config",
-        summary="Convert a TensorFlow 1 config, show one as it would be run, or join the parts of one.",
+        summary="Convert a config, show one as it is run, join parts, or translate EfficientDet's hparams.",
         example="detflow config convert old.config -o pipeline.config",
         arguments=(
             argument("action", choices=sorted(ACTIONS), help="what to do"),
-            argument("file", nargs="?", default="", help="pipeline.config (convert, show)"),
+            argument(
+                "file",
+                nargs="?",
+                default="",
+                help="pipeline.config (convert, show); model name, as efficientdet-d0 (from-automl)",
+            ),
             argument("-o", "--output", default="", metavar="FILE", help="file to write; printed without it"),
             SET,
             OVERRIDE_FILE,
@@ -112,6 +192,18 @@ VERBS = (
                 "--eval-input", action="append", default=[], metavar="FILE", help="join: an InputReader"
             ),
             argument("--graph-rewriter", default="", metavar="FILE", help="join: a GraphRewriter"),
+            argument(
+                "--hparams",
+                default="",
+                metavar="TEXT_OR_FILE",
+                help="from-automl: a=b,c.d=e, a .yaml file, or the text of one",
+            ),
+            _automl_count("--batch-size", "images an update (default: 64)"),
+            _automl_count("--num-examples-per-epoch", "images of an epoch (default: 120000)"),
+            _automl_count("--num-epochs", "length of training (default: the hyper-parameter)"),
+            _automl_path("--train-file-pattern", "PATTERN", "records to train on"),
+            _automl_path("--val-file-pattern", "PATTERN", "records to measure on"),
+            _automl_path("--pretrained-ckpt", "PATH", "checkpoint to start from"),
         ),
         command=config,
     ),

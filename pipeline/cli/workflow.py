@@ -15,6 +15,7 @@ from pipeline.cli.base import (
     Result,
     Verb,
     argument,
+    config_overrides,
     valid_config,
 )
 from pipeline.cli.server import PARAM
@@ -89,6 +90,8 @@ def validate(arguments: argparse.Namespace) -> Result:
     path = arguments.file
     if not path.endswith(_SETTINGS_SUFFIXES):
         return _validate_config(arguments)
+    if _holds_hyperparameters(path):
+        return _validate_hyperparameters(arguments)
 
     from pipeline.config_checks import check_steps
     from pipeline.dag import build_dag
@@ -102,6 +105,36 @@ def validate(arguments: argparse.Namespace) -> Result:
     rows += [(s.id, ", ".join(f"{i.step}.{i.output}" for i in s.inputs.values()) or "-") for s in dag.steps]
     data = {"file": path, "valid": True, "steps": [s.id for s in dag.steps], "workspace": settings.workspace}
     return Result(text=Page((f"{path}: valid\n", Table(rows))), data=data)
+
+
+def _holds_hyperparameters(path: str) -> bool:
+    """Tell whether a YAML file holds hyper-parameters of google/automl's EfficientDet, not settings."""
+    from detection_core.config.automl.translation import holds_hyperparameters
+
+    return holds_hyperparameters(path)
+
+
+def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
+    """Check a file of hyper-parameters and say what the config of them would build."""
+    from detection_core.config.automl.translation import translate
+    from detection_core.config.check import check_pipeline_config
+    from detection_core.config.paths.overrides import apply_overrides, merge_override_file
+
+    path = arguments.file
+    found = translate("", path)
+    config = found.config
+    for override_file in arguments.override_files:
+        config = merge_override_file(config, override_file)
+    config = apply_overrides(config, config_overrides(arguments.overrides))
+    check_pipeline_config(config, where=path)
+    with native_output_to(os.devnull), quick_tensorflow():
+        from detection_core.tasks.describe import describe
+
+        described = describe(config)
+    notes = "".join(f"without effect: {note}\n" for note in found.notes)
+    text = f"{path}: valid hyper-parameters\n{notes}\n{described.text()}"
+    data = {"file": path, "valid": True, "notes": list(found.notes), **described.data()}
+    return Result(text=text, data=data)
 
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
@@ -180,7 +213,11 @@ VERBS = (
         name="validate",
         summary="Check a settings file, or a pipeline.config and say what it would build; nothing is run.",
         example="detflow validate examples/digits/settings.yaml",
-        arguments=(argument("file", help="settings file (.yaml) or pipeline.config"), SET, OVERRIDE_FILE),
+        arguments=(
+            argument("file", help="settings file (.yaml), pipeline.config, or hyper-parameters (.yaml)"),
+            SET,
+            OVERRIDE_FILE,
+        ),
         command=validate,
     ),
     Verb(

@@ -151,36 +151,42 @@ class LoadedHyperParameters:
     """What was read of a model name and overrides.
 
     Attributes:
+        model_name: model whose values they are where nothing overrides them.
         values: the hyper-parameters.
         overridden: names of those that the overrides set, be it to the value that they had.
         run: settings of the run that a saved `config.yaml` holds, such as batch_size; else empty.
     """
 
+    model_name: str
     values: HyperParameters
     overridden: frozenset[str]
     run: Mapping[str, Any]
 
 
 def load_hyperparameters(
-    model_name: str, hparams: str | Mapping[str, Any] | None = ""
+    model_name: str,
+    hparams: str | Mapping[str, Any] | None = "",
+    more: Mapping[str, Any] | None = None,
 ) -> LoadedHyperParameters:
     """Read a model's hyper-parameters and overrides of them.
 
     Args:
         model_name: one of `defaults.MODELS`; empty for the model that a saved `config.yaml` names.
         hparams: as `read_overrides` has it.
+        more: further overrides, such as those that theirs has flags for; they win.
 
     Raises:
         ConfigError: for an unknown model or hyper-parameter, a value that cannot be used, or values that
             contradict each other.
     """
     changes, run = split_run_settings(read_overrides(hparams))
+    changes |= dict(more or {})
     model = model_name or _saved_model(changes, run)
     values = apply_overrides(model_values(model), changes)
     read = {name: reader(values[name], f"{WHERE}.{name}") for name, reader in READERS.items()}
     record = HyperParameters(**read)
     _check(record)
-    return LoadedHyperParameters(values=record, overridden=frozenset(changes), run=run)
+    return LoadedHyperParameters(model_name=model, values=record, overridden=frozenset(changes), run=run)
 
 
 def _saved_model(changes: Mapping[str, Any], run: Mapping[str, Any]) -> str:
@@ -192,7 +198,7 @@ def _saved_model(changes: Mapping[str, Any], run: Mapping[str, Any]) -> str:
         "the name of a model",
         run.get("model_name", changes.get("name")),
         "model name",
-        f"give one of {', '.join(MODELS)}",
+        f"name it, in a file by a line such as name: efficientdet-d0; there are {', '.join(MODELS)}",
     )
 
 

@@ -122,3 +122,51 @@ def test_overrides_of_the_page_for_newcomers_change_a_config(tmp_path):
         output = str(tmp_path / "changed.config")
         assert parser.main(["config", "show", str(base), "--set", text, "-o", output]) == 0, text
         assert load_pipeline_config(output) != load_pipeline_config(str(base)), text
+
+
+AUTOML = ["config", "from-automl", "efficientdet-lite0"]
+
+
+def test_hyperparameters_of_automl_become_a_config_and_a_label_map(tmp_path, capsys):
+    output = tmp_path / "pipeline.config"
+    hparams = "num_classes=2,label_map.1=cat,label_map.2=dog,mixed_precision=true"
+    flags = ["--batch-size", "8", "--num-examples-per-epoch", "100", "--num-epochs", "2"]
+    assert parser.main([*AUTOML, "--hparams", hparams, *flags, "-o", str(output)]) == 0
+    assert "without effect: mixed_precision: training is in float32" in capsys.readouterr().out
+    config = load_pipeline_config(str(output))
+    assert config.model.efficientdet.num_classes == 2 and config.train_config.num_steps == 24
+    label_map = tmp_path / "label_map.pbtxt"
+    assert config.train_input_reader.label_map_path == str(label_map)
+    assert 'name: "dog"' in label_map.read_text().replace("'", '"')
+    assert parser.main([*AUTOML, "--hparams", "label_map.1=bird,num_classes=1", "-o", str(output)]) == 2
+    assert "found another one; choose another folder for --output" in capsys.readouterr().err
+    assert "dog" in label_map.read_text()
+
+
+def test_hyperparameters_of_automl_are_read_from_a_file_and_printed(tmp_path, capsys):
+    hparams = tmp_path / "mine.yaml"
+    hparams.write_text("num_classes: 3\nimage_size: 256x128\n")
+    patterns = ["--train-file-pattern", "t*", "--val-file-pattern", "v*", "--pretrained-ckpt", "ckpt"]
+    assert parser.main([*AUTOML, "--hparams", str(hparams), *patterns]) == 0
+    printed = tmp_path / "printed.config"
+    printed.write_text(capsys.readouterr().out)
+    config = load_pipeline_config(str(printed))
+    resizer = config.model.efficientdet.image_resizer.automl_resizer
+    assert (resizer.height, resizer.width) == (128, 256)
+    assert config.eval_input_reader[0].tf_record_input_reader.input_path == ["v*"]
+    assert config.train_config.fine_tune_checkpoint == "ckpt"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["efficientdet-d9"], "model name: expected one of efficientdet-d0"),
+        ([], "model name: expected the name of a model"),
+        (["efficientdet-d0", "--hparams", "num_clases=3"], "did you mean num_classes?"),
+        (["efficientdet-d0", "--hparams", "strategy=tpu"], "hparams.strategy: expected gpus, multi-gpus"),
+        (["efficientdet-d0", "--hparams", "none.yaml"], "none.yaml"),
+    ],
+)
+def test_hyperparameters_that_cannot_be_followed_are_refused(arguments, message, capsys):
+    assert parser.main(["config", "from-automl", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -117,6 +117,18 @@ def test_a_settings_file_is_validated(digits_settings, capsys):
     assert json.loads(capsys.readouterr().out)["steps"][0] == "config_gen"
 
 
+def test_hyperparameters_of_automl_are_validated(tmp_path, capsys):
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: efficientdet-lite0\nnum_classes: 3\nimage_size: 128\nverbose: 0\n")
+    assert parser.main(["validate", str(path), "--set", "num_classes=4"]) == 0
+    printed = capsys.readouterr().out
+    assert "valid hyper-parameters" in printed and "without effect: verbose" in printed
+    assert "128 x 128 x 3 from automl_resizer" in printed and "classes      4" in printed
+    path.write_text("name: efficientdet-lite0\nstrategy: tpu\n")
+    assert parser.main(["validate", str(path)]) == 2
+    assert "hparams.strategy: expected gpus" in capsys.readouterr().err
+
+
 def test_a_pipeline_config_is_validated(capsys):
     assert parser.main(["validate", str(ROOT / "examples" / "digits" / "pipeline.config")]) == 0
     assert "a valid pipeline.config" in capsys.readouterr().out

@@ -1,0 +1,176 @@
+"""What becomes of each hyper-parameter: the field that follows it, why it changes nothing, why it is refused.
+
+The table is the one list of them: the translation reads it, the page 'Coming from google/automl EfficientDet'
+shows it, and a test changes each in turn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from detection_core.config.automl.hyperparameters import HyperParameters
+
+Kind = Literal["followed", "without effect", "refused"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fate:
+    """What becomes of a hyper-parameter.
+
+    Attributes:
+        kind: what, in a word.
+        text: the field that follows it, or the reason.
+        fits: tells whether all of their values together can be followed; where it does not hold, they are
+            refused with `remedy`.
+        expected: what `fits` asks for, in words.
+        remedy: what to do instead.
+    """
+
+    kind: Kind
+    text: str
+    fits: Callable[[HyperParameters], bool] = lambda values: True
+    expected: str = ""
+    remedy: str = ""
+
+
+MODEL = "model.efficientdet"
+_READER = "train_input_reader"
+_OPTIMIZER = "train_config.optimizer"
+_SCHEDULE = f"the learning_rate of {_OPTIMIZER}"
+_STEPS = "train_config.data_augmentation_options"
+
+
+def _model(name: str) -> Fate:
+    return Fate("followed", f"{MODEL}.{name}")
+
+
+def _followed(text: str) -> Fate:
+    return Fate("followed", text)
+
+
+def _nothing(reason: str) -> Fate:
+    return Fate("without effect", reason)
+
+
+def _only(value: Any, name: str, reason: str, remedy: str) -> Fate:
+    """Return the fate of a hyper-parameter that is refused for all values but one."""
+    return Fate("refused", reason, lambda values: getattr(values, name) == value, f"{value!r}", remedy)
+
+
+_TF1 = "only their code for TensorFlow 1 reads it"
+_IN_FLOAT32 = "training is in float32, as theirs is on a CPU"
+
+FATES: Mapping[str, Fate] = {
+    "name": _nothing("a label; the model is the one that the command names"),
+    "act_type": _model("act_type"),
+    "image_size": _followed(f"{MODEL}.image_resizer.automl_resizer"),
+    "target_size": _followed(f"{_STEPS}: automl_scale_jitter.target_height, target_width"),
+    "input_rand_hflip": _followed(f"{_STEPS}: random_horizontal_flip"),
+    "jitter_min": _followed(f"{_STEPS}: automl_scale_jitter.scale_min"),
+    "jitter_max": _followed(f"{_STEPS}: automl_scale_jitter.scale_max"),
+    "autoaugment_policy": _followed(f"{_STEPS}: autoaugment_image.policy_name"),
+    "grid_mask": _followed(f"{_STEPS}: automl_grid_mask"),
+    "sample_image": _nothing("`detflow evaluate` draws what is found in the evaluated images"),
+    "map_freq": _nothing("a training is measured when it is done, by `detflow evaluate` or the workflow"),
+    "num_classes": _model("num_classes"),
+    "seg_num_classes": _model("seg_num_classes"),
+    "heads": _model("heads"),
+    "skip_crowd_during_training": _followed(f"{_STEPS}: drop_crowd_boxes"),
+    "label_map": _followed(f"a label map file, {_READER}.label_map_path"),
+    "max_instances_per_image": _followed(f"train_config.max_number_of_boxes, {_READER}.max_number_of_boxes"),
+    "regenerate_source_id": _nothing("images are told apart by their records, not by their ids"),
+    "min_level": _model("min_level"),
+    "max_level": _model("max_level"),
+    "num_scales": _model("num_scales"),
+    "aspect_ratios": _followed(f"{MODEL}.aspect_ratios, or anchor_shapes for pairs"),
+    "anchor_scale": _model("anchor_scale"),
+    "is_training_bn": _nothing("batch norm measures each replica's images, as theirs without `strategy`"),
+    "momentum": _followed(f"{_OPTIMIZER}: momentum_optimizer_value, or beta_1 of Adam"),
+    "optimizer": _followed(f"{_OPTIMIZER}: momentum_optimizer or adam_optimizer"),
+    "learning_rate": _followed(f"{_SCHEDULE}, times batch_size / 64"),
+    "lr_warmup_init": _followed(f"{_SCHEDULE}: warmup_learning_rate"),
+    "lr_warmup_epoch": _followed(f"{_SCHEDULE}: warmup_steps"),
+    "first_lr_drop_epoch": _followed(f"{_SCHEDULE}: first_drop_step"),
+    "second_lr_drop_epoch": _followed(f"{_SCHEDULE}: second_drop_step"),
+    "poly_lr_power": _followed(f"{_SCHEDULE}: power"),
+    "clip_gradients_norm": _followed(
+        "train_config.gradient_clipping_by_variable_norm, then gradient_clipping_by_norm"
+    ),
+    "num_epochs": _followed("train_config.num_steps, and the schedule's total_steps"),
+    "data_format": _nothing("channels are computed last; weights are the same for both"),
+    "mean_rgb": _model("mean_rgb"),
+    "stddev_rgb": _model("stddev_rgb"),
+    "scale_range": _model("scale_range"),
+    "label_smoothing": _model("label_smoothing"),
+    "alpha": _model("alpha"),
+    "gamma": _model("gamma"),
+    "delta": _model("delta"),
+    "box_loss_weight": _model("box_loss_weight"),
+    "iou_loss_type": _model("iou_loss_type"),
+    "iou_loss_weight": _model("iou_loss_weight"),
+    "weight_decay": _model("weight_decay"),
+    "strategy": Fate(
+        "refused",
+        "gpus and multi-gpus change nothing: all GPUs that TensorFlow sees are used; tpu is refused, as"
+        " there is no training on TPUs here",
+        lambda values: values.strategy != "tpu",
+        "gpus, multi-gpus or none",
+        "leave it out, and train on GPUs or CPUs",
+    ),
+    "mixed_precision": _nothing(_IN_FLOAT32),
+    "loss_scale": _nothing(_IN_FLOAT32),
+    "box_class_repeats": _model("box_class_repeats"),
+    "fpn_cell_repeats": _model("fpn_cell_repeats"),
+    "fpn_num_filters": _model("fpn_num_filters"),
+    "separable_conv": _model("separable_conv"),
+    "apply_bn_for_resampling": _model("apply_bn_for_resampling"),
+    "conv_after_downsample": _model("conv_after_downsample"),
+    "conv_bn_act_pattern": _model("conv_bn_act_pattern"),
+    "drop_remainder": _nothing("training repeats its records without end, so that no batch is the last"),
+    "nms_configs": Fate(
+        "followed",
+        f"{MODEL}.nms_configs; pyfunc is refused, as suppression in NumPy gives other detections than the"
+        " exported model",
+        lambda values: not values.nms_configs.pyfunc,
+        "nms_configs.pyfunc of false, as suppression runs in TensorFlow",
+        "set nms_configs.pyfunc=false",
+    ),
+    "tflite_max_detections": Fate(
+        "refused",
+        "a TensorFlow Lite file gives as many detections as nms_configs.max_output_size",
+        lambda values: values.tflite_max_detections in (100, values.nms_configs.max_output_size),
+        "nms_configs.max_output_size, as a TensorFlow Lite file gives as many detections",
+        "set both to one number",
+    ),
+    "fpn_name": _model("fpn_name"),
+    "fpn_weight_method": _model("fpn_weight_method"),
+    "fpn_config": _followed(f"{MODEL}.fpn_nodes and fpn_weight_method"),
+    "survival_prob": _model("survival_prob"),
+    "img_summary_steps": _nothing("no images are written in training; `detflow evaluate` draws them"),
+    "lr_decay_method": _followed(f"the kind of {_SCHEDULE}"),
+    "moving_average_decay": _followed(
+        f"{_OPTIMIZER}: use_moving_average, moving_average_decay; eval_config.use_moving_averages"
+    ),
+    "ckpt_var_scope": _nothing(_TF1),
+    "skip_mismatch": _nothing(_TF1),
+    "backbone_name": _model("backbone_name"),
+    "backbone_config": _only(
+        None, "backbone_config", "blocks of one's own are not built", "choose a backbone by backbone_name"
+    ),
+    "var_freeze_expr": _model("var_freeze_expr"),
+    "use_keras_model": _nothing(_TF1),
+    "dataset_type": _nothing("their code does not read it either"),
+    "positives_momentum": Fate(
+        "followed",
+        f"{MODEL}.positives_momentum; below 0, a mean over replicas, is refused",
+        lambda values: (values.positives_momentum or 0.0) >= 0.0,
+        "0, the batch's own count, or more: there is no mean over replicas",
+        "set it to 0",
+    ),
+    "grad_checkpoint": _nothing("it saves memory alone; lower the batch size where memory is short"),
+    "verbose": _nothing("progress is reported by the command"),
+    "save_freq": _nothing("a checkpoint is written every tenth of the training, or each five minutes"),
+}
+"""Hyper-parameter to its fate, in their order."""

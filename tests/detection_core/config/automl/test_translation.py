@@ -1,0 +1,212 @@
+"""Every hyper-parameter reaches the config, changes nothing with a reason, or is refused."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
+from detection_core.config.automl.fates import FATES
+from detection_core.config.automl.translation import (
+    TO_BE_CONFIGURED,
+    RunFlags,
+    holds_hyperparameters,
+    translate,
+)
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import format_pipeline_config, parse_pipeline_config
+from detection_core.config.messages.efficientdet import settings_of
+from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+# Another value of each than any model has, and what else has to be set for it to be read at all.
+OTHERS: dict[str, Any] = {
+    "name": "mine", "act_type": "hswish", "image_size": "256x128", "target_size": 512,
+    "input_rand_hflip": False, "jitter_min": 0.7, "jitter_max": 1.5, "autoaugment_policy": "randaug",
+    "grid_mask": True, "sample_image": "x.jpg", "map_freq": 1, "num_classes": 7, "seg_num_classes": 4,
+    "heads": ["object_detection", "segmentation"], "skip_crowd_during_training": False,
+    "label_map": {1: "cat"}, "max_instances_per_image": 30, "regenerate_source_id": True, "min_level": 2,
+    "max_level": 6, "num_scales": 2, "aspect_ratios": [1.0, 3.0], "anchor_scale": 2.5,
+    "is_training_bn": False, "momentum": 0.5, "optimizer": "adam", "learning_rate": 0.5,
+    "lr_warmup_init": 0.5, "lr_warmup_epoch": 2.0, "first_lr_drop_epoch": 100.0,
+    "second_lr_drop_epoch": 260.0, "poly_lr_power": 2.0, "clip_gradients_norm": 3.0, "num_epochs": 299,
+    "data_format": "channels_first", "mean_rgb": 99.0, "stddev_rgb": [1.0, 2.0, 3.0], "scale_range": True,
+    "label_smoothing": 0.1, "alpha": 0.5, "gamma": 2.0, "delta": 0.2, "box_loss_weight": 25.0,
+    "iou_loss_type": "ciou", "iou_loss_weight": 2.0, "weight_decay": 1e-3, "strategy": "tpu",
+    "mixed_precision": True, "loss_scale": 65536, "box_class_repeats": 2, "fpn_cell_repeats": 2,
+    "fpn_num_filters": 32, "separable_conv": False, "apply_bn_for_resampling": False,
+    "conv_after_downsample": True, "conv_bn_act_pattern": True, "drop_remainder": False,
+    "nms_configs": {"method": "hard", "iou_thresh": 0.6}, "tflite_max_detections": 25, "fpn_name": "qufpn",
+    "fpn_weight_method": "attn", "fpn_config": {"nodes": [
+        {"feat_level": 6, "inputs_offsets": [3, 4]}, {"feat_level": 5, "inputs_offsets": [2, 5]},
+        {"feat_level": 4, "inputs_offsets": [1, 6]}, {"feat_level": 3, "inputs_offsets": [0, 7]},
+        {"feat_level": 7, "inputs_offsets": [4, 8]}]},
+    "survival_prob": 0.8, "img_summary_steps": 3, "lr_decay_method": "stepwise",
+    "moving_average_decay": 0.9, "ckpt_var_scope": "x", "skip_mismatch": False,
+    "backbone_name": "efficientnet-b8", "backbone_config": {"blocks": 1},
+    "var_freeze_expr": "(efficientnet|fpn_cells)", "use_keras_model": False, "dataset_type": "x",
+    "positives_momentum": 0.9, "grad_checkpoint": True, "verbose": 0, "save_freq": 10,
+}  # fmt: skip
+CONTEXTS: dict[str, dict[str, Any]] = {
+    "first_lr_drop_epoch": {"lr_decay_method": "stepwise"},
+    "second_lr_drop_epoch": {"lr_decay_method": "stepwise"},
+    "poly_lr_power": {"lr_decay_method": "polynomial"},
+    "seg_num_classes": {"heads": ["object_detection", "segmentation"]},
+}
+
+
+def checked(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
+    check_pipeline_config(config)
+    assert parse_pipeline_config(format_pipeline_config(config)) == config
+    return config
+
+
+def test_every_hyperparameter_is_tried() -> None:
+    assert list(OTHERS) == list(DEFAULTS)
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_hyperparameter_reaches_the_config_or_is_told(name: str) -> None:
+    context = CONTEXTS.get(name, {})
+    usual = translate("efficientdet-d0", context)
+    try:
+        found = translate("efficientdet-d0", {**context, name: OTHERS[name]})
+    except ConfigError as error:
+        assert FATES[name].kind == "refused"
+        assert str(error).startswith(f"hparams.{name}: expected")
+        return
+    try:
+        checked(found.config)
+    except ConfigError as error:  # of the model itself
+        assert "model.efficientdet.heads: expected" in str(error) and name in ("heads", "seg_num_classes")
+    changed = found.config != usual.config or found.label_map != usual.label_map
+    noted = any(note.startswith(f"{name}: ") for note in found.notes)
+    assert (changed, noted) == (FATES[name].kind == "followed", FATES[name].kind == "without effect")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(list(MODELS)), st.sets(st.sampled_from(list(OTHERS)), max_size=6))
+def test_overrides_together_give_a_config_that_checks_or_are_refused(model: str, names: set[str]) -> None:
+    try:
+        found = translate(model, {name: OTHERS[name] for name in names})
+    except ConfigError as error:
+        assert str(error).startswith("hparams.")
+        return
+    try:
+        checked(found.config)
+    except ConfigError as error:
+        assert error.where
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_means_the_same_in_both(model: str) -> None:
+    message = checked(translate(model).config).model.efficientdet
+    ours, theirs = settings_of(message), model_values(model)
+    assert ours.image_size == (theirs["image_size"], theirs["image_size"])
+    for name in (
+        "backbone_name", "act_type", "fpn_num_filters", "fpn_cell_repeats", "box_class_repeats", "min_level",
+        "max_level", "separable_conv", "conv_bn_act_pattern", "alpha", "gamma", "delta", "num_scales",
+        "box_loss_weight",
+    ):  # fmt: skip
+        assert getattr(ours, name) == theirs[name], name
+    assert ours.weight_decay == pytest.approx(theirs["weight_decay"])
+    assert ours.fpn_weight_method == (theirs["fpn_weight_method"] or "fastattn")
+    assert set(ours.anchor_scale) == {theirs["anchor_scale"]}
+    mean = theirs["mean_rgb"]
+    assert ours.mean_rgb == pytest.approx(mean if isinstance(mean, list) else [mean] * 3)
+
+
+def test_flags_of_the_run_become_lengths_and_paths() -> None:
+    flags = RunFlags(
+        batch_size=8, num_examples_per_epoch=5717, num_epochs=50, train_file_pattern="t*",
+        val_file_pattern="v*", pretrained_ckpt="efficientdet-d0", label_map_path="m.pbtxt",
+    )  # fmt: skip
+    config = checked(translate("efficientdet-d0", "num_classes=20,num_epochs=3", flags).config)
+    train = config.train_config
+    assert (train.batch_size, train.num_steps) == (8, 50 * (5717 // 8))
+    rate = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
+    assert rate.learning_rate == pytest.approx(0.08 * 8 / 64) and rate.warmup_steps == 5717 // 8
+    assert list(config.train_input_reader.tf_record_input_reader.input_path) == ["t*"]
+    assert list(config.eval_input_reader[0].tf_record_input_reader.input_path) == ["v*"]
+    assert config.train_input_reader.label_map_path == "m.pbtxt"
+    assert train.fine_tune_checkpoint == "efficientdet-d0"
+
+
+def test_a_saved_config_gives_the_lengths_of_its_run(tmp_path: pathlib.Path) -> None:
+    saved = model_values("efficientdet-lite0") | {
+        "batch_size": 16, "steps_per_epoch": 7, "model_name": "efficientdet-lite0", "image_size": (320, 320),
+    }  # fmt: skip
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.dump(saved, indent=4), encoding="utf-8")
+    assert holds_hyperparameters(str(path))
+    train = checked(translate("", str(path)).config).train_config
+    assert (train.batch_size, train.num_steps) == (16, 300 * 7)
+    smaller = translate("", str(path), RunFlags(batch_size=4)).config.train_config
+    assert (smaller.batch_size, smaller.num_steps) == (4, 300 * 28)
+
+
+def test_without_flags_paths_are_to_be_configured() -> None:
+    config = translate("efficientdet-d0").config
+    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
+    assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
+
+
+def test_pairs_and_ratios_are_shapes_of_anchors() -> None:
+    found = settings_of(
+        translate("efficientdet-d0", {"aspect_ratios": [1.0, [0.5, 1.5]]}).config.model.efficientdet
+    )
+    assert found.anchor_shapes == ((1.0, 1.0), (0.5, 1.5))
+
+
+def test_padding_is_what_normalisation_makes_zero() -> None:
+    for hparams in ("", "scale_range=true"):
+        model = translate("efficientdet-d0", hparams).config.model.efficientdet
+        values = settings_of(model)
+        for value, mean, stddev in zip(
+            model.image_resizer.automl_resizer.per_channel_pad_value,
+            values.mean_rgb,
+            values.stddev_rgb,
+            strict=True,
+        ):
+            normalised = (value - mean) / stddev
+            assert (normalised * 2 / 255 - 1 if hparams else normalised) == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("hparams", "message"),
+    [
+        ("backbone_config.blocks=1", r"hparams\.backbone_config: expected None, .*backbone_name"),
+        ("strategy=tpu", r"hparams\.strategy: expected gpus, multi-gpus or none, found 'tpu'"),
+        ("nms_configs.pyfunc=true", r"hparams\.nms_configs: .*set nms_configs\.pyfunc=false"),
+        ("positives_momentum=-1", r"hparams\.positives_momentum: expected 0.*found -1\.0"),
+        (
+            "num_classes=2,label_map.3=cat",
+            r"hparams\.label_map: .*which is 2, found 3; set num_classes=3",
+        ),
+        (
+            "tflite_max_detections=25",
+            r"hparams\.tflite_max_detections: .*set both to one number",
+        ),
+        ("fpn_config.nodes=1", r"hparams\.fpn_config: expected a table of weight_method and nodes"),
+    ],
+)
+def test_what_is_refused_names_field_and_remedy(hparams: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        translate("efficientdet-d0", hparams)
+
+
+def test_fewer_examples_than_a_batch_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"num_examples_per_epoch: expected at least the batch size, 64"):
+        translate("efficientdet-d0", "", RunFlags(num_examples_per_epoch=10))
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n"])
+def test_files_without_hyperparameters_alone_are_something_else(text: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert not holds_hyperparameters(str(path)) and not holds_hyperparameters(str(tmp_path / "none.yaml"))
