@@ -26,6 +26,17 @@ def shorten(value: object, longest: int = 80) -> str:
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
 
 
+def one_line(text: str, longest: int = 80) -> str:
+    """Return a name for people: on one line, without quotation marks, cut where it is long.
+
+    Args:
+        text: from a file of somebody's.
+        longest: how many characters of it are shown.
+    """
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: longest + 1])
+    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
+
+
 class DetectionError(Exception):
     """An error that the user can fix: a bad config, record, model or destination.
 

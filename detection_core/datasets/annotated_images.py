@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from detection_core.data.image_header import IMAGE_FAULTS
+from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
 from detection_core.storage import files
 
 ANNOTATION_FAULTS = {
@@ -160,6 +160,12 @@ class AnnotatedImage(NamedTuple):
     labels: Sequence[ImageLabel] = ()
     in_fractions: bool = False
     example: str = ""
+
+    @property
+    def annotated_size(self) -> tuple[int, int] | None:
+        """Rows and columns as annotated; None where the source does not say, or no image has so many."""
+        size = self.height, self.width
+        return size if all(0 < side <= MAX_PIXELS for side in size) else None
 
 
 class Rejection(NamedTuple):

@@ -16,7 +16,6 @@ import numpy as np
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
 from detection_core.datasets.annotation_frame import place_objects
 from detection_core.datasets.image_sizes import shown_sizes
-from detection_core.datasets.quarantine import count_reasons
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
 from detection_core.errors import DataError
@@ -125,7 +124,9 @@ def survey(
         counting.add(name, images, rejected, categories)
     if not counting.objects.seen:
         raise DataError(
-            f"expected annotated objects, found none on {counting.images.seen:,} images", where=root
+            f"expected annotated objects, found none on {counting.images.seen:,} images that were read as"
+            f" {data_format}; annotate some, or name the folder that holds the data set alone",
+            where=root,
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
     sizes, unreadable = _open(counting.images.kept, most)
@@ -136,7 +137,7 @@ def survey(
         positions=tuple(counting.positions),
         annotated_positions=tuple(counting.annotated_positions),
         empty_images=counting.empty,
-        rejected=count_reasons(counting.rejected.kept) if counting.rejected.seen <= SAMPLED_BOXES else {},
+        rejected=dict(sorted(counting.rejected.items(), key=lambda item: (-item[1], item[0]))),
         classes=dict(counting.classes.most_common()),
         most_objects=counting.most_objects,
         sizes=np.array([size for _, size in sizes] or np.zeros((0, 2)), np.int64),
@@ -174,7 +175,7 @@ class _Counting:
         self.empty = self.most_objects = 0
         self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
         self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
-        self.rejected: _Reservoir[Rejection] = _Reservoir(SAMPLED_BOXES)
+        self.rejected: collections.Counter[str] = collections.Counter()
         self._of_class: dict[str, list[AnnotatedImage]] = {}
 
     def add(
@@ -200,8 +201,8 @@ class _Counting:
                 shown = self._of_class.setdefault(item.name, [])
                 if len(shown) < _SHOWN_OF_A_CLASS and image not in shown:
                     shown.append(image)
-        for rejection in rejected:  # complete when the last image has been read
-            self.rejected.add(rejection)
+        # Complete when the last image has been read.
+        self.rejected.update(rejection.reason for rejection in rejected)
 
     def examples(self, count: int) -> list[AnnotatedImage]:
         """Choose images: of rare classes first, then of the sample."""
@@ -258,9 +259,7 @@ def _boxes(
     """Return sampled boxes, normalised, and their sides in pixels, of images whose size is known."""
     boxes, sides = [], []
     for image, number in objects:
-        rows, columns = (
-            (image.height, image.width) if image.height and image.width else sizes.get(image.path, (0, 0))
-        )
+        rows, columns = image.annotated_size or sizes.get(image.path, (0, 0))
         if min(rows, columns) < 1:
             continue
         item = place_objects(image._replace(objects=image.objects[number : number + 1]), columns, rows)[0]

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
+from detection_core.errors import one_line
+
 # Hues far apart in a row, so that neighbouring classes differ; from Okabe and Ito's colours for all kinds of
 # colour vision, then more of the same lightness. Further classes start again.
 PALETTE = (
@@ -18,6 +20,7 @@ PALETTE = (
     (240, 228, 66), (148, 82, 190), (120, 190, 60), (230, 70, 90), (0, 190, 190), (160, 120, 90),
 )  # fmt: skip
 _DARK, _LIGHT = (20, 20, 20), (255, 255, 255)
+_LONGEST_TEXT = 60
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,15 +90,24 @@ def draw_boxes(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Imag
     draw = ImageDraw.Draw(drawn)
     width, height = drawn.size
     size = max(11, round(min(width, height) / 28))
-    for item in reversed(boxes):
-        # Pillow takes minutes for what reaches a billion pixels beyond, as a box without an end does.
-        ymin, xmin, ymax, xmax = np.clip(np.nan_to_num(item.box), -1.0, 2.0).tolist()
-        left, top, right, bottom = xmin * width, ymin * height, xmax * width, ymax * height
-        _outline(draw, (left, top, right, bottom), item, thickness=max(2, size // 6))
-    for item in reversed(boxes):
+    near = [dataclasses.replace(item, box=_nearby(item.box)) for item in reversed(boxes)]
+    for item in near:
+        ymin, xmin, ymax, xmax = item.box
+        corners = xmin * width, ymin * height, xmax * width, ymax * height
+        _outline(draw, corners, item, thickness=max(2, size // 6))
+    for item in near:
         if item.text:
             _label(draw, drawn.size, item, size)
     return drawn
+
+
+def _nearby(box: Sequence[float]) -> tuple[float, float, float, float]:
+    """Return a box as far as it is on the picture or near it.
+
+    Pillow takes minutes for what reaches a billion pixels beyond, as a box without an end does.
+    """
+    ymin, xmin, ymax, xmax = np.clip(np.nan_to_num(box), -1.0, 2.0).tolist()
+    return ymin, xmin, ymax, xmax
 
 
 def _outline(
@@ -135,7 +147,8 @@ def _dashes(
 def _label(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox, font_size: int) -> None:
     """Write the text on a plate of the class's colour, above the box where there is room, inside else."""
     font = text_font(font_size)
-    left, top, right, bottom = draw.textbbox((0, 0), item.text, font=font)
+    text = one_line(item.text, _LONGEST_TEXT)  # Pillow takes minutes for a long one.
+    left, top, right, bottom = draw.textbbox((0, 0), text, font=font)
     margin = max(2, font_size // 5)
     plate = (right - left + 2 * margin, bottom - top + 2 * margin)
     x = min(max(0.0, item.box[1] * size[0]), max(0.0, size[0] - plate[0]))
@@ -143,7 +156,7 @@ def _label(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox, 
     y = above if above >= 0 else min(max(0.0, item.box[0] * size[1]), max(0.0, size[1] - plate[1]))
     colour = item.drawn_colour
     draw.rectangle((x, y, x + plate[0], y + plate[1]), fill=colour)
-    draw.text((x + margin - left, y + margin - top), item.text, fill=readable_on(colour), font=font)
+    draw.text((x + margin - left, y + margin - top), text, fill=readable_on(colour), font=font)
 
 
 def readable_on(colour: tuple[int, int, int]) -> tuple[int, int, int]:

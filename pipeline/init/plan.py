@@ -15,6 +15,7 @@ from detection_core.datasets.layouts import Layout
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
+from detection_core.errors import one_line
 from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.published_models import Speed
 from pipeline.init import settings_choice
@@ -138,7 +139,9 @@ def _config(chosen: NetworkChoice, choices: tuple[Choice, ...]) -> PipelineConfi
 
 def _classes(seen: Survey) -> Choice:
     names = list(seen.classes)
-    listed = ", ".join(names[:_LISTED_CLASSES]) + (", ..." if len(names) > _LISTED_CLASSES else "")
+    listed = ", ".join(one_line(name, 40) for name in names[:_LISTED_CLASSES]) + (
+        ", ..." if len(names) > _LISTED_CLASSES else ""
+    )
     return Choice(
         path="model.ssd",
         value=len(names),

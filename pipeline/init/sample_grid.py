@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import math
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageOps
+from PIL import ExifTags, Image, ImageDraw, ImageOps
 
 from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
 from detection_core.datasets.annotated_images import AnnotatedImage
-from detection_core.errors import shorten
+from detection_core.errors import one_line
 from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_boxes, fit, text_font
 from detection_core.storage import files
 
@@ -25,7 +27,9 @@ def draw_sample_grid(images: Sequence[AnnotatedImage], classes: Sequence[str]) -
         images: to show, in this order; those that cannot be read are left out.
         classes: whose colours follow their order.
     """
-    cells = [cell for image in images if (cell := _cell(image, {n: i for i, n in enumerate(classes)}))]
+    labels = {name: label for label, name in enumerate(classes)}
+    pictures = _Pictures()
+    cells = [_cell(image, *read, labels) for image in images if (read := pictures.read(image))]
     if not cells:
         return None
     columns = min(COLUMNS, len(cells))
@@ -47,7 +51,7 @@ def _legend(sheet: Image.Image, y: int, classes: Sequence[str]) -> None:
     """Write the classes in their colours, as many as have room."""
     draw, font, x = ImageDraw.Draw(sheet), text_font(13), float(2 * GAP)
     for label, name in enumerate(classes):
-        text = shorten(name, 30)[1:-1]
+        text = one_line(name, 30)
         if x + draw.textlength(text, font=font) > sheet.width:
             draw.text((x, y), "...", fill=_TEXT, font=font)
             return
@@ -55,12 +59,11 @@ def _legend(sheet: Image.Image, y: int, classes: Sequence[str]) -> None:
         x += draw.textlength(text, font=font) + 3 * GAP
 
 
-def _cell(image: AnnotatedImage, labels: dict[str, int]) -> Image.Image | None:
-    """Return a picture with its boxes and its name; None where it cannot be read."""
-    picture = _read(image)
-    if picture is None:
-        return None
-    rows, columns = _extent(image, picture)
+def _cell(
+    image: AnnotatedImage, picture: Image.Image, size: tuple[int, int], labels: dict[str, int]
+) -> Image.Image:
+    """Return a picture, which had so many rows and columns, with its boxes and its name."""
+    rows, columns = (1, 1) if image.in_fractions else image.annotated_size or size
     boxes = [
         LabelledBox(
             box=(
@@ -73,38 +76,52 @@ def _cell(image: AnnotatedImage, labels: dict[str, int]) -> Image.Image | None:
             text=item.name if len(image.objects) <= _NAMED else "",
             dashed=bool(item.crowd or item.difficult),
         )
-        for item in image.objects
+        for item in image.objects[:_DRAWN]
+        if all(map(math.isfinite, item.box))
     ]
     shown = draw_boxes(fit(np.asarray(picture), longest=CELL), boxes)
     cell = Image.new("RGB", (CELL, shown.height + CAPTION), _BACKGROUND)
     cell.paste(shown, ((CELL - shown.width) // 2, 0))
-    caption = f"{shorten(image.filename, 36)[1:-1]}, {len(image.objects):,}"
+    caption = f"{one_line(image.filename, 36)}, {len(image.objects):,}"
     ImageDraw.Draw(cell).text((4, shown.height + 3), caption, fill=_TEXT, font=text_font(13))
     return cell
 
 
-def _extent(image: AnnotatedImage, picture: Image.Image) -> tuple[float, float]:
-    """Return what the boxes' places are fractions of, down and across."""
-    if image.in_fractions:
-        return 1, 1
-    return (image.height, image.width) if image.height and image.width else picture.size[::-1]
-
-
 _NAMED = 12  # objects of a picture up to which each has its name beside it
+_DECODED_PIXELS = 1 << 28  # of all pictures: two of the largest, or all of those from a camera
+_ON_ITS_SIDE = (5, 6, 7, 8)  # orientations that swap rows and columns
+_DRAWN = 500  # objects of a picture that are drawn: more would hide it
 
 
-def _read(image: AnnotatedImage) -> Image.Image | None:
-    """Return the picture as it is annotated; None where it cannot be read."""
-    try:
-        with Image.open(io.BytesIO(files.read_regular(image.path, MAX_FILE_BYTES))) as opened:
-            if opened.width * opened.height > MAX_PIXELS:
-                return None
-            opened.draft("RGB", (2 * CELL, 2 * CELL))
-            turned = ImageOps.exif_transpose(opened)
-            as_annotated = opened if _is_like(opened, image) and not _is_like(turned, image) else turned
-            return as_annotated.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return None
+class _Pictures:
+    """Reads pictures, as long as they are not too many pixels in all."""
+
+    def __init__(self) -> None:
+        self._left = _DECODED_PIXELS
+
+    def read(self, image: AnnotatedImage) -> tuple[Image.Image, tuple[int, int]] | None:
+        """Return the picture as it is annotated, made smaller, and the rows and columns that it had.
+
+        Returns:
+            None where it cannot be read.
+        """
+        try:
+            content = io.BytesIO(files.read_regular(image.path, MAX_FILE_BYTES))
+            with warnings.catch_warnings(), Image.open(content) as opened:
+                warnings.simplefilter("ignore")  # The number of pixels is looked at here.
+                size = opened.height, opened.width
+                opened.draft("RGB", (2 * CELL, 2 * CELL))
+                if opened.width * opened.height > min(self._left, MAX_PIXELS):
+                    return None
+                self._left -= opened.width * opened.height
+                opened.thumbnail((2 * CELL, 2 * CELL))  # in place, as one of them may take 400 MB
+                turned = ImageOps.exif_transpose(opened)
+                if image.annotated_size and _is_like(opened, image) and not _is_like(turned, image):
+                    return opened.convert("RGB"), size
+                on_side = opened.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
+                return turned.convert("RGB"), size[::-1] if on_side else size
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            return None
 
 
 def _is_like(picture: Image.Image, image: AnnotatedImage) -> bool:

@@ -11,7 +11,7 @@ from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
-from pipeline.init.training_choice import COSINE
+from pipeline.init.training_choice import COSINE, MOST_OBJECTS
 
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
 _LEARNT_NOTHING = 0.05
@@ -138,7 +138,7 @@ def export_choices(seen: Survey, images: int) -> Iterator[Choice]:
     if seen.most_objects > _MOST_DETECTIONS:
         yield _choice(
             "export.max_detections",
-            10 * -(-seen.most_objects // 10),
+            min(10 * -(-seen.most_objects // 10), MOST_OBJECTS),
             f"the fullest picture has {seen.most_objects:,} objects",
         )
     drop = 0.03 if images < 500 else 0.02

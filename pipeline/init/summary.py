@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from detection_core.errors import shorten
+from detection_core.errors import one_line
 from pipeline.init.plan import Plan
 
 _NAMED_CLASSES = 4
@@ -22,7 +22,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
     splits = plan.value("data.splits")
     yield "splits", ", ".join(f"{name} {seen.count(name, splits):,}" for name in splits)
     yield "images", _images(plan)
-    named = [f"{name} {count:,}" for name, count in list(seen.classes.items())[:_NAMED_CLASSES]]
+    named = [f"{one_line(name, 40)} {count:,}" for name, count in list(seen.classes.items())[:_NAMED_CLASSES]]
     more = f", ... {len(seen.classes):,} classes in all" if len(seen.classes) > _NAMED_CLASSES else ""
     yield "objects", f"{seen.objects:,}, at most {seen.most_objects:,} an image: {', '.join(named)}{more}"
     yield "network", _network(plan)
@@ -41,7 +41,8 @@ def _images(plan: Plan) -> str:
         return text
     low, high = seen.sizes.min(axis=0), seen.sizes.max(axis=0)
     sizes = f"{low[1]} x {low[0]}" + (f" to {high[1]} x {high[0]}" if (low != high).any() else "")
-    return f"{text}; {sizes} pixels, as {len(seen.sizes):,} of them say"
+    looked_at = f" ({len(seen.sizes):,} were looked at)" if len(seen.sizes) < seen.images else ""
+    return f"{text}; {sizes} pixels{looked_at}"
 
 
 def _network(plan: Plan) -> str:
@@ -72,7 +73,11 @@ def _weights(plan: Plan) -> str:
 def _problems(plan: Plan) -> str:
     seen = plan.seen
     found = [f"{count:,} {reason}" for reason, count in seen.rejected.items()]
+    unused = [one_line(name, 40) for name, count in seen.classes.items() if not count]
+    if unused:
+        more = f" and {len(unused) - _NAMED_CLASSES:,} more" if len(unused) > _NAMED_CLASSES else ""
+        found.append(f"no object of {', '.join(unused[:_NAMED_CLASSES])}{more}")
     if seen.unreadable:
         share = f"{len(seen.unreadable):,} of {seen.opened:,} image files that were opened"
-        found.append(f"{share} cannot be read, such as {shorten(seen.unreadable[0], 160)[1:-1]}")
+        found.append(f"{share} cannot be read, such as {one_line(seen.unreadable[0], 160)}")
     return "; ".join(found) or "none so far; `detflow run` checks every file"

@@ -20,6 +20,8 @@ _SCRATCH = "https://arxiv.org/abs/1811.08883"
 _LINEAR_SCALING = "https://arxiv.org/abs/1706.02677"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _LEAST_BOXES = 20
+MOST_OBJECTS = 1_000
+"""Objects of a picture that a first workflow provides for: each costs every other picture memory and time."""
 
 
 def choose_batch(train_images: int, chosen: NetworkChoice, hardware: Hardware) -> Choice:
@@ -80,7 +82,7 @@ def peak_rate(choices: tuple[Choice, ...]) -> float:
 
 
 def _boxes(seen: Survey) -> Choice:
-    most = max(_LEAST_BOXES, 10 * -(-seen.most_objects // 10))
+    most = min(max(_LEAST_BOXES, 10 * -(-seen.most_objects // 10)), MOST_OBJECTS)
     return Choice(
         path="train_config.max_number_of_boxes",
         value=most,

@@ -111,7 +111,7 @@ def _page(run: RunInfo, data: dict[str, Any]) -> Page:
         parts.append(f"spans: {train} to train on, {evaluate} for the other splits")
     if data["validation"]:
         found = [f"data, {f['severity']}: {f['message']}" for f in data["validation"]["findings"]]
-        parts.append("\n".join(found) or "data: nothing was found")
+        parts.append("\n".join(found) or "data: no problem was found")
     if data["models"]:
         rows = [("model", "mAP@.50", "mAP@[.50:.95]", "gate")]
         rows += [

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from detection_core.errors import shorten
+from detection_core.errors import one_line, shorten
 
 
 def test_values_are_shown_on_one_short_line():
@@ -8,3 +8,9 @@ def test_values_are_shown_on_one_short_line():
     assert shorten("x" * 1000).endswith("... (1,002 characters)") and len(shorten("x" * 1000)) < 120
     assert shorten(1 << 200_000) == "a number of thousands of digits"
     assert shorten([1, 2], 3) == "[1,... (6 characters)"
+
+
+def test_names_are_shown_on_one_short_line():
+    assert one_line("a 'cat'") == "a 'cat'"
+    assert one_line("a\n\x1b\ud800") == r"a\n\x1b\ud800"
+    assert one_line("x" * 1_000_000, 10) == "xxxxxxx..."

@@ -114,3 +114,21 @@ def test_a_size_is_that_of_the_picture_as_it_is_shown(tmp_path):
     assert seen.sizes.tolist() == [[40, 30]]
     # The annotation says no size: boxes are fractions of the picture's.
     np.testing.assert_allclose(seen.boxes, [[3 / 40, 2 / 30, 23 / 40, 12 / 30]], rtol=1e-6)
+
+
+def test_sizes_that_no_image_has_are_those_of_the_files(tmp_path):
+    data = Coco(tmp_path, images=20)
+    for image in data.images:
+        image["width"] = 10**400
+    data.write()
+    seen = survey(str(tmp_path), "coco", RATIOS)
+    assert (seen.sizes == (30, 40)).all() and 0 < seen.boxes.max() <= 1
+
+
+def test_however_many_are_rejected_they_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 10)
+    data = Coco(tmp_path, images=20)
+    for number in range(30):
+        data.add_box(1_000 + number, [0, 0, 5, 5])
+    data.write()
+    assert survey(str(tmp_path), "coco", RATIOS).rejected == {"unknown_image": 30}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -82,5 +83,12 @@ def test_a_box_without_an_end_is_drawn_to_the_picture_s(end):
     picture = Image.new("RGB", (40, 30))
     box = LabelledBox(box=(0.1, 0.1, end, 0.5), label=0, text="cat")
     started = time.monotonic()
-    drawn = draw_boxes(picture, [box])
+    drawn = draw_boxes(picture, [box, dataclasses.replace(box, box=(end, end, end, end))])
     assert drawn.size == picture.size and time.monotonic() - started < 5
+
+
+def test_a_name_without_an_end_is_cut():
+    picture = Image.new("RGB", (400, 300))
+    started = time.process_time()
+    drawn = draw_boxes(picture, [LabelledBox(box=(0.1, 0.1, 0.5, 0.5), label=0, text="n\n" * 1_000_000)])
+    assert drawn.size == picture.size and time.process_time() - started < 5

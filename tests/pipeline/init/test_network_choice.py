@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detection_core.config.anchor_match import anchor_overlaps
+from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.check import check_pipeline_config
-from detection_core.detectors.parts.anchors.coverage import matched_fraction
 from pipeline.init.ladder import SMALL, list_networks
 from pipeline.init.network_choice import (
     choose_network,
@@ -70,7 +69,7 @@ def test_every_network_of_the_ladder_is_fitted_to_any_data(network):
     resizer = chosen.config.model.ssd.image_resizer
     assert resizer.WhichOneof("image_resizer_oneof") == "fixed_shape_resizer"  # which TensorFlow Lite needs
     assert chosen.size == (resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width)
-    assert matched_fraction(anchor_overlaps(chosen.config, data.boxes)) == chosen.anchors.fitted
+    assert fit_anchors(chosen.config, data.boxes, keep_count=True).default == chosen.anchors.fitted
     assert chosen.anchors.fitted >= chosen.anchors.default - 0.005
     assert chosen.anchors.fitted > 0.7
 

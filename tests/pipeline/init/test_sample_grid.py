@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import io
+import math
+import time
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject
 from detection_core.evaluation.drawing import class_colour
+from pipeline.init import sample_grid
 from pipeline.init.sample_grid import CELL, COLUMNS, draw_sample_grid
 from tests.detection_core.datasets.dataset_files import picture, png_that_claims
 
@@ -74,3 +78,34 @@ def test_names_of_any_kind_are_written(tmp_path):
     names = ["a\nb", "\u202ex", "", "é" * 200, "\ud800"]
     image = annotated(path, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
     assert drawn([image], names * 20).size
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_boxes_lie_right_where_the_annotations_do_not_say_how_large_the_picture_is(tmp_path, turned):
+    exif = Image.Exif()
+    exif[0x0112] = 6 if turned else 1
+    path = tmp_path / "large.jpg"
+    Image.new("RGB", (1200, 1600) if turned else (1600, 1200), (90, 90, 90)).save(path, exif=exif)
+    image = annotated(path, boxes=((400, 240, 1200, 960),), name="")._replace(width=0, height=0)
+    known = annotated(path, size=(1600, 1200), boxes=((400, 240, 1200, 960),), name="")
+    assert (drawn([image]) == drawn([known])).all()
+
+
+def test_a_picture_of_many_objects_and_long_names_is_soon_drawn(tmp_path):
+    path = tmp_path / "x.jpg"
+    path.write_bytes(picture())
+    crowded = annotated(path, boxes=((4, 6, 20, 24),) * 20_000)
+    named = annotated(path, name="n" * 1_000_000, boxes=((math.nan, 1, math.inf, 2), (1, 1, 1e300, 9)))
+    sized = annotated(path, size=(10**400, 10**400))
+    began = time.process_time()
+    assert drawn([crowded, named, sized]).size
+    assert time.process_time() - began < 5
+
+
+def test_no_more_pictures_are_decoded_than_memory_and_time_allow(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample_grid, "_DECODED_PIXELS", 2 * 3_000 * 2_000)
+    paths = [tmp_path / f"{n}.png" for n in range(3)]
+    for path in paths:
+        Image.new("RGB", (3_000, 2_000)).save(path)
+    sheet = drawn([annotated(path, size=(3_000, 2_000)) for path in paths])
+    assert 2 * CELL < sheet.shape[1] < 3 * CELL

@@ -79,6 +79,7 @@ def test_quantization_is_shorter_and_slower_than_the_training():
 def test_full_pictures_keep_all_of_their_detections():
     assert [c.path for c in export_choices(seen(most=12), 50)] == ["export.max_map_drop"]
     assert next(iter(export_choices(seen(most=233), 50))).value == 240
+    assert next(iter(export_choices(seen(most=300_000), 50))).value == 1_000
 
 
 def test_every_split_has_images_with_objects():

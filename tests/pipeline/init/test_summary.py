@@ -22,7 +22,7 @@ def rows(tmp_path, monkeypatch):
 def test_what_was_found_is_said_in_ten_lines(rows):
     assert len(rows) == 10 and all(rows.values())
     assert rows["format"].startswith("coco: ")
-    assert rows["images"].startswith("60, 20 without objects; 40 x 30 pixels")
+    assert rows["images"] == "60, 20 without objects; 40 x 30 pixels (59 were looked at)"
     assert rows["objects"] == "40, at most 1 an image: cat 40, dog 0"
     assert "million parameters" in rows["network"] and "multiply-adds" in rows["network"]
     assert rows["weights"].endswith("settings.yaml says how to get them")
@@ -30,5 +30,16 @@ def test_what_was_found_is_said_in_ten_lines(rows):
 
 
 def test_what_is_wrong_is_said(rows):
-    assert rows["problems"].startswith("1 unknown_image; 1 of 60 image files that were opened cannot be read")
+    fault = "1 of 60 image files that were opened cannot be read"
+    assert rows["problems"].startswith(f"1 unknown_image; no object of dog; {fault}")
     assert "7.jpg" in rows["problems"]
+
+
+def test_names_of_any_length_are_shown_in_a_line(tmp_path):
+    data = Coco(tmp_path / "data", images=60)
+    data.categories = [{"id": 1, "name": "n" * 100_000}, *({"id": i, "name": f"{i}"} for i in range(2, 50))]
+    request = Request(data=data.write(), folder="mine", weights=False)
+    plan = make_plan(request, LAPTOP)
+    assert all(len(text) < 400 for _, text in summary_rows(plan))
+    assert "no object of 2, 3, 4, 5 and 44 more" in dict(summary_rows(plan))["problems"]
+    assert all(len(choice.reason) < 2_000 for choice in plan.config_choices)

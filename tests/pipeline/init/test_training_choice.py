@@ -68,3 +68,9 @@ def test_full_pictures_keep_all_of_their_objects():
     batch = choose_batch(300, SMALL, LAPTOP)
     choices = choose_training(seen(most=233), 300, SMALL, batch, weights=False)
     assert next(c.value for c in choices if c.path == "train_config.max_number_of_boxes") == 240
+
+
+def test_one_picture_of_very_many_objects_does_not_fill_the_memory_of_all():
+    batch = choose_batch(300, SMALL, LAPTOP)
+    choices = choose_training(seen(most=300_000), 300, SMALL, batch, weights=False)
+    assert next(c.value for c in choices if c.path == "train_config.max_number_of_boxes") == 1_000

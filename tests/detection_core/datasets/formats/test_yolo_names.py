@@ -1,3 +1,6 @@
+import json
+import time
+
 import pytest
 
 from detection_core.datasets.formats.yolo_names import read_set
@@ -48,6 +51,9 @@ def test_classes_may_be_written_in_many_ways(tmp_path, name, text, names):
         (b"names: [\xff]", "UTF-8"),
         ("", "class names in a file"),
         ("[" * 10_000, "plain values"),
+        ("names: " + "[" * 60 + "]" * 60, "nested more than 50 deep"),
+        ("x:\n" + "".join("  " * depth + "- \n" for depth in range(1, 900)), "plain values"),
+        ("names: [" + "c," * 100_000 + "]", "unique class names, found c"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_error_that_names_it(tmp_path, text, message):
@@ -64,3 +70,10 @@ def test_darknet_s_file_names_another(tmp_path):
     assert (found.names, found.splits) == ({0: "cat"}, {"train": ["data/train.txt"]})
     with pytest.raises(DataError, match=r"class names 'data/no\.names', found none"):
         _read(tmp_path, "obj.data", "train = x\nnames = data/no.names")
+
+
+def test_a_file_of_very_many_classes_is_soon_read(tmp_path):
+    names = [f"class {number}" for number in range(100_000)]
+    began = time.process_time()
+    assert list(_read(tmp_path, "data.yaml", f"names: {json.dumps(names)}").names.values()) == names
+    assert time.process_time() - began < 10
