@@ -61,11 +61,16 @@ def _one_at_a_time(app: Any) -> Any:
 
 
 @contextlib.contextmanager
-def dead_server() -> Iterator[str]:
-    """Point the environment at a port where nobody listens."""
+def dead_server(kind: str = "s3") -> Iterator[str]:
+    """Point the environment of a kind of store at a port where nobody listens."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-        with _environment(f"http://127.0.0.1:{s.getsockname()[1]}"):
+        address = f"http://127.0.0.1:{s.getsockname()[1]}"
+        if kind == "gcs":
+            with mock.patch.dict(os.environ, {"STORAGE_EMULATOR_HOST": address}):
+                yield f"gs://{BUCKET}"
+            return
+        with _environment(address):
             yield f"s3://{BUCKET}"
 
 

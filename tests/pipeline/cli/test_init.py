@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.datasets.dataset_files import Coco, write_voc
-from tests.object_store import s3_server
+from tests.object_store import SERVERS, dead_server
 
 FILES = ["pipeline.config", "samples.png", "settings.yaml"]
 
@@ -75,16 +76,72 @@ def test_networks_are_listed(capsys):
     assert "ssd_mobilenet_v2_fpnlite_half" not in "".join(lines)
 
 
-def test_data_on_an_object_store_are_looked_at_where_they_are(tmp_path, capsys):
+@pytest.fixture(params=["s3", "gcs"])
+def bucket(request) -> Iterator[str]:
+    with SERVERS[request.param]() as address:
+        yield address
+
+
+def test_data_on_an_object_store_are_looked_at_where_they_are(bucket, tmp_path, capsys):
     local = Coco(tmp_path / "data", images=40).write()
-    with s3_server() as bucket:
-        files.copy_tree(local, f"{bucket}/cells")
-        assert parser.main(["init", f"{bucket}/cells", "-o", "mine", "--json"]) == 0
-        said = json.loads(capsys.readouterr().out)
-        assert said["images"].startswith("40, ") and said["files"] == FILES
-        assert load_settings(said["settings"]).data.path == f"{bucket}/cells"
-        assert parser.main(["init", f"{bucket}/cells", "-o", f"{bucket}/mine"]) == 2
-        assert "expected a folder on this machine" in capsys.readouterr().err
+    files.copy_tree(local, f"{bucket}/cells")
+    assert parser.main(["init", local, "-o", "here", "--json"]) == 0
+    here = json.loads(capsys.readouterr().out)
+    assert parser.main(["init", f"{bucket}/cells", "-o", "mine", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {**here, "settings": "mine/settings.yaml"} and said["files"] == FILES
+    for name in ("pipeline.config", "samples.png"):
+        assert Path("mine", name).read_bytes() == Path("here", name).read_bytes()
+    settings = load_settings(said["settings"])
+    assert settings.data.path == f"{bucket}/cells"
+    assert build_dag(settings).steps
+    assert parser.main(["init", f"{bucket}/cells", "-o", f"{bucket}/mine"]) == 2
+    assert "expected a folder on this machine" in capsys.readouterr().err
+
+
+def test_a_repeated_look_at_an_object_store_sees_what_is_new_and_keeps_what_was_changed(
+    bucket, tmp_path, capsys
+):
+    data = Coco(tmp_path / "data", images=40)
+    files.copy_tree(data.write(), f"{bucket}/cells")
+    assert parser.main(["init", f"{bucket}/cells", "-o", "mine"]) == 0
+    data.add_image(99)
+    data.images.append({**data.images[0], "id": 100, "file_name": "../../secret.jpg"})
+    files.copy_file(str(data.root / "images" / "99.jpg"), f"{bucket}/cells/images/99.jpg")
+    files.copy_file(f"{data.write()}/annotations.json", f"{bucket}/cells/annotations.json")
+    for number in range(2, 8):
+        files.remove_tree(f"{bucket}/cells/images/{number}.jpg")
+    capsys.readouterr()
+    assert parser.main(["init", f"{bucket}/cells", "-o", "mine", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["images"].startswith("41, ") and "1 path_outside" in said["problems"]
+    assert "image files that were opened cannot be read, such as" in said["problems"]
+    Path("mine/settings.yaml").write_text("name: mine\n")
+    assert parser.main(["init", f"{bucket}/cells", "-o", "mine"]) == 2
+    assert "settings.yaml, changed since" in capsys.readouterr().err
+    assert Path("mine/settings.yaml").read_text() == "name: mine\n"
+
+
+def test_what_is_no_data_set_on_an_object_store_is_refused(bucket, capsys):
+    files.write_text(f"{bucket}/notes/readme.txt", "nothing to see")
+    for address, message in (
+        (f"{bucket}/notes", "Looked for"),
+        (f"{bucket}/missing", "expected the folder of a data set"),
+        (f"{bucket}-of-nobody", "check the bucket's name"),
+    ):
+        assert parser.main(["init", address, "-o", "mine"]) == 2
+        error = capsys.readouterr().err
+        assert address in error and message in error and len(error.splitlines()) == 1
+    assert not os.path.exists("mine")
+
+
+@pytest.mark.parametrize("server", ["s3", pytest.param("gcs", marks=pytest.mark.slow)], ids=["s3", "gcs"])
+def test_a_store_that_does_not_answer_is_one_error(server, monkeypatch, capsys):
+    with dead_server(server) as address:
+        assert parser.main(["init", f"{address}/cells", "-o", "mine"]) == 2
+    error = capsys.readouterr().err
+    assert f"{address}/cells: expected an answer from the object store" in error
+    assert len(error.splitlines()) == 1 and not os.path.exists("mine")
 
 
 HOSTILE = ["}\nmodel {", "a: b # c", "{SPAN}", "\u202ecba\u2066", "e\u0301", "\u00e9", "x" * 300, "'\"\\"]

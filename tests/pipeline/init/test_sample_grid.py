@@ -109,3 +109,13 @@ def test_no_more_pictures_are_decoded_than_memory_and_time_allow(tmp_path, monke
         Image.new("RGB", (3_000, 2_000)).save(path)
     sheet = drawn([annotated(path, size=(3_000, 2_000)) for path in paths])
     assert 2 * CELL < sheet.shape[1] < 3 * CELL
+
+
+def test_a_turned_picture_whose_annotations_are_fractions_is_shown_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = tmp_path / "turned.jpg"
+    Image.new("RGB", (200, 400), (90, 90, 90)).save(path, exif=exif)  # 400 x 200 when turned
+    image = annotated(path, boxes=((0.25, 0.2, 0.75, 0.8),), name="")
+    known = annotated(path, size=(400, 200), boxes=((100, 40, 300, 160),), name="")
+    assert (drawn([image._replace(width=0, height=0, in_fractions=True)]) == drawn([known])).all()
