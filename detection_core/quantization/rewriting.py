@@ -34,6 +34,13 @@ from detection_core.quantization.quantizers import QuantizationOptions
 
 _logger = logging.getLogger(__name__)
 
+FLOAT_STAGES: Mapping[str, str] = {
+    "score_conversion": "after the network: runs once on its outputs, in float32",
+    "box_decoding": "after the network: small against the convolutions, and its exponential needs the range",
+    "non_max_suppression": "after the network: compares and sorts, runs in float32",
+}
+"""What follows the network of a one-stage detector, and why it stays in float."""
+
 
 class OneNetworkDetector(Protocol):
     """What can be rewritten here: a detector whose one network does all of its convolutions."""

@@ -39,12 +39,15 @@ class Naming:
         detector: what some names of a detector's checkpoint begin with.
         classifier: what some names of a classifier's checkpoint begin with.
         heads: what stands in the names of a detector's heads.
+        model: what names of a model's variables begin with; () in formats where other names are told by
+            their ends.
     """
 
     kinds: Mapping[str, Callable[[Any, FineTuneOptions], FillableVariables]]
     detector: str
     classifier: tuple[str, ...]
     heads: str
+    model: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

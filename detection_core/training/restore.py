@@ -111,9 +111,12 @@ def restore_fine_tune_checkpoint(
         )
     checkpoint = NamedCheckpoint(file) if options.named else ObjectCheckpoint(file)
     rows: list[RestoredVariable] = []
+    known: set[str] = set()
     values: list[tuple[tf.Variable, np.ndarray]] = []
     for variable, paths in kinds[options.kind](model, options):
-        key = next((key for key in map(checkpoint.find, paths) if key is not None), None)
+        keys = [key for key in map(checkpoint.find, paths) if key is not None]
+        key = keys[0] if keys else None
+        known.update(keys)
         rows.append(_row(checkpoint, variable, paths[0], key))
         if key is not None and rows[-1].outcome is Outcome.RESTORED:
             values.append((variable, checkpoint.read(key)))
@@ -121,8 +124,8 @@ def restore_fine_tune_checkpoint(
         raise _nothing_fits(checkpoint, rows, options.kind)
     for variable, value in values:
         variable.assign(value)
-    used = {row.key for row in rows}
-    unused = sorted(key for key in checkpoint.shapes if _is_model_variable(key, options) and key not in used)
+    own = (key for key in checkpoint.shapes if _is_model_variable(key, names, options))
+    unused = sorted(key for key in own if key not in known)
     return RestoreReport(
         prefix=checkpoint.prefix, kind=options.kind, variables=tuple(rows), unused=tuple(unused)
     )
@@ -150,11 +153,11 @@ _NO_MODEL_VARIABLE = re.compile(
 )
 
 
-def _is_model_variable(key: str, options: FineTuneOptions) -> bool:
+def _is_model_variable(key: str, names: CheckpointNames, options: FineTuneOptions) -> bool:
     """Whether a key is of a model's variable, rather than of an optimizer's slot or a counter."""
     if options.named:
         return not _NO_MODEL_VARIABLE.fullmatch(key)
-    of_model = key.startswith(("model/", "feature_extractor/"))
+    of_model = key.startswith(names.object_based.model)
     return of_model and key.endswith(VARIABLE_SUFFIX) and "/.OPTIMIZER_SLOT/" not in key
 
 

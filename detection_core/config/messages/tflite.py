@@ -5,9 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from detection_core.config.problems import Problem
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.ssd_pb2 import Ssd
 
 CLIP_RANGE = "box_encodings_clip_range"
+
+
+def efficientdet_tflite_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
+    """Find what keeps an EfficientDet from being a TensorFlow Lite file.
+
+    Args:
+        message: of the detector; without a resizer images are stretched to one size.
+        path: its field path.
+    """
+    if message.HasField("image_resizer"):
+        yield from _resizer(message.image_resizer, path)
+
+
+def _resizer(message: ImageResizer, path: str) -> Iterator[Problem]:
+    found = message.WhichOneof("image_resizer_oneof")
+    if found != "fixed_shape_resizer":
+        text = (
+            "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found"
+            f" {found}; train with a fixed size"
+        )
+        yield Problem(path=f"{path}.image_resizer", message=text)
 
 
 def ssd_tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
@@ -17,13 +40,7 @@ def ssd_tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
         ssd: the model.
         path: its field path.
     """
-    resizer = ssd.image_resizer.WhichOneof("image_resizer_oneof")
-    if resizer != "fixed_shape_resizer":
-        message = (
-            "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found"
-            f" {resizer}; train with a fixed size"
-        )
-        yield Problem(path=f"{path}.image_resizer", message=message)
+    yield from _resizer(ssd.image_resizer, path)
     head = ssd.box_predictor.WhichOneof("box_predictor_oneof")
     predictor = getattr(ssd.box_predictor, head or "", None)
     if predictor and CLIP_RANGE in {field.name for field, _ in predictor.ListFields()}:

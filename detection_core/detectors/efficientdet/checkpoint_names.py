@@ -7,18 +7,25 @@ order of the variables is the reference's too.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 import tf_keras
 
 from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
+from detection_core.detectors.efficientdet.model import EfficientDetModel
 from detection_core.detectors.parts.layers.layer_names import (
     LayerName,
     in_backbone,
     parse_layer_name,
     parse_variable_name,
+)
+from detection_core.training.checkpoint_names import (
+    CheckpointNames,
+    FillableVariables,
+    FineTuneOptions,
+    Naming,
 )
 
 _REGULARIZED = ("kernel", "weight")
@@ -171,3 +178,49 @@ def _projection(layer: str, scope: _Scope) -> Iterator[tuple[tuple[str, ...], _S
 
 def _numbered(name: str, number: int) -> str:
     return f"{name}_{number}" if number else name
+
+
+_BACKBONE, _CLASS_NET, _BOX_NET = "backbone/", "class_net/", "box_net/"
+_HEADS = (_CLASS_NET, _BOX_NET)
+AVERAGED = "/ExponentialMovingAverage"
+# What a kind of checkpoint has of the network, by what its keys begin with.
+_PARTS: Mapping[str, Callable[[str], bool]] = {
+    "classification": lambda key: key.startswith(_BACKBONE),
+    "detection": lambda key: not key.startswith(_HEADS),
+    "full": lambda key: True,
+}
+
+
+def _in_objects(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
+    def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
+        found = automl_variables(model.network, model.parts.settings)
+        return [(own.variable, [own.key]) for own in found if _PARTS[kind](own.key)]
+
+    return fillable
+
+
+def _by_name(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
+    def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
+        part = _PARTS["full" if options.heads and kind == "detection" else kind]
+        found = automl_variables(model.network, model.parts.settings)
+        # A checkpoint of training has the averaged values too, which are the better ones.
+        return [(own.variable, [f"{own.name}{AVERAGED}", own.name]) for own in found if part(own.key)]
+
+    return fillable
+
+
+EFFICIENTDET_NAMES = CheckpointNames(
+    object_based=Naming(
+        kinds={kind: _in_objects(kind) for kind in _PARTS},
+        detector="fpn_cells/",
+        classifier=(_BACKBONE,),
+        heads=_CLASS_NET,
+        model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS),
+    ),
+    name_based=Naming(
+        kinds={kind: _by_name(kind) for kind in ("classification", "detection")},
+        detector="fpn_cells/",
+        classifier=("efficientnet-",),
+        heads=_CLASS_NET,
+    ),
+)

@@ -5,12 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from detection_core.config.messages.efficientdet import input_size
-from detection_core.detectors.family import AnchorSupport, Family, FamilyDescription
+from detection_core.config.messages.tflite import efficientdet_tflite_problems
+from detection_core.detectors.family import (
+    AnchorSupport,
+    CheckpointSupport,
+    Family,
+    FamilyDescription,
+    Normalisation,
+    QuantizationSupport,
+    QuantizedDetector,
+    TFLiteExport,
+    TFLiteOutputOptions,
+)
 
 if TYPE_CHECKING:
     import numpy as np
+    import tensorflow as tf
 
     from detection_core.detectors.base import Detector
+    from detection_core.quantization.quantizers import QuantizationOptions
+    from detection_core.training.checkpoint_names import CheckpointNames
 
 
 def _build(message: Any, where: str, seed: int | None) -> Detector:
@@ -24,6 +38,32 @@ def _describe(message: Any, detector: Any) -> FamilyDescription:
 
     del message  # Its defaults are the named model's.
     return describe_efficientdet(detector)
+
+
+def _checkpoint_names() -> CheckpointNames:
+    from detection_core.detectors.efficientdet.checkpoint_names import EFFICIENTDET_NAMES
+
+    return EFFICIENTDET_NAMES
+
+
+def _tflite_function(detector: Any, config: Any, options: TFLiteOutputOptions, integer: bool) -> Any:
+    from detection_core.detectors.efficientdet.tflite import post_process_options, tflite_function
+
+    return tflite_function(
+        detector, post_process_options(config.model.efficientdet, options), integer=integer
+    )
+
+
+def _normalisation(detector: Any) -> Normalisation:
+    from detection_core.exporters.tflite_post_process import normalisation_of
+
+    return normalisation_of(detector.preprocess)
+
+
+def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | None) -> QuantizedDetector:
+    from detection_core.detectors.efficientdet.quantization import rewrite_efficientdet
+
+    return rewrite_efficientdet(detector, options, step)
 
 
 def _anchor_boxes(message: Any, where: str) -> np.ndarray:
@@ -47,5 +87,10 @@ FAMILY = Family(
     },
     input_size=input_size,
     other_sizes=True,
+    checkpoints=CheckpointSupport(names=_checkpoint_names),
+    tflite=TFLiteExport(
+        problems=efficientdet_tflite_problems, function=_tflite_function, normalisation=_normalisation
+    ),
+    quantization=QuantizationSupport(rewrite=_rewrite),
     anchors=AnchorSupport(boxes=_anchor_boxes),
 )

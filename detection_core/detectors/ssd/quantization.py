@@ -6,13 +6,7 @@ import tensorflow as tf
 
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.quantization.quantizers import QuantizationOptions
-from detection_core.quantization.rewriting import RewrittenDetector, rewrite
-
-FLOAT_STAGES = {
-    "score_conversion": "after the network: runs once on its outputs, in float32",
-    "box_decoding": "after the network: small against the convolutions, and its exponential needs the range",
-    "non_max_suppression": "after the network: compares and sorts, runs in float32",
-}
+from detection_core.quantization.rewriting import FLOAT_STAGES, RewrittenDetector, rewrite
 
 
 def rewrite_ssd(

@@ -8,17 +8,21 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.config.num_classes import foreground_classes
-from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel
-from detection_core.detectors.ssd.post_process import OPERATION, PostProcessOptions, post_process_function
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite_post_process import (
+    OPERATION,
+    PostProcessOptions,
+    centred,
+    kept_in_float,
+    normalisation_of,
+    post_process_function,
+)
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
-
-# Next to 1 in float32: a factor of 1 would be folded away.
-KEEPS_FLOAT = 1.0 + 2.0**-23
 
 
 def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputOptions) -> PostProcessOptions:
@@ -71,9 +75,7 @@ def tflite_function(model: SsdModel, options: PostProcessOptions, *, integer: bo
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
         codes, logits = model.network(pixels, training=False)
         if integer:
-            # Without an operation in between the converter takes the score conversion for a part of the
-            # integer network, and 256 scores are too few to rank detections by.
-            logits = logits * KEEPS_FLOAT
+            logits = kept_in_float(logits)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
         scores = model.raw_detections(predictions).scores
         found = post_process(codes, scores, centred(anchors))
@@ -95,14 +97,6 @@ def model_anchors(model: SsdModel) -> np.ndarray:
     return np.asarray(model.predict(blank, training=False).anchors)
 
 
-def centred(boxes: tf.Tensor) -> tf.Tensor:
-    """Turn (ymin, xmin, ymax, xmax) into (y, x, height, width) of the centre."""
-    low, high = boxes[..., :2], boxes[..., 2:]
-    return tf.concat([(low + high) / 2, high - low], -1)
-
-
-def input_normalisation(model: SsdModel) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def input_normalisation(model: SsdModel) -> Normalisation:
     """Return mean and std of each channel with which (pixel - mean) / std is the model's preprocessing."""
-    low, high = (model.preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
-    std = 255.0 / (high - low)
-    return tuple((-low * std).tolist()), tuple(std.tolist())
+    return normalisation_of(model.preprocess)

@@ -94,11 +94,6 @@ def test_every_record_is_complete(name):
     assert family.name == name
     assert bool(family.extractor_types) == hasattr(family_message(name), "feature_extractor")
     assert all(loss.startswith("Loss/") and short for loss, short in family.loss_names.items())
-
-
-@pytest.mark.parametrize("name", ["ssd"])
-def test_every_record_has_all_capabilities(name):
-    family = find_family(model(f"{name} {{}}"))
     names = family.require_checkpoint_names()
     assert names.object_based.kinds and names.name_based.kinds
     assert family.require_tflite().function and family.require_quantization().rewrite
@@ -203,11 +198,15 @@ def test_a_family_from_outside_is_forgotten_and_one_of_the_package_stays(table):
 
 def test_what_a_family_cannot_do_is_a_sentence(table):
     register_family(TOY)
-    with pytest.raises(ExportError, match="converts to TensorFlow Lite, ssd, found toy"):
+    with pytest.raises(ExportError, match="converts to TensorFlow Lite, ssd or efficientdet, found toy"):
         TOY.require_tflite()
-    with pytest.raises(ConfigError, match="can be quantized, ssd, found toy; leave graph_rewriter out"):
+    with pytest.raises(
+        ConfigError, match="can be quantized, ssd or efficientdet, found toy; leave graph_rewriter out"
+    ):
         TOY.require_quantization()
-    with pytest.raises(ModelError, match="ssd, found toy; train without fine_tune_checkpoint"):
+    with pytest.raises(
+        ModelError, match="ssd or efficientdet, found toy; train without fine_tune_checkpoint"
+    ):
         TOY.require_checkpoint_names()
     config = parse_pipeline_config('model { experimental_model { name: "toy" } }')
     (problem,) = tflite_problems(config)

@@ -13,7 +13,6 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from google.protobuf import text_format
 
-from detection_core.detectors.ssd.post_process import PostProcessOptions
 from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite import (
@@ -22,6 +21,7 @@ from detection_core.exporters.tflite import (
     convert,
     integer_biases,
 )
+from detection_core.exporters.tflite_post_process import PostProcessOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite

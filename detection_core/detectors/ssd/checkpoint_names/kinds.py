@@ -73,6 +73,7 @@ SSD_NAMES = CheckpointNames(
         detector=EXTRACTOR_PATH,
         classifier=("feature_extractor/",),
         heads=PREDICTOR_PATH,
+        model=("model/", "feature_extractor/"),
     ),
     name_based=Naming(
         kinds={"classification": _named_classification, "detection": _named_detection},

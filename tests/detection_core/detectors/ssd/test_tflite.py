@@ -4,7 +4,7 @@ import pytest
 
 from detection_core.detectors.ssd.tflite import input_normalisation, post_process_options
 from detection_core.errors import ExportError
-from tests.detection_core.detectors.ssd.test_post_process import CONFIG, config
+from tests.detection_core.exporters.test_tflite_post_process import CONFIG, config
 from tests.detection_core.exporters.tflite_outputs import outputs
 from tests.detection_core.exporters.tiny_detector import TinyDetector
 

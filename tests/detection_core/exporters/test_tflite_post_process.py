@@ -12,14 +12,12 @@ from flatbuffers import flexbuffers
 from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.detectors.ssd.post_process import OPERATION, post_process_function
 from detection_core.detectors.ssd.tflite import post_process_options
+from detection_core.exporters.tflite_post_process import OPERATION, post_process_function
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.exporters.tflite_outputs import outputs
 
-GOLDEN = json.loads(
-    (pathlib.Path(__file__).parents[2] / "exporters" / "data" / "signatures.json").read_text()
-)["tflite"]
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["tflite"]
 CONFIG = """
 ssd {
   num_classes: 90

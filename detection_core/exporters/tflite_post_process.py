@@ -1,4 +1,4 @@
-"""TensorFlow Lite's detection post-processing operation, as the converter recognises it."""
+"""TensorFlow Lite's detection post-processing operation, as the converter knows it, and what it takes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from detection_core.detectors.family import Normalisation
+
+# Next to 1 in float32: a factor of 1 would be folded away.
+KEEPS_FLOAT = 1.0 + 2.0**-23
 OPERATION = "TFLite_Detection_PostProcess"
 
 
@@ -111,3 +115,25 @@ def _best_rows(found: PostProcessed, options: PostProcessOptions) -> PostProcess
         scores=scores,
         count=tf.minimum(filled, float(options.max_detections)),
     )
+
+
+def centred(boxes: tf.Tensor) -> tf.Tensor:
+    """Turn (ymin, xmin, ymax, xmax) into (y, x, height, width) of the centre: the operation's anchors."""
+    low, high = boxes[..., :2], boxes[..., 2:]
+    return tf.concat([(low + high) / 2, high - low], -1)
+
+
+def kept_in_float(logits: tf.Tensor) -> tf.Tensor:
+    """Keep what follows an integer network's logits out of it.
+
+    Without an operation in between the converter takes the score conversion for a part of the integer
+    network, and 256 scores are too few to rank detections by.
+    """
+    return logits * KEEPS_FLOAT
+
+
+def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor]) -> Normalisation:
+    """Return mean and std of each channel with which (pixel - mean) / std is a preprocessing."""
+    low, high = (preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
+    std = 255.0 / (high - low)
+    return tuple((-low * std).tolist()), tuple(std.tolist())

@@ -1,0 +1,68 @@
+"""EfficientDet as TensorFlow Lite files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.detectors.efficientdet.build import HARD_THRESHOLD
+from detection_core.detectors.efficientdet.model import EfficientDetModel
+from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite_post_process import (
+    PostProcessOptions,
+    centred,
+    kept_in_float,
+    post_process_function,
+)
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+
+
+def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) -> PostProcessOptions:
+    """Read the operation's attributes from a config.
+
+    Args:
+        message: of the detector; the operation suppresses hard whatever the method.
+        outputs: what the file gives; no more classes of a box than there are.
+    """
+    nms = message.nms_configs
+    return PostProcessOptions(
+        max_detections=outputs.max_detections,
+        max_classes_per_detection=min(outputs.classes_per_detection, message.num_classes),
+        use_regular_nms=outputs.use_regular_nms,
+        nms_score_threshold=nms.score_thresh or -float("inf"),
+        nms_iou_threshold=nms.iou_thresh or HARD_THRESHOLD,
+        num_classes=message.num_classes,
+        y_scale=1.0,
+        x_scale=1.0,
+        h_scale=1.0,
+        w_scale=1.0,
+    )
+
+
+def tflite_function(model: EfficientDetModel, options: PostProcessOptions, *, integer: bool) -> Any:
+    """Make what TensorFlow Lite runs: one preprocessed image in, post-processed detections out.
+
+    Args:
+        model: detector.
+        options: of the post-processing operation.
+        integer: the network's outputs are going to be integers.
+
+    Returns:
+        A concrete function: `input` float32 [1, H, W, 3] -> count, scores, classes, boxes.
+    """
+    anchors = centred(tf.constant(np.asarray(model.anchors)))
+    post_process = post_process_function(options)
+
+    def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        found = model.run(pixels, training=False)
+        logits = kept_in_float(found.class_logits) if integer else found.class_logits
+        # The operation takes the background's column first.
+        scores = tf.pad(tf.sigmoid(logits), [[0, 0], [0, 0], [1, 0]])
+        detections = post_process(found.box_codes, scores, anchors)
+        return detections.count, detections.scores, detections.classes, detections.boxes
+
+    spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=TFLITE_INPUT)
+    return tf.function(serve, autograph=False).get_concrete_function(spec)

@@ -1,0 +1,182 @@
+"""Detectors from google/automl's checkpoints, in both formats, against what its own restoring gives."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.detectors.efficientdet.build import build_efficientdet
+from detection_core.detectors.efficientdet.checkpoint_names import (
+    AVERAGED,
+    EFFICIENTDET_NAMES,
+    automl_variables,
+)
+from detection_core.errors import ModelError
+from detection_core.training.checkpoint_content import checkpoint_content
+from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_names import FineTuneOptions
+from detection_core.training.restore import Outcome, restore_fine_tune_checkpoint
+from tests.detection_core.detectors.efficientdet import goldens
+
+CASES = goldens.cases("checkpoint_restore")
+SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "max_level": 6, "fpn_num_filters": 8}
+
+
+def _detector(classes=4, name="efficientdet-lite0", **fields):
+    message = goldens.message(name, 128, **fields)
+    message.num_classes = classes
+    return build_efficientdet(message, "model.efficientdet", 0)
+
+
+def _variables(detector):
+    return automl_variables(detector.network, detector.parts.settings)
+
+
+def _values(detector, change=0.0):
+    return [
+        (own, goldens.deterministic_weight(own.key, tuple(own.variable.shape)) + np.float32(change))
+        for own in _variables(detector)
+    ]
+
+
+def _write_named(path, entries):
+    names, values = list(entries), [tf.constant(value) for value in entries.values()]
+    tf.raw_ops.SaveV2(
+        prefix=str(path), tensor_names=names, shape_and_slices=[""] * len(names), tensors=values
+    )
+    return str(path)
+
+
+def _named(path, detector, *, averaged, backbone=False):
+    entries = {"global_step": np.int64(7)}
+    for own, value in _values(detector):
+        if not backbone or own.key.startswith("backbone/"):
+            entries[own.name] = value
+            if averaged:
+                entries[own.name + AVERAGED] = value + np.float32(1.0)
+    return _write_named(path, entries)
+
+
+def _objects(path, detector):
+    tree: dict = {}
+    for own, value in _values(detector, 2.0):
+        *folders, leaf = own.key.split("/")
+        place = tree
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[leaf] = tf.Variable(value)
+
+    return _tracked(tree).write(str(path))
+
+
+def _tracked(tree):
+    children = {name: _tracked(node) if isinstance(node, dict) else node for name, node in tree.items()}
+    return tf.train.Checkpoint(**children)
+
+
+def _matched(detector):
+    """How many variables have plain, averaged and object-based values, and none of them."""
+    counts = dict.fromkeys(("plain", "averaged", "object", "unchanged_or_other"), 0)
+    for own, value in _values(detector):
+        found = own.variable.numpy()
+        near = [
+            name
+            for name, change in (("plain", 0), ("averaged", 1), ("object", 2))
+            if np.array_equal(found, value + np.float32(change))
+        ]
+        counts[near[0] if near else "unchanged_or_other"] += 1
+    return counts
+
+
+def _restore(detector, path, kind, *, named, heads=False):
+    options = FineTuneOptions(kind=kind, named=named, heads=heads)
+    return restore_fine_tune_checkpoint(detector, EFFICIENTDET_NAMES, options, CheckpointFile(path))
+
+
+@pytest.fixture(scope="module")
+def small():
+    return _detector(**SMALL)
+
+
+def test_averaged_values_win_and_the_plain_ones_are_not_left_over(small, tmp_path):
+    path = _named(tmp_path / "model", small, averaged=True)
+    detector = _detector(**SMALL)
+    report = _restore(detector, path, "detection", named=True, heads=True)
+    assert _matched(detector)["averaged"] == len(_variables(detector)) == report.count(Outcome.RESTORED)
+    assert report.unused == ()
+
+
+def test_values_without_averages_are_taken_as_they_are(small, tmp_path):
+    path = _named(tmp_path / "model", small, averaged=False)
+    detector = _detector(**SMALL)
+    _restore(detector, path, "detection", named=True, heads=True)
+    assert _matched(detector)["plain"] == len(_variables(detector))
+
+
+def test_other_classes_keep_all_but_what_depends_on_them(small, tmp_path):
+    path = _named(tmp_path / "model", small, averaged=True)
+    detector = _detector(classes=7, **SMALL)
+    report = _restore(detector, path, "detection", named=True, heads=True)
+    skipped = [row.key for row in report.variables if row.outcome is Outcome.SKIPPED_SHAPE]
+    assert skipped == [f"class_net/class-predict/{leaf}{AVERAGED}" for leaf in ("pointwise_kernel", "bias")]
+    assert "skipped: another shape: class_head_pointwise/kernel" in report.table()
+
+
+def test_a_backbone_gives_the_backbone(small, tmp_path):
+    path = _named(tmp_path / "model", small, averaged=False, backbone=True)
+    detector = _detector(**SMALL)
+    _restore(detector, path, "classification", named=True)
+    backbone = [own for own in _variables(detector) if own.key.startswith("backbone/")]
+    assert _matched(detector)["plain"] == len(backbone)
+    assert checkpoint_content(CheckpointFile(path), EFFICIENTDET_NAMES).of == "classifier"
+
+
+def test_objects_are_restored_whole_or_without_heads(small, tmp_path):
+    path = _objects(tmp_path / "ckpt", small)
+    detector = _detector(**SMALL)
+    report = _restore(detector, path, "full", named=False)
+    assert _matched(detector)["object"] == len(_variables(detector)) == report.count(Outcome.RESTORED)
+    assert report.unused == ()
+    other = _detector(classes=7, **SMALL)
+    report = _restore(other, path, "detection", named=False)
+    heads = [own for own in _variables(other) if own.key.startswith(("class_net/", "box_net/"))]
+    assert _matched(other)["object"] == len(_variables(other)) - len(heads)
+    assert report.unused and all(key.startswith(("class_net/", "box_net/")) for key in report.unused)
+
+
+def test_what_a_checkpoint_is_shows_in_its_names(small, tmp_path):
+    of_objects = checkpoint_content(CheckpointFile(_objects(tmp_path / "ckpt", small)), EFFICIENTDET_NAMES)
+    by_name = _named(tmp_path / "model", small, averaged=True)
+    named = checkpoint_content(CheckpointFile(by_name), EFFICIENTDET_NAMES)
+    assert (of_objects.of, of_objects.named, of_objects.heads) == ("detector", False, True)
+    assert (named.of, named.named, named.heads) == ("detector", True, True)
+
+
+def test_a_checkpoint_of_something_else_is_refused(small, tmp_path):
+    path = _write_named(tmp_path / "model", {"other/kernel": np.float32([1.0])})
+    with pytest.raises(ModelError, match="found none of them"):
+        _restore(small, path, "detection", named=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case, written, options, classes",
+    [
+        ("name_based_both_averaging_on", {"averaged": True}, {"heads": True}, 4),
+        ("name_based_plain_only_averaging_on", {"averaged": False}, {"heads": True}, 4),
+        ("name_based_other_num_classes", {"averaged": True}, {"heads": True}, 7),
+        ("name_based_backbone_only", {"averaged": False, "backbone": True}, {}, 4),
+        ("object_based", None, {}, 4),
+        ("object_based_exclude_heads", None, {}, 4),
+        ("object_based_other_num_classes_exclude_heads", None, {}, 7),
+    ],
+)
+def test_as_many_variables_are_restored_as_by_the_reference(case, written, options, classes, tmp_path):
+    source = _detector(name="efficientdet-d0")
+    detector = source if classes == 4 else _detector(classes, name="efficientdet-d0")
+    if written is None:
+        path, kind = _objects(tmp_path / "ckpt", source), "detection" if "heads" in case else "full"
+    else:
+        path = _named(tmp_path / "model", source, **written)
+        kind = "classification" if "backbone" in case else "detection"
+    _restore(detector, path, kind, named=written is not None, **options)
+    assert _matched(detector) == CASES[case]["fact"]["matched"]

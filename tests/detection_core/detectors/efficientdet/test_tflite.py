@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+from detection_core.detectors.efficientdet.build import build_efficientdet
+from detection_core.detectors.efficientdet.tflite import post_process_options, tflite_function
+from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite_post_process import normalisation_of
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+from tests.detection_core.detectors.efficientdet import goldens
+from tests.detection_core.exporters.tflite_outputs import outputs
+
+SIGNATURES = ("tflite_signature_default", "tflite_signature_hard_0p4_0p2")
+
+
+@pytest.mark.parametrize("case", SIGNATURES)
+def test_attributes_of_the_operation_equal_the_reference(case):
+    golden = goldens.cases("postprocess")[case]
+    message = EfficientDet(name="efficientdet-d0", num_classes=3)
+    for field, value in golden["params"]["nms_configs"].items():
+        setattr(message.nms_configs, field, value)
+    found = post_process_options(message, outputs(max_detections=100)).attribute_text()
+    assert _attributes(found) == _attributes(golden["fact"])
+
+
+def _attributes(text):
+    """Name to value, without numbers' notation."""
+    found = {}
+    for part in text.split("attr {")[1:]:
+        name = part.split('"')[1]
+        value = part.partition("value {")[2].partition("}")[0].partition(":")[2].strip()
+        found[name] = value if value in ("true", "false") else pytest.approx(float(value))
+    return found
+
+
+def test_a_file_detects_what_the_network_predicts():
+    from ai_edge_litert.interpreter import Interpreter
+
+    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
+    message.num_classes = 3
+    model = build_efficientdet(message, "model.efficientdet", 0)
+    goldens.set_deterministic_weights(model.network, model.parts.settings)
+    options = post_process_options(message, outputs(max_detections=5))
+    content = convert(tflite_function(model, options, integer=False), integer=False)
+    interpreter = Interpreter(model_content=content)
+    run = interpreter.get_signature_runner()
+    pixels = np.random.RandomState(0).standard_normal((1, 64, 64, 3)).astype(np.float32)
+    found = run(input=pixels)
+    predictions = model.run(pixels, training=False)
+    best = np.sort(1 / (1 + np.exp(-predictions.class_logits.numpy().max(axis=-1)[0])))[::-1]
+    assert found["output_0"].tolist() == [5.0]
+    np.testing.assert_allclose(found["output_1"][0, 0], best[0], 1e-4)
+    assert found["output_3"].shape == (1, 5, 4)
+
+
+def test_normalisation_is_the_named_model_s():
+    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
+    model = build_efficientdet(message, "model.efficientdet", None)
+    mean, std = normalisation_of(model.preprocess)
+    assert mean == pytest.approx((127.0,) * 3, rel=1e-4) and std == pytest.approx((128.0,) * 3, rel=1e-4)
