@@ -36,6 +36,7 @@ class FoundExample:
         record: its number in the split, from 0, in the order of the files.
         note: what is wrong with it.
         other: the example that it repeats or contradicts; None where there is none.
+        box: ymin, xmin, ymax, xmax of the box that is meant, normalised; None where all of the image is.
         picture: file in the folder `pictures` beside this one; "" where none was drawn.
     """
 
@@ -44,6 +45,7 @@ class FoundExample:
     record: int
     note: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
     other: OtherExample | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    box: list[float] | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     picture: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
 
 

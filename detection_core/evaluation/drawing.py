@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.util
+import io
 import os
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +20,7 @@ PALETTE = (
     (230, 159, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (213, 94, 0), (86, 180, 233),
     (240, 228, 66), (148, 82, 190), (120, 190, 60), (230, 70, 90), (0, 190, 190), (160, 120, 90),
 )  # fmt: skip
+_JPEG_QUALITY = 84
 _DARK, _LIGHT = (20, 20, 20), (255, 255, 255)
 _LONGEST_TEXT = 60
 
@@ -77,6 +79,25 @@ def fit(image: np.ndarray, *, longest: int, smallest: int = 0) -> Image.Image:
         return picture
     size = tuple(max(1, round(s * scale)) for s in picture.size)
     return picture.resize(size, Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.BICUBIC)
+
+
+def draw_objects(pixels: np.ndarray, boxes: Sequence[LabelledBox], *, sides: tuple[int, int]) -> Image.Image:
+    """Return a picture with boxes, the first ones on top.
+
+    Args:
+        pixels: uint8 [H, W, 3].
+        boxes: to draw.
+        sides: pixels that the longer side of the picture has at least and at most.
+    """
+    smallest, longest = sides
+    return draw_boxes(fit(pixels, longest=longest, smallest=smallest), boxes)
+
+
+def jpeg_bytes(picture: Image.Image) -> bytes:
+    """Return a picture as a JPEG file."""
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=_JPEG_QUALITY)
+    return stream.getvalue()
 
 
 def draw_boxes(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Image:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 
+from detection_core.artifacts.anchor_matches import AnchorMatches
 from detection_core.artifacts.box_profile import BoxProfiles
-from detection_core.artifacts.dataset_card import DatasetCard
-from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
+from detection_core.artifacts.dataset_card import DatasetCard, SplitCard
+from detection_core.artifacts.pictures import SAMPLE, SMALLEST, PictureFile, list_pictures
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
-from detection_core.report.figures import BarChart, HeatMap, profile_charts, profile_maps
+from detection_core.report.figures import (
+    BarChart,
+    HeatMap,
+    anchor_charts,
+    anchor_maps,
+    profile_charts,
+    profile_maps,
+)
 from detection_core.report.pictures import Picture, PictureBudget
 
 _ROWS = 50
+TRAIN = "train"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +36,8 @@ class DatasetSummary:
         profiles: their boxes; None of examples that an older version made.
         samples: class to images with objects of it.
         smallest: the smallest boxes, enlarged.
+        anchors: how well the anchors of a config fit the boxes; None where no config was given, or by a
+            family without anchors.
     """
 
     card: DatasetCard
@@ -34,6 +46,12 @@ class DatasetSummary:
     profiles: BoxProfiles | None = None
     samples: Mapping[str, Sequence[Picture]] = dataclasses.field(default_factory=dict)
     smallest: Sequence[Picture] = ()
+    anchors: AnchorMatches | None = None
+
+    @property
+    def splits(self) -> dict[str, SplitCard]:
+        """The splits, `train` first."""
+        return dict(sorted(self.card.splits.items(), key=lambda item: item[0] != TRAIN))
 
     @property
     def charts(self) -> list[BarChart]:
@@ -44,6 +62,16 @@ class DatasetSummary:
     def maps(self) -> list[HeatMap]:
         """Maps of the boxes; none where they are not known."""
         return profile_maps(self.profiles.splits) if self.profiles else []
+
+    @property
+    def anchor_charts(self) -> list[BarChart]:
+        """Charts of how well anchors fit; none where that is not known."""
+        return anchor_charts(self.anchors) if self.anchors else []
+
+    @property
+    def anchor_maps(self) -> list[HeatMap]:
+        """Maps of boxes and anchors; none where they are not known."""
+        return anchor_maps(self.anchors) if self.anchors else []
 
     @property
     def most_objects(self) -> int:
@@ -73,13 +101,18 @@ def embed_samples(folder: str, budget: PictureBudget) -> tuple[dict[str, list[Pi
         folder: with `pictures/index.json`; one without, or "", has none.
         budget: of the page.
     """
-    samples: dict[str, list[Picture]] = {}
-    smallest: list[Picture] = []
+    entries: dict[str, list[PictureFile]] = {}
     for entry in list_pictures(folder) if folder else []:
         if entry.kind in (SAMPLE, SMALLEST):
-            picture = budget.embed_one(entry)
-            if picture is not None:
-                (smallest if entry.kind == SMALLEST else samples.setdefault(entry.caption, [])).append(
-                    picture
-                )
-    return samples, smallest
+            entries.setdefault("" if entry.kind == SMALLEST else entry.caption, []).append(entry)
+    # Rows of one picture of each class: a page without room for all has none without any.
+    smallest = entries.pop("", [])
+    rounds = [row for row in itertools.zip_longest(*entries.values())]
+    rounds.insert(1, tuple(smallest))
+    embedded = {entry.path: budget.embed_one(entry) for row in rounds for entry in row if entry is not None}
+
+    def shown(some: Sequence[PictureFile]) -> list[Picture]:
+        return [picture for entry in some if (picture := embedded[entry.path]) is not None]
+
+    samples = {name: shown(some) for name, some in entries.items()}
+    return {name: pictures for name, pictures in samples.items() if pictures}, shown(smallest)

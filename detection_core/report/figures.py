@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from detection_core.artifacts.anchor_matches import AnchorMatches
 from detection_core.artifacts.box_profile import BoxProfile, Histogram, SizeGrid
 
-WIDTH, HEIGHT = 460, 200
+WIDTH, HEIGHT = 360, 190
 """Of a bar chart, units of its view box."""
 
 _LEFT, _TOP, _BOTTOM = 40, 10, 34
-_LABELS = 9
+_LABELS = 7
 SERIES = 6
 """How many colours there are; more splits than that share them."""
 
@@ -211,12 +211,12 @@ def anchor_charts(matches: AnchorMatches) -> list[BarChart]:
 
 
 def anchor_maps(matches: AnchorMatches) -> list[HeatMap]:
-    """Return two maps a split: boxes and anchors by width and height, and boxes that no anchor matches."""
-    maps = []
-    for name, match in matches.splits.items():
-        maps.append(size_map(f"{name}: boxes, and the anchors as dots", match.sizes, matches.shapes))
-        maps.append(size_map(f"{name}: boxes that no anchor matches", match.unmatched))
-    return maps
+    """Return maps of each split: boxes and anchors by width and height, then boxes that no anchor matches."""
+    splits = matches.splits.items()
+    return [
+        *(size_map(f"{name}: boxes, and the anchors as dots", m.sizes, matches.shapes) for name, m in splits),
+        *(size_map(f"{name}: boxes that no anchor matches", m.unmatched) for name, m in splits),
+    ]
 
 
 def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[BarChart]:
@@ -260,7 +260,7 @@ def profile_maps(profiles: Mapping[str, BoxProfile]) -> list[HeatMap]:
             maps += [
                 heat_map(f"{name}: where centres are", profile.centres),
                 heat_map(f"{name}: what boxes cover", profile.coverage),
-                size_map(f"{name}: width and height, % of the image", profile.sizes),
+                size_map(f"{name}: height over width, % of the image", profile.sizes),
             ]
     return maps
 

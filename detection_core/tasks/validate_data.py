@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES
+from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
-from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics
+from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics, SampleStatistics
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.detector import extra_file
 from detection_core.artifacts.feature_files import (
@@ -20,6 +22,8 @@ from detection_core.artifacts.feature_files import (
     write_message,
 )
 from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.artifacts.pictures import FOLDER
+from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
@@ -29,16 +33,19 @@ from detection_core.data.label_map import LabelMap
 from detection_core.datasets.decoding import Decoding
 from detection_core.errors import ContractError
 from detection_core.progress import Progress
+from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
+from detection_core.validation.anchor_comparison import match_anchors
 from detection_core.validation.checks import FindingList, Limits
 from detection_core.validation.class_balance import check_classes
+from detection_core.validation.counted_card import counted_card
 from detection_core.validation.differences import check_differences
 from detection_core.validation.duplicates import check_duplicates
 from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.feature_schema import infer_schema
 from detection_core.validation.found_examples import complete_examples
-from detection_core.validation.labelled_images import LabelledImage, read_split, split_names
+from detection_core.validation.labelled_images import LabelledImage, read_some, read_split, split_names
 from detection_core.validation.near_copies import check_near_copies
 from detection_core.validation.network_view import NetworkView, check_boxes_at_input
 from detection_core.validation.same_boxes import check_copies
@@ -63,12 +70,16 @@ class ValidationOptions:
             which decodes all of them.
         schema: text of a schema that the columns of every split are to fit; "": one that is inferred from
             `train`.
+        title: of the page.
+        sample_bytes: what samples may take of the page.
     """
 
     limits: Limits
     decoding: Decoding
     near_duplicate_images: int
     schema: str = ""
+    title: str = ""
+    sample_bytes: int = SAMPLE_BYTES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +89,9 @@ class ValidationFolders:
     Attributes:
         statistics: folder for box_statistics.json and each split's FeatureStats.pb.
         schema: folder for schema.pbtxt.
-        anomalies: folder for findings.json, pictures and each split's SchemaDiff.pb.
+        anomalies: folder for everything that the page of the data is made from, which is findings.json,
+            dataset_card.json, box_profile.json, anchor_matches.json, quarantine.jsonl and pictures/, for the
+            page, index.html, and for each split's SchemaDiff.pb.
     """
 
     statistics: str
@@ -108,28 +121,25 @@ def validate_examples(
     """
     label_map = load_label_map(files.join(examples_dir, LABEL_MAP))
     splits = {split: check_split(examples_dir, split) for split in split_names(examples_dir)}
-
-    def read(split: str) -> Iterator[LabelledImage]:
-        return read_split(split_pattern(examples_dir, split), label_map)
-
     findings = FindingList(options.limits)
     hashes = _wants_hashes(sum(splits.values()), options, findings)
     wanted = _wanted(examples_dir, label_map, options, hashes=hashes)
-    by_folder = FolderCounters(label_map.names)
-    with Progress("validate", total=sum(splits.values()), unit="image") as progress:
-        passes = {
-            split: pass_over(split, read(split), count, wanted, by_folder, progress)
-            for split, count in splits.items()
-        }
+    passes, by_folder = _pass_over_all(examples_dir, label_map, splits, wanted)
     statistics = DataStatistics(
         classes=label_map.names,
         splits={split: found.statistics for split, found in passes.items()},
         spans=passes["train"].spans if "train" in passes else {},
-        folders=by_folder.statistics(),
+        folders=by_folder,
     )
-    _check_all(passes, label_map, _view(config, label_map, findings), findings)
+    view = _view(config, label_map, findings)
+    _check_all(passes, label_map, view, findings)
     _check_schema(passes, _schema(options.schema, passes, label_map), folders, findings)
     check_differences(statistics, _baseline_statistics(baseline_dir), findings)
+
+    def read(split: str, numbers: Collection[int]) -> Iterator[LabelledImage]:
+        return read_some(split_pattern(examples_dir, split), label_map, numbers)
+
+    files.remove_tree(files.join(folders.anomalies, FOLDER))
     found = DataFindings(
         findings=complete_examples(findings.findings(), read, label_map.names, folders.anomalies),
         checks=findings.outcomes(),
@@ -139,9 +149,54 @@ def validate_examples(
     wanted.pictures.write(folders.anomalies)
     STATISTICS.write(folders.statistics, statistics)
     FINDINGS.write(folders.anomalies, found)
+    _write_page(examples_dir, passes, (label_map, view), options, folders.anomalies)
     for finding in found.findings:
         _logger.warning("validate | %s | %s", finding.severity, finding.message)
     return found
+
+
+def _pass_over_all(
+    examples_dir: str, label_map: LabelMap, splits: Mapping[str, int], wanted: PassOptions
+) -> tuple[dict[str, SplitPass], dict[str, SampleStatistics]]:
+    """Read every example once; return what was gathered of each split, and statistics of the folders."""
+    by_folder = FolderCounters(label_map.names)
+    with Progress("validate", total=sum(splits.values()), unit="image") as progress:
+        passes = {
+            split: pass_over(
+                split,
+                read_split(split_pattern(examples_dir, split), label_map),
+                count,
+                wanted,
+                by_folder,
+                progress,
+            )
+            for split, count in splits.items()
+        }
+    return passes, by_folder.statistics()
+
+
+def _write_page(
+    examples_dir: str,
+    passes: Mapping[str, SplitPass],
+    known: tuple[LabelMap, NetworkView | None],
+    options: ValidationOptions,
+    folder: str,
+) -> None:
+    """Write the page of the data and what it is made from beside the findings, all in one folder."""
+    label_map, view = known
+    splits = {split: found.objects.card(label_map) for split, found in passes.items()}
+    CARD.write(folder, CARD.find(examples_dir) or counted_card(label_map, splits))
+    profiles = {split: found.profile for split, found in passes.items()}
+    BOX_PROFILES.write(folder, BoxProfiles(splits=profiles))
+    QUARANTINE.write(folder, QUARANTINE.read_whole_lines(examples_dir))
+    boxes = {split: found.boxes for split, found in passes.items()}
+    matches = match_anchors(boxes, view) if view else None
+    if matches is None:
+        files.remove_tree(ANCHOR_MATCHES.path(folder))
+    else:
+        ANCHOR_MATCHES.write(folder, matches)
+    page = data_page(folder, title=options.title, sample_bytes=options.sample_bytes)
+    files.write_text(files.join(folder, PAGE), page)
 
 
 def _wanted(

@@ -9,10 +9,13 @@ import numpy as np
 from detection_core.artifacts.anchor_matches import AnchorMatch, AnchorMatches
 from detection_core.artifacts.box_profile import Histogram, SizeGrid
 from detection_core.datasets.box_counter import SIDES
-from detection_core.validation.network_view import MATCH_OVERLAP, NetworkView, SampledBoxes
-
-SAMPLED = 5_000
-"""Boxes of a split that are compared with all anchors."""
+from detection_core.validation.network_view import (
+    MATCH_OVERLAP,
+    MATCHED,
+    NetworkView,
+    SampledBoxes,
+    evenly_spaced,
+)
 
 OVERLAPS = tuple(round(0.1 * step, 1) for step in range(1, 11))
 """Upper edges of the histogram of overlaps."""
@@ -41,7 +44,11 @@ def match_anchors(samples: Mapping[str, SampledBoxes], view: NetworkView) -> Anc
         input_size=(rows, columns),
         anchors=len(view.anchors),
         shapes=[(float(height), float(width)) for height, width in shown],
-        splits={split: _match(sample, view) for split, sample in samples.items() if len(sample.boxes)},
+        splits={
+            split: _match(evenly_spaced(sample, MATCHED), view)
+            for split, sample in samples.items()
+            if len(sample.boxes)
+        },
     )
 
 

@@ -3,54 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from PIL import Image
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
-from detection_core.data.pixels import read_pixels
-from detection_core.errors import DataError
-from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit
+from detection_core.evaluation.drawing import jpeg_bytes
 from detection_core.storage import files
+from detection_core.validation.drawn_objects import Emphasis, draw_image, pixels_of
 from detection_core.validation.labelled_images import LabelledImage
 
 PICTURES = "pictures"
 """Folder beside findings.json."""
 _PICTURES_A_FINDING, _ALL_PICTURES = 6, 60
-_LONGEST, _SMALLEST, _QUALITY = 360, 240, 85
+_SIDES = (320, 400)
 
-ReadSplit = Callable[[str], Iterator[LabelledImage]]
+ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
+"""Split and numbers to its records of these numbers."""
+
+
+_Marked = tuple[float, ...]
+"""The box that is meant; empty where all of the image is."""
+_Wanted = Mapping[int, Collection[_Marked]]
+"""Record to the pictures that are wanted of it, each with one box marked."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Seen:
     source_id: str
-    picture: Image.Image | None
+    pictures: Mapping[_Marked, Image.Image]
 
 
 def complete_examples(
-    findings: Sequence[Finding], read: ReadSplit, classes: Sequence[str], folder: str
+    findings: Sequence[Finding], read: ReadRecords, classes: Sequence[str], folder: str
 ) -> list[Finding]:
     """Return findings whose examples have ids, and the first of them pictures with their boxes.
 
     Args:
         findings: whose examples tell split and record.
-        read: reads a split.
+        read: reads some records of a split.
         classes: names of the label map.
         folder: to write `pictures/*.jpg` to.
     """
-    drawn = _to_draw(findings)
-    wanted: dict[str, dict[int, bool]] = defaultdict(dict)
+    wanted: dict[str, dict[int, set[_Marked]]] = defaultdict(lambda: defaultdict(set))
     for finding in findings:
         for example in finding.examples:
-            for split, record in _records(example):
-                wanted[split][record] = wanted[split].get(record, False) or (split, record) in drawn
+            for split, record, _ in _records(example):
+                wanted[split][record].update()
+    for example in _to_draw(findings):
+        for split, record, marked in _records(example):
+            wanted[split][record].add(marked)
     seen = {
         (split, record): found
         for split, records in wanted.items()
-        for record, found in _look(read(split), records, classes)
+        for record, found in _look(read(split, records), records, classes)
     }
     names = _names()
     return [
@@ -59,40 +66,27 @@ def complete_examples(
     ]
 
 
-def _to_draw(findings: Sequence[Finding]) -> set[tuple[str, int]]:
-    chosen = [e for finding in findings for e in finding.examples[:_PICTURES_A_FINDING]][:_ALL_PICTURES]
-    return {place for example in chosen for place in _records(example)}
+def _to_draw(findings: Sequence[Finding]) -> list[FoundExample]:
+    return [e for finding in findings for e in finding.examples[:_PICTURES_A_FINDING]][:_ALL_PICTURES]
 
 
-def _records(example: FoundExample) -> list[tuple[str, int]]:
-    other = example.other
-    return [(example.split, example.record), *([(other.split, other.record)] if other else [])]
+def _records(example: FoundExample) -> list[tuple[str, int, _Marked]]:
+    here = (example.split, example.record, tuple(example.box or ()))
+    return [here, *([(example.other.split, example.other.record, ())] if example.other else [])]
 
 
 def _look(
-    images: Iterator[LabelledImage], records: Mapping[int, bool], classes: Sequence[str]
+    images: Iterator[LabelledImage], records: _Wanted, classes: Sequence[str]
 ) -> Iterator[tuple[int, _Seen]]:
-    last = max(records)
     for image in images:
-        if image.record in records:
-            picture = _draw(image, classes) if records[image.record] else None
-            yield image.record, _Seen(image.source_id or image.filename, picture)
-        if image.record >= last:
-            return
-
-
-def _draw(image: LabelledImage, classes: Sequence[str]) -> Image.Image | None:
-    try:
-        pixels = read_pixels(io.BytesIO(image.encoded))
-    except DataError:
-        return None
-    boxes = [
-        LabelledBox(
-            box=tuple(box), label=max(int(label), 0), text=classes[label] if label >= 0 else "", dashed=crowd
-        )
-        for box, label, crowd in zip(image.boxes.tolist(), image.classes, image.is_crowd, strict=True)
-    ]
-    return draw_boxes(fit(pixels, longest=_LONGEST, smallest=_SMALLEST), boxes)
+        marks = records[image.record]
+        pixels = pixels_of(image) if marks else None
+        pictures = {
+            marked: draw_image(pixels, image, classes, sides=_SIDES, emphasis=Emphasis(box=marked or None))
+            for marked in marks
+            if pixels is not None
+        }
+        yield image.record, _Seen(image.source_id or image.filename, pictures)
 
 
 def _names() -> Iterator[str]:
@@ -107,13 +101,12 @@ def _complete(
 ) -> FoundExample:
     here, other = seen.get((example.split, example.record)), example.other
     there = seen.get((other.split, other.record)) if other else None
-    pictures = [s.picture for s in (here, there) if s and s.picture]
+    meant = [(s, marked) for s, (_, _, marked) in zip((here, there), _records(example), strict=False)]
+    pictures = [s.pictures[marked] for s, marked in meant if s and marked in s.pictures]
     picture = ""
     if pictures:
         picture = next(names)
-        stream = io.BytesIO()
-        _side_by_side(pictures).save(stream, "JPEG", quality=_QUALITY)
-        files.write_bytes(files.join(folder, PICTURES, picture), stream.getvalue())
+        files.write_bytes(files.join(folder, PICTURES, picture), jpeg_bytes(_side_by_side(pictures)))
     if other and there:
         other = OtherExample(split=other.split, source_id=there.source_id, record=other.record)
     source_id = here.source_id if here else example.source_id

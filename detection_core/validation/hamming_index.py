@@ -19,7 +19,7 @@ MIN_BANDS = 13
 HASH_WORDS = HASH_BYTES // 8
 """Numbers of 64 bits that a hash is."""
 
-_CHUNK = 1 << 20
+_CHUNK, _FEW = 1 << 20, 1 << 15
 
 Probe = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Hashes that ask, the index's in the order of a band, and from which to which place of it each asks."""
@@ -58,17 +58,38 @@ class HammingIndex:
         """
         keys = _band_keys(self.hashes, band, self.bands)
         order = np.argsort(keys, kind="stable")
-        ends = np.cumsum(np.bincount(keys, minlength=1 << _band_bits(band, self.bands)))
-        begins = np.concatenate([[0], ends[:-1]])
+        buckets = _Buckets(keys[order], _band_bits(band, self.bands))
         own = asking is None
         asked = keys[order] if asking is None else _band_keys(asking, band, self.bands)
         rows = order if own else np.arange(len(asked))
-        yield rows, order, np.arange(1, len(order) + 1) if own else begins[asked], ends[asked]
+        begin, end = buckets.bounds(asked)
+        yield rows, order, np.arange(1, len(order) + 1) if own else begin, end
         for bit in range(_band_bits(band, self.bands) if self._radius else 0):
             beside = asked ^ (1 << bit)
-            begin, end = begins[beside], ends[beside]
+            begin, end = buckets.bounds(beside)
             # Of a pair of the index's own the one without the bit finds the other.
             yield rows, order, begin, np.where(beside > asked, end, begin) if own else end
+
+
+class _Buckets:
+    """Where the hashes of each key are among those in the order of their keys.
+
+    Args:
+        keys: int64 [M], in order.
+        bits: of a key.
+    """
+
+    def __init__(self, keys: np.ndarray, bits: int) -> None:
+        self._keys = keys
+        counts = np.bincount(keys, minlength=1 << bits) if len(keys) > _FEW else None
+        self._ends = None if counts is None else np.concatenate([[0], np.cumsum(counts)])
+
+    def bounds(self, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first place of each key, and the one after its last, int64 each."""
+        if self._ends is None:  # a table of all keys costs more than to look for few
+            first, last = (np.searchsorted(self._keys, asked, side=side) for side in ("left", "right"))
+            return np.asarray(first), np.asarray(last)
+        return self._ends[asked], self._ends[asked + 1]
 
 
 def _band_bits(band: int, bands: int) -> int:

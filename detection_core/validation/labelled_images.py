@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -63,12 +63,31 @@ def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
     Raises:
         DataError: naming the file, or the record, that is damaged.
     """
-    number = 0
+    for number, record in enumerate(_records(pattern)):
+        yield parse_record(record, number, label_map)
+
+
+def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> Iterator[LabelledImage]:
+    """Yield the examples with these numbers; the others are passed over without being parsed.
+
+    Args:
+        pattern: of the split's TFRecord files.
+        label_map: of the examples.
+        numbers: of records in the split.
+
+    Raises:
+        DataError: as `read_split`.
+    """
+    last = max(numbers, default=-1)
+    for number, record in zip(range(last + 1), _records(pattern), strict=False):
+        if number in numbers:
+            yield parse_record(record, number, label_map)
+
+
+def _records(pattern: str) -> Iterator[bytes]:
     for file in expand_patterns([pattern]):
         try:
-            for record in read_records(file).prefetch(16).as_numpy_iterator():
-                yield parse_record(record, number, label_map)
-                number += 1
+            yield from read_records(file).prefetch(16).as_numpy_iterator()
         except READING_ERRORS as error:
             check_records(file)  # names the record, where one is damaged
             raise DataError(f"expected TFRecord files, found {error}", where=pattern) from error
@@ -143,6 +162,11 @@ def _first(features: Any, key: str) -> bytes:
 
 def _text(features: Any, key: str) -> str:
     return _first(features, key).decode("utf-8", "backslashreplace")
+
+
+def stored_box(box: np.ndarray) -> list[float]:
+    """Return a box as a finding tells it."""
+    return [round(float(side), 5) for side in box]
 
 
 def folder_of(image: LabelledImage) -> str:

@@ -13,14 +13,15 @@ from detection_core.artifacts.data_findings import FoundExample
 from detection_core.data.resize import Resizer
 from detection_core.ops.iou import iou
 from detection_core.validation.checks import FindingList
-from detection_core.validation.labelled_images import LabelledImage
+from detection_core.validation.labelled_images import LabelledImage, stored_box
 
 TINY_PIXELS = 4.0
 """Shorter side of a box at the network's input, pixels, below which nothing is left to learn from."""
 MATCH_OVERLAP = 0.5
 """Intersection over union at which the Object Detection API's matchers take an anchor for an object."""
 _SAMPLED = 20_000
-_MATCHED = 5_000
+MATCHED = 5_000
+"""Boxes of a split that are compared with all anchors."""
 _PAIRS = 4_000_000
 """Boxes times anchors that are compared at once, 16 MB a step of the computation."""
 
@@ -145,7 +146,7 @@ def check_boxes_at_input(split: str, sample: SampledBoxes, view: NetworkView, fi
     if view.anchors is None or None in view.resizer.static_shape:
         findings.could_not("unmatched_boxes", "the detector has no fixed anchors")
     elif findings.is_on("unmatched_boxes"):
-        some = _first(sample, _MATCHED)
+        some = evenly_spaced(sample, MATCHED)
         best = view.best_overlaps(some)
         _add(
             "unmatched_boxes",
@@ -158,8 +159,8 @@ def check_boxes_at_input(split: str, sample: SampledBoxes, view: NetworkView, fi
         )
 
 
-def _first(sample: SampledBoxes, count: int) -> SampledBoxes:
-    """Return evenly spaced boxes of a sample."""
+def evenly_spaced(sample: SampledBoxes, count: int) -> SampledBoxes:
+    """Return about `count` of the boxes of a sample, from all of it."""
     step = max(1, len(sample.boxes) // count)
     rows = slice(None, None, step)
     return dataclasses.replace(
@@ -188,7 +189,13 @@ def _add(
         measured=fraction,
         count=int(found.sum()),
         examples=[
-            FoundExample(split=split, source_id="", record=int(record), note=notes[place])
+            FoundExample(
+                split=split,
+                source_id="",
+                record=int(record),
+                note=notes[place],
+                box=stored_box(sample.boxes[place]),
+            )
             for record, place in zip(records, places, strict=True)
         ],
     )

@@ -11,7 +11,7 @@ import numpy as np
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
 from detection_core.validation.duplicates import Pair, pair_examples
-from detection_core.validation.labelled_images import LabelledImage
+from detection_core.validation.labelled_images import LabelledImage, stored_box
 
 SAME_BOX = 0.95
 """Intersection over union from which on two boxes are the same."""
@@ -47,8 +47,8 @@ class AnnotationChecker:
 
     def __init__(self) -> None:
         self._images = 0
-        self._contradicting: list[tuple[int, int, int]] = []
-        self._repeating: list[tuple[int, int]] = []
+        self._contradicting: list[tuple[int, int, int, list[float]]] = []
+        self._repeating: list[tuple[int, int, list[float]]] = []
         self._counts = {"contradictions": 0, "repeated_boxes": 0}
         self._objects = array.array("Q")
 
@@ -69,12 +69,20 @@ class AnnotationChecker:
             self._counts["contradictions"] += 1
             first, second = different[0]
             if len(self._contradicting) < EXAMPLES_LISTED:
-                self._contradicting.append((image.record, int(classes[first]), int(classes[second])))
-        repeated = int(np.triu(same & alike).any(axis=0).sum())
+                self._contradicting.append(
+                    (
+                        image.record,
+                        int(classes[first]),
+                        int(classes[second]),
+                        stored_box(image.boxes[kept][first]),
+                    )
+                )
+        again = np.triu(same & alike).any(axis=0)
+        repeated = int(again.sum())
         if repeated:
             self._counts["repeated_boxes"] += 1
             if len(self._repeating) < EXAMPLES_LISTED:
-                self._repeating.append((image.record, repeated))
+                self._repeating.append((image.record, repeated, stored_box(image.boxes[kept][again][0])))
 
     def report(self, split: str, classes: Sequence[str], findings: FindingList) -> None:
         """Add what was found.
@@ -88,9 +96,13 @@ class AnnotationChecker:
             return
         examples = [
             FoundExample(
-                split=split, source_id="", record=r, note=f"{_name(classes, a)} and {_name(classes, b)}"
+                split=split,
+                source_id="",
+                record=r,
+                note=f"{_name(classes, a)} and {_name(classes, b)}",
+                box=box,
             )
-            for r, a, b in self._contradicting
+            for r, a, b, box in self._contradicting
         ]
         self._add(
             "contradictions",
@@ -100,8 +112,10 @@ class AnnotationChecker:
             findings,
         )
         examples = [
-            FoundExample(split=split, source_id="", record=r, note=f"{n} box{'es' if n > 1 else ''} again")
-            for r, n in self._repeating
+            FoundExample(
+                split=split, source_id="", record=r, note=f"{n} box{'es' if n > 1 else ''} again", box=box
+            )
+            for r, n, box in self._repeating
         ]
         self._add(
             "repeated_boxes",

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import heapq
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from PIL import Image
 
 from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST, PictureEntry
-from detection_core.data.pixels import read_pixels
-from detection_core.errors import DataError
-from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit
+from detection_core.evaluation.drawing import LabelledBox, draw_objects, jpeg_bytes
 from detection_core.storage import files
+from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image, pixels_of
 from detection_core.validation.labelled_images import LabelledImage
 
-_LONGEST, _SHORTEST, _CROP, _QUALITY = 320, 240, 160, 82
+_SIDES, _CROP = (240, 320), 160
 _MOST_SAMPLES, _A_CLASS, _SMALLEST_BOXES = 160, (2, 8), 12
 _CONTEXT, _LEAST_CONTEXT = 3.0, 24.0
-
-Box = tuple[float, float, float, float]
 
 
 class SamplePictures:
@@ -41,6 +36,7 @@ class SamplePictures:
         self._samples: dict[int, list[tuple[PictureEntry, bytes]]] = {}
         self._objects: Counter[int] = Counter()
         self._drawn = 0
+        self._borrowed: set[int] = set()
         # The largest of the smallest is on top: (-side, -order, entry, picture).
         self._smallest: list[tuple[float, int, PictureEntry, bytes]] = []
         self._order = 0
@@ -53,16 +49,17 @@ class SamplePictures:
         small = list(self._small_boxes(image))
         if not wanted and not small:
             return
-        try:
-            pixels = read_pixels(io.BytesIO(image.encoded))
-        except DataError:
-            return  # what does not decode is found and said elsewhere
+        pixels = pixels_of(image)
+        if pixels is None:
+            return
         where = f"{split}: {image.source_id or image.filename}"
-        for label in wanted:
-            picture = self._draw_sample(pixels, image, label)
+        for number, label in enumerate(wanted):
+            self._drawn -= len(self._samples.pop(label)) if label in self._borrowed else 0
+            self._borrowed = (self._borrowed - {label}) | ({label} if number else set())
+            picture = draw_image(pixels, image, self._classes, sides=_SIDES, emphasis=Emphasis(label=label))
             name = f"sample-{label:04d}-{len(self._samples.setdefault(label, []))}.jpg"
             entry = PictureEntry(kind=SAMPLE, source_id=where, caption=self._classes[label], file=name)
-            self._samples[label].append((entry, picture))
+            self._samples[label].append((entry, jpeg_bytes(picture)))
             self._drawn += 1
         for side, row in small:
             self._keep_small(side, row, pixels, image, where)
@@ -82,11 +79,17 @@ class SamplePictures:
         PICTURES.write(place, [entry for entry, _ in drawn])
 
     def _wanted_classes(self, labels: Sequence[int]) -> list[int]:
-        """Return the classes that an image is drawn for: each that has no picture yet, else the rarest."""
-        found = [label for label in set(labels) if len(self._samples.get(label, ())) < self._each]
-        found.sort(key=lambda label: (len(self._samples.get(label, ())), self._objects[label], label))
-        new = [label for label in found if label not in self._samples]
-        return (new or found[:1])[: _MOST_SAMPLES - self._drawn]
+        """Return the classes that an image is drawn for: the rarest of those with few pictures, and new ones.
+
+        A new class borrows the picture of another until an image comes that is drawn for it.
+        """
+        found = [label for label in set(labels) if self._own(label) < self._each]
+        found.sort(key=lambda label: (self._own(label), self._objects[label], label))
+        new = [label for label in found[1:] if label not in self._samples]
+        return [*found[:1], *new][: max(0, _MOST_SAMPLES - self._drawn)]
+
+    def _own(self, label: int) -> int:
+        return 0 if label in self._borrowed else len(self._samples.get(label, ()))
 
     def _small_boxes(self, image: LabelledImage) -> Iterator[tuple[float, int]]:
         """Yield (root of the area in pixels, row) of the boxes that are among the smallest so far."""
@@ -115,40 +118,17 @@ class SamplePictures:
         else:
             heapq.heappushpop(self._smallest, kept)
 
-    def _draw_sample(self, pixels: np.ndarray, image: LabelledImage, label: int) -> bytes:
-        boxes = [
-            LabelledBox(
-                box=_box(image.boxes[row]),
-                label=max(int(other), 0),
-                text=self._classes[label] if other == label else "",
-                dashed=bool(image.is_crowd[row]),
-            )
-            for row, other in enumerate(image.classes)
-        ]
-        # The first lie on top.
-        boxes.sort(key=lambda box: not box.text)
-        return _jpeg(draw_boxes(fit(pixels, longest=_LONGEST, smallest=_SHORTEST), boxes))
-
 
 def _crop(pixels: np.ndarray, box: np.ndarray, label: int) -> bytes:
     """Return what is around a box, enlarged, with the box."""
     size = np.array(pixels.shape[:2])
     edges = np.asarray(box, np.float64).reshape(2, 2) * size
     reach = max(_LEAST_CONTEXT, _CONTEXT * float((edges[1] - edges[0]).max())) / 2
-    first = np.clip(np.floor(edges.mean(axis=0) - reach), 0, size - 1).astype(int)
-    last = np.clip(np.ceil(edges.mean(axis=0) + reach), first + 1, size).astype(int)
+    # At an edge of the image the square moves inside.
+    length = np.minimum(np.ceil(2 * reach), size).astype(int)
+    first = np.clip(np.round(edges.mean(axis=0) - length / 2), 0, size - length).astype(int)
+    last = first + length
     part = pixels[first[0] : last[0], first[1] : last[1]]
     inside = ((edges - first) / (last - first)).reshape(4)
-    drawn = LabelledBox(box=_box(inside), label=label)
-    return _jpeg(draw_boxes(fit(np.ascontiguousarray(part), longest=_CROP, smallest=_CROP), [drawn]))
-
-
-def _box(values: np.ndarray) -> Box:
-    ymin, xmin, ymax, xmax = (float(value) for value in values)
-    return ymin, xmin, ymax, xmax
-
-
-def _jpeg(picture: Image.Image) -> bytes:
-    stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=_QUALITY)
-    return stream.getvalue()
+    drawn = LabelledBox(box=box_of(inside), label=label)
+    return jpeg_bytes(draw_objects(np.ascontiguousarray(part), [drawn], sides=(_CROP, _CROP)))

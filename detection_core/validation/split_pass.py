@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
 
+from detection_core.artifacts.box_profile import BoxProfile
 from detection_core.artifacts.data_statistics import SampleStatistics
+from detection_core.datasets.box_counter import BoxCounter
 from detection_core.datasets.decoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
+from detection_core.validation.counted_card import ObjectCounter
 from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.duplicates import DigestList
 from detection_core.validation.feature_statistics import FeatureCounter
@@ -86,6 +90,8 @@ class SplitPass:
         files: what became of decoding.
         annotations: what its boxes say about each other.
         boxes: some of them.
+        profile: all of them, for charts.
+        objects: how many there are, by class.
     """
 
     statistics: SampleStatistics
@@ -96,6 +102,8 @@ class SplitPass:
     files: ImageFiles
     annotations: AnnotationChecker
     boxes: SampledBoxes
+    profile: BoxProfile
+    objects: ObjectCounter
 
 
 def pass_over(
@@ -122,6 +130,7 @@ def pass_over(
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
     sample, features = BoxSample(), FeatureCounter()
+    profile, objects = BoxCounter(), ObjectCounter()
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:
             counter.add(image)
@@ -130,6 +139,8 @@ def pass_over(
             digests.add(image.sha256)
             annotations.add(image)
             sample.add(image)
+            profile.add(list(_pixel_boxes(image)), image.width, image.height)
+            objects.add(image)
             files.add(image)
             options.pictures.add(split, image)
             if spans and (span := span_of(image, options.spans)):
@@ -144,4 +155,13 @@ def pass_over(
         files=files,
         annotations=annotations,
         boxes=sample.drawn(),
+        profile=profile.profile(),
+        objects=objects,
     )
+
+
+def _pixel_boxes(image: LabelledImage) -> Iterator[tuple[float, float, float, float]]:
+    # Records of other tools may hold what is no number.
+    kept = ~image.is_crowd & np.isfinite(image.boxes).all(axis=1)
+    for ymin, xmin, ymax, xmax in image.boxes[kept].tolist():
+        yield xmin * image.width, ymin * image.height, xmax * image.width, ymax * image.height

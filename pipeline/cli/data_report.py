@@ -24,8 +24,9 @@ def report(arguments: argparse.Namespace) -> Result:
     ):
         from detection_core.artifacts.data_findings import FINDINGS
         from detection_core.artifacts.dataset_card import CARD
+        from detection_core.report.data_page import PAGE
         from detection_core.storage import files
-        from detection_core.tasks.report_data import PAGE, report_examples
+        from detection_core.tasks.report_data import report_examples
 
         made = report_examples(examples, output, title=arguments.data, config=config)
     page = files.join(arguments.output, PAGE)

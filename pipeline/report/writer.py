@@ -20,6 +20,7 @@ from detection_core.artifacts.run_info import RunInfo
 from detection_core.redaction import redact
 from detection_core.report import formats
 from detection_core.report.data_findings import FindingsSummary
+from detection_core.report.data_page import SAMPLE_BYTES, read_dataset
 from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render
@@ -31,7 +32,6 @@ from pipeline.report.step_table import step_summary
 from pipeline.report.trainings import trainings
 
 _HERE = os.path.dirname(__file__)
-_SAMPLE_BYTES = 1_500_000
 
 
 def write_report(run: RunInfo, path: str) -> None:
@@ -85,12 +85,15 @@ def _context(run: RunInfo) -> dict[str, Any]:
 
 
 def _dataset(artifacts: RunArtifacts) -> DatasetSummary | None:
+    """Return the data as DataValidator left them; without it, as ExampleGen did."""
+    validated = artifacts.folder("data_validator", "anomalies")
+    if find(CARD, validated) is not None:
+        return read_dataset(validated)
     folder = artifacts.folder("example_gen", "examples")
     card = find(CARD, folder)
     if card is None:
         return None
-    drawn = artifacts.folder("data_validator", "anomalies")
-    samples, smallest = embed_samples(drawn, PictureBudget(_SAMPLE_BYTES))
+    samples, smallest = embed_samples(validated, PictureBudget(SAMPLE_BYTES))
     return DatasetSummary(
         card=card,
         samples=samples,

@@ -6,20 +6,17 @@ import re
 from collections.abc import Sequence
 
 from detection_core.artifacts.box_profile import BoxProfiles
-from detection_core.artifacts.data_findings import DataFindings
 from detection_core.artifacts.dataset_card import DatasetCard
 from detection_core.artifacts.evaluation import Curves, EvalReport
 from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.pushed import PushReport
-from detection_core.report.data_findings import FindingsSummary
-from detection_core.report.dataset import DatasetSummary, embed_samples
+from detection_core.report.dataset import DatasetSummary
 from detection_core.report.evaluation import EvaluationSummary, metric_table
 from detection_core.report.page import render, shown
-from detection_core.report.pictures import Picture, PictureBudget
+from detection_core.report.pictures import Picture
 
 # Classes whose curves are drawn; the table has all of them.
 CURVES = 40
-_SAMPLE_BYTES = 1_500_000
 
 
 def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Picture]) -> str:
@@ -53,19 +50,6 @@ def dataset_page(card: DatasetCard, profiles: BoxProfiles | None = None) -> str:
         profiles: their boxes; None of examples that an older version made.
     """
     return render("dataset_page.html", {"dataset": DatasetSummary(card=card, profiles=profiles)})
-
-
-def findings_page(found: DataFindings, folder: str) -> str:
-    """Return the page of what DataValidator found.
-
-    Args:
-        found: content of findings.json.
-        folder: that it is in, with the pictures.
-    """
-    samples, smallest = embed_samples(folder, PictureBudget(_SAMPLE_BYTES))
-    validation = FindingsSummary(found=found, folder=folder)
-    context = {"validation": validation, "samples": samples, "smallest": smallest}
-    return render("findings_page.html", context)
 
 
 def decision_text(pushed: PushReport) -> str:

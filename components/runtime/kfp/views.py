@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.runtime.kfp.artifacts import finite_numbers
-from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page, findings_page
+from components.runtime.kfp.pages import dataset_page, decision_text, evaluation_page
 from detection_core.artifacts.box_profile import BOX_PROFILES
 from detection_core.artifacts.coco_names import is_measured
-from detection_core.artifacts.data_findings import FINDINGS
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve
 from detection_core.artifacts.parity import PARITY
 from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.pushed import PUSHED
+from detection_core.report.data_page import PAGE
 from detection_core.report.pictures import PictureBudget
+from detection_core.storage import files
 
 # Metadata of an artifact must stay small; a matrix of a thousand classes would not.
 MATRIX_LABELS = 100
@@ -118,8 +119,8 @@ def _dataset_card(job: Any, report: Mapping[str, Any]) -> Drawn:
     return Drawn(metadata={}, content=page)
 
 
-def _findings(job: Any, report: Mapping[str, Any]) -> Drawn:
-    return Drawn(metadata={}, content=findings_page(FINDINGS.read(job.anomalies), job.anomalies))
+def _data_page(job: Any, report: Mapping[str, Any]) -> Drawn:
+    return Drawn(metadata={}, content=files.read_text(files.join(job.anomalies, PAGE)))
 
 
 def _decision(job: Any, report: Mapping[str, Any]) -> Drawn:
@@ -128,7 +129,7 @@ def _decision(job: Any, report: Mapping[str, Any]) -> Drawn:
 
 _VIEWS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], Drawn]] = {
     ("example_gen", "card"): _dataset_card,
-    ("data_validator", "report"): _findings,
+    ("data_validator", "report"): _data_page,
     ("trainer", "metrics"): _report_metrics,
     ("evaluator", "metrics"): _evaluation_metrics,
     ("evaluator", "curves"): _evaluation_curves,

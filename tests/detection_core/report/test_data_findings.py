@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from components.runtime.kfp.pages import findings_page
-from detection_core.artifacts.data_findings import DataFindings, Finding, FoundExample, OtherExample
-from detection_core.artifacts.pictures import PICTURES, PictureEntry
+from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample, OtherExample
+from detection_core.artifacts.dataset_card import CARD, DatasetCard
 from detection_core.report.data_findings import FindingsSummary
+from detection_core.report.data_page import data_page
 
 JPEG = b"\xff\xd8\xff picture"
 
@@ -37,11 +37,17 @@ def _summary(tmp_path, **changes):
     return FindingsSummary(found=_found(**changes), folder=str(tmp_path))
 
 
+def _page(found, folder):
+    FINDINGS.write(str(folder), found)
+    CARD.write(str(folder), DatasetCard(format="coco"))
+    return data_page(str(folder))
+
+
 def test_a_page_shows_verdict_message_picture_and_what_was_not_checked(tmp_path):
     summary = _summary(tmp_path)
     [shown] = summary.shown
     assert shown.pictures[0].source_id == "eval: <a> | train: b"
-    page = findings_page(summary.found, summary.folder)
+    page = _page(summary.found, tmp_path)
     assert page.count("data:image/jpeg;base64,") == 1 and "1 of 4 &lt;images&gt;" in page
     assert "refused" in page and "drift (nothing before)" in page and "://" not in page
 
@@ -56,14 +62,5 @@ def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):
 
 
 def test_without_a_finding_the_page_says_so(tmp_path):
-    page = findings_page(DataFindings(findings=[], images={"train": 4}), str(tmp_path))
+    page = _page(DataFindings(findings=[], images={"train": 4}), tmp_path)
     assert "Nothing was found" in page and "passed" in page
-
-
-def test_the_page_shows_samples_of_the_examples(tmp_path):
-    (tmp_path / "pictures").mkdir()
-    (tmp_path / "pictures" / "a.jpg").write_bytes(b"\xff\xd8\xff")
-    entry = PictureEntry(kind="sample", caption="<cat>", source_id="train: 1", file="a.jpg")
-    PICTURES.write(str(tmp_path / "pictures"), [entry])
-    page = findings_page(DataFindings(findings=[], images={"train": 4}), str(tmp_path))
-    assert "<h4>&lt;cat&gt;</h4>" in page and "train: 1" in page and "data:image/jpeg" in page

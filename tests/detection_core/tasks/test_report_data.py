@@ -13,6 +13,7 @@ from detection_core.artifacts.pictures import list_pictures
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.config.load import load_checked_config
 from detection_core.errors import DetectionError
+from detection_core.report.data_page import data_page
 from detection_core.tasks.report_data import report_examples
 from tests.detection_core.validation.made_examples import Made, write_examples
 
@@ -42,7 +43,7 @@ def test_examples_of_any_version_get_a_page(examples, tmp_path):
     assert report.page.endswith("index.html")
     assert "my &lt;data&gt;" in page and "<script" not in page and "://" not in page
     for heading in ("Boxes", "Samples", "cat", "dog", "Smallest boxes", "Quarantine"):
-        assert re.search(rf"<h[34]>{heading}</h[34]>", page), heading
+        assert re.search(rf"<h[34][^>]*>{heading}</h[34]>", page), heading
     assert "Size of the boxes" in page and "train: image-0" in page
     # The image that is in both splits is a finding, with its pictures.
     assert [finding.check for finding in report.findings.findings if finding.check == "leakage"]
@@ -95,6 +96,23 @@ def test_with_a_config_boxes_are_held_against_its_anchors(examples, tmp_path):
     assert ANCHOR_MATCHES.find(str(tmp_path / "report")) is None
     assert 'id="anchors"' not in (tmp_path / "report" / "index.html").read_text()
     assert plain.findings.checks["unmatched_boxes"] == "no pipeline.config was given"
+
+
+def test_the_examples_are_read_once(examples, tmp_path, caplog):
+    with caplog.at_level("INFO"):
+        report_examples(examples, str(tmp_path / "report"))
+    done = [record.getMessage() for record in caplog.records if "| image " in record.getMessage()]
+    assert len(done) == 1 and done[0].startswith("validate | image 7/7")
+
+
+def test_the_page_stands_beside_all_that_it_is_made_from(examples, tmp_path):
+    folder = tmp_path / "report"
+    report_examples(examples, str(folder))
+    page = (folder / "index.html").read_text()
+    assert data_page(str(folder), sample_bytes=12_000_000) == page
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    assert data_page(str(moved), sample_bytes=12_000_000) == page.replace(str(folder), str(moved))
 
 
 def test_without_examples_there_is_no_page(tmp_path):

@@ -8,7 +8,7 @@ from detection_core.artifacts.data_findings import Finding, FoundExample, OtherE
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.label_map import label_map_from_names
 from detection_core.validation.found_examples import complete_examples
-from detection_core.validation.labelled_images import read_split
+from detection_core.validation.labelled_images import read_some
 from tests.detection_core.validation.made_examples import CLASSES, Made, write_examples
 
 
@@ -34,8 +34,8 @@ def _complete(tmp_path, *findings):
     folder = write_examples(tmp_path / "examples", {"train": made, "eval": [Made(source_id="other")]})
     labels = label_map_from_names(list(CLASSES))
 
-    def read(split):
-        return read_split(split_pattern(folder, split), labels)
+    def read(split, numbers):
+        return read_some(split_pattern(folder, split), labels, numbers)
 
     return complete_examples(findings, read, labels.names, str(tmp_path / "out"))
 
@@ -45,7 +45,7 @@ def test_examples_get_ids_and_the_first_pictures(tmp_path):
     assert [e.source_id for e in finding.examples] == [f"id {i}" for i in range(4, 20)]
     assert [bool(e.picture) for e in finding.examples] == [True] * 6 + [False] * 10
     picture = (tmp_path / "out" / "pictures" / finding.examples[0].picture).read_bytes()
-    assert Image.open(io.BytesIO(picture)).size == (240, 180)
+    assert Image.open(io.BytesIO(picture)).size == (320, 240)
 
 
 def test_two_images_stand_side_by_side(tmp_path):
@@ -63,7 +63,7 @@ def test_an_image_that_does_not_decode_has_an_id_and_no_picture(tmp_path):
 
 
 def test_findings_without_examples_read_nothing():
-    def read(split):
+    def read(split, numbers):
         raise AssertionError("nothing is to be read")
 
     assert complete_examples([_finding()], read, [], "/nowhere") == [_finding()]

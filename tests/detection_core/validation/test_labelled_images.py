@@ -13,6 +13,7 @@ from detection_core.errors import DataError
 from detection_core.validation.labelled_images import (
     folder_of,
     parse_record,
+    read_some,
     read_split,
     span_of,
     split_names,
@@ -83,3 +84,17 @@ def test_folder_span_and_splits(tmp_path):
     assert span_of(image, ("2026-11-20", "2026-11-21")) == "2026-11-21" and span_of(image, ()) == ""
     write_examples(tmp_path, {"eval": [Made()], "train": [Made()], "a": [Made()]})
     assert split_names(str(tmp_path)) == ["train", "a", "eval"]
+
+
+def test_records_that_are_not_asked_for_are_not_parsed(tmp_path):
+    folder = write_examples(tmp_path, {"train": [Made(source_id=str(i)) for i in range(5)]})
+    pattern = split_pattern(folder, "train")
+    whole = {image.record: image.source_id for image in read_split(pattern, LABELS)}
+    assert {i.record: i.source_id for i in read_some(pattern, LABELS, {1, 3})} == {1: whole[1], 3: whole[3]}
+    assert list(read_some(pattern, LABELS, ())) == []
+    # One that is no example at all is passed over.
+    with open(tmp_path / "Split-train" / "examples-00000-of-00002.tfrecord", "wb") as file:
+        write_record(file, b"no example")
+        write_record(file, encode(Made(source_id="after"), 0))
+    found = list(read_some(pattern, LABELS, {1}))
+    assert [image.record for image in found] == [1]

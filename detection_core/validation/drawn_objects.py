@@ -1,0 +1,87 @@
+"""Draws examples with their objects, for samples and findings alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from detection_core.data.pixels import read_pixels
+from detection_core.errors import DataError
+from detection_core.evaluation.drawing import LabelledBox, draw_objects
+from detection_core.validation.labelled_images import LabelledImage
+
+Box = tuple[float, float, float, float]
+_NOT_MEANT = (150, 150, 150)
+
+
+def pixels_of(image: LabelledImage) -> np.ndarray | None:
+    """Return the pixels of an example, uint8 [H, W, 3]; None where they do not decode."""
+    try:
+        return read_pixels(io.BytesIO(image.encoded))
+    except DataError:
+        return None
+
+
+def box_of(values: np.ndarray) -> Box:
+    """Return a row of boxes as `LabelledBox` takes it."""
+    ymin, xmin, ymax, xmax = (float(value) for value in values)
+    return ymin, xmin, ymax, xmax
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Emphasis:
+    """Which objects of a picture have their names; the others are there without.
+
+    Attributes:
+        label: those of this class; None: of every one.
+        box: the one with this box, ymin, xmin, ymax, xmax; the others are grey. None: all.
+    """
+
+    label: int | None = None
+    box: Sequence[float] | None = None
+
+    def names(self, label: int, box: np.ndarray) -> bool:
+        """Tell whether an object has its name beside it."""
+        return (self.label is None or label == self.label) and self.means(box)
+
+    def means(self, box: np.ndarray) -> bool:
+        """Tell whether a box is meant."""
+        return self.box is None or bool(np.allclose(box, self.box, atol=1e-4))
+
+
+EVERYTHING = Emphasis()
+
+
+def draw_image(
+    pixels: np.ndarray,
+    image: LabelledImage,
+    classes: Sequence[str],
+    *,
+    sides: tuple[int, int],
+    emphasis: Emphasis = EVERYTHING,
+) -> Image.Image:
+    """Return an example with its objects, those that are named on top; crowd regions are dashed.
+
+    Args:
+        pixels: uint8 [H, W, 3], as `pixels_of` gives them.
+        image: the example.
+        classes: names of the label map.
+        sides: pixels that the longer side of the picture has at least and at most.
+        emphasis: which objects are named.
+    """
+    boxes = [
+        LabelledBox(
+            box=box_of(box),
+            label=max(int(label), 0),
+            text=classes[label] if label >= 0 and emphasis.names(int(label), box) else "",
+            dashed=bool(crowd),
+            colour=None if emphasis.means(box) else _NOT_MEANT,
+        )
+        for box, label, crowd in zip(image.boxes, image.classes, image.is_crowd, strict=True)
+    ]
+    boxes.sort(key=lambda box: (not box.text, box.colour is not None))
+    return draw_objects(pixels, boxes, sides=sides)
