@@ -52,7 +52,7 @@ class ExampleGenJob:
         data_path: folder of the data set; it, or the locations in `splits`, may hold a span pattern, see
             `components.example_gen.spans`.
         data_format: how the annotations are written, a key of
-            `detection_core.datasets.readers.READERS`.
+            `detection_core.datasets.readers.READERS`; `auto`: found by looking.
         splits: split name to ratio (images are assigned by a hash of their id) or to where its annotations
             are: `{"annotations": "train.json", "images": "images/train"}` for coco,
             `"ImageSets/Main/train.txt"` for voc.
@@ -63,6 +63,8 @@ class ExampleGenJob:
             slower); `none`.
         exif_annotations: `upright` or `stored`: how the boxes of an image that its EXIF orientation turns
             were drawn, where the size in the annotation does not tell.
+        unannotated_images: what images are that no annotation is about: `background`, such without objects,
+            or left out, `leave_out`; `auto`: as the format has it, YOLO takes them for background.
         shard_examples: about how many examples go in a shard.
         compression: `` or `GZIP`.
         shards_uri: folder, usually on an object store, to write the shards to; below it each data set gets a
@@ -78,12 +80,13 @@ class ExampleGenJob:
 
     examples: Annotated[str, Output(EXAMPLES)]
     data_path: str
-    data_format: str = "coco"
+    data_format: str = "auto"
     splits: Annotated[Splits, SPLITS] = dataclasses.field(default_factory=lambda: dict(DEFAULT_SPLITS))
     label_map: str = ""
     quarantine_limit: float = 0.01
     decode_images: str = "sample"
     exif_annotations: str = "upright"
+    unannotated_images: str = "auto"
     shard_examples: int = 1000
     compression: str = ""
     shards_uri: str = ""

@@ -20,7 +20,7 @@ class RunCheckerJob:
     Attributes:
         data_path: folder of the data set; this and the next three as ExampleGen gets them.
         data_format: how the annotations are written, a key of
-            `detection_core.datasets.readers.READERS`.
+            `detection_core.datasets.readers.READERS`; `auto`: found by looking.
         splits: split name to ratio or to where its annotations are.
         label_map: path of a label map; empty: made from the annotations.
         span: `latest`, a number or a date: the newest span to read, where the paths hold a span pattern; see
@@ -50,7 +50,7 @@ class RunCheckerJob:
 
     data_path: str
     push_destination: str
-    data_format: str = "coco"
+    data_format: str = "auto"
     splits: Annotated[Splits, SPLITS] = dataclasses.field(default_factory=lambda: dict(DEFAULT_SPLITS))
     label_map: str = ""
     span: str = "latest"

@@ -156,6 +156,7 @@ def _example_gen(settings: PipelineSettings) -> Step:
             "quarantine_limit": data.quarantine_limit,
             "decode_images": data.decode_images,
             "exif_annotations": data.exif_annotations,
+            "unannotated_images": data.unannotated_images,
             "shard_examples": data.shard_examples,
             "compression": data.compression,
             "shards_uri": data.shards_uri,

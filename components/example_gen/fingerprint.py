@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from component_specs.example_gen import SPANS, Spans
+from components.example_gen.data_search import find_data
 from components.example_gen.spans import NO_SPANS, sources
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio
@@ -24,7 +25,7 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
 
     Args:
         data_path: folder of the data set.
-        data_format: a key of `readers.READERS`.
+        data_format: a key of `readers.READERS`, or `auto`.
         splits: as ExampleGen gets them.
         spans: that are read, where the paths hold a span pattern.
 
@@ -32,7 +33,9 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
         ConfigError: for a format or splits that cannot be used.
         DataError: when an annotation file or image folder is not there.
     """
-    reader, checked = find_reader(data_format), check_splits(splits)
+    checked = check_splits(splits)
+    data_path, data_format = find_data(data_path, data_format, checked, spans)
+    reader = find_reader(data_format)
     by_ratio = is_by_ratio(checked)
     paths = {
         path

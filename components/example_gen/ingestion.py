@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from component_specs.example_gen import Spans
+from component_specs.example_gen import TRAIN, Spans
 from components.example_gen.image_index import ImageIndex, IndexedImages, RejectedRecords
 from components.example_gen.spans import NO_SPANS, sources
 from detection_core.config.label_map_file import find_label_map
@@ -20,6 +21,7 @@ from detection_core.datasets.keypoints import merge_keypoint_names
 from detection_core.datasets.quarantine import count_reasons
 from detection_core.datasets.readers import AnnotationReader, find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
+from detection_core.datasets.unannotated import AUTO, BACKGROUND, left_over
 from detection_core.errors import DataError
 
 
@@ -32,12 +34,16 @@ class Dataset:
         split_names: in the order of their names.
         label_map: made from the categories.
         keypoint_names: class name to the names of its keypoints, in the order of the label map.
+        unannotated: split to images that no annotation is about.
+        background: whether these are among the images, as such without objects; else they are left out.
     """
 
     index: ImageIndex
     split_names: Sequence[str]
     label_map: LabelMap
     keypoint_names: Mapping[str, Sequence[str]]
+    unannotated: Mapping[str, int]
+    background: bool
 
     @property
     def splits(self) -> dict[str, IndexedImages]:
@@ -61,6 +67,7 @@ def read_dataset(
     splits: Mapping[str, Any],
     label_map: LabelMap | None,
     spans: Spans = NO_SPANS,
+    unannotated_images: str = AUTO,
 ) -> Dataset:
     """Read the annotations of a data set.
 
@@ -70,56 +77,97 @@ def read_dataset(
         splits: see `splits.check_splits`.
         label_map: to use; None makes one from the categories.
         spans: that each split is made of, where the paths hold a span pattern.
+        unannotated_images: what images are that no annotation is about, see `unannotated.CHOICES`.
 
     Raises:
         ConfigError: for a format or splits that cannot be used.
         DataError: for missing files, unreadable annotation files, and for a split without images.
     """
     reader, checked = find_reader(data_format), check_splits(splits)
+    background = reader.background if unannotated_images == AUTO else unannotated_images == BACKGROUND
     index = ImageIndex()
+    reading = _Reading(reader, label_map, index)
     with _no_collection():
-        found = _read_splits(_Reading(reader, label_map), data_path, checked, spans, index)
+        found = _read_splits(reading, data_path, checked, spans)
+        unannotated = reading.sort_out(add=background)
         index.reject_doubles()
     label_map = label_map or make_label_map([annotations.categories for annotations in found])
     names = merge_keypoint_names([a.keypoint_names for a in found], label_map.ids_by_text)
-    dataset = Dataset(index=index, split_names=list(checked), label_map=label_map, keypoint_names=names)
+    dataset = Dataset(
+        index=index,
+        split_names=list(checked),
+        label_map=label_map,
+        keypoint_names=names,
+        unannotated=unannotated,
+        background=background,
+    )
     for name, images in dataset.splits.items():
         if not len(images) and not len(dataset.rejected[name]):
             raise DataError(f"expected images in the split {name!r}, found none; change data.splits")
     return dataset
 
 
-@dataclasses.dataclass(frozen=True)
+class _Part(NamedTuple):
+    """A part of a data set: its span, the split of an id, and what annotations are not about and about."""
+
+    span: str
+    split_of: Callable[[str], str]
+    unannotated: Sequence[AnnotatedImage]
+    about: Collection[str]
+
+
 class _Reading:
-    """A reader, and the label map that is given."""
+    """Reads the parts of a data set into an index."""
 
-    reader: AnnotationReader
-    label_map: LabelMap | None
+    def __init__(self, reader: AnnotationReader, label_map: LabelMap | None, index: ImageIndex) -> None:
+        self._reader, self._label_map, self._index = reader, label_map, index
+        self._parts: list[_Part] = []
 
-    def read(self, path: str, location: Any) -> Annotations:
-        if self.reader.read_named is None:
-            return self.reader.read(path, location)
-        label_map = self.label_map or find_label_map(path)
-        return self.reader.read_split(path, location, label_map.texts_by_id if label_map else None)
+    def read(self, path: str, location: Any, span: str, split_of: Callable[[str], str]) -> Annotations:
+        """Read a part; `split_of` gives the split of an id, "" for one that is not taken."""
+        found = self._reader.read_annotations(path, location, self._class_names(path))
+        for image in found.images:
+            if split := split_of(image.source_id):
+                self._index.add(split, _in_span(image, span))
+        for rejection in found.rejected:
+            if split := split_of(rejection.record or rejection.file):
+                self._index.reject(split, [_rejection_in_span(rejection, span)])
+        self._parts.append(_Part(span, split_of, found.unannotated, found.about))
+        return dataclasses.replace(found, images=(), rejected=[], unannotated=(), about=())
+
+    def sort_out(self, *, add: bool) -> dict[str, int]:
+        """Return split to images that no annotation of any part is about; add them to their splits."""
+        counts: collections.Counter[str] = collections.Counter()
+        # What splits share is for training.
+        parts = sorted(self._parts, key=lambda part: part.split_of("") != TRAIN)
+        left = left_over([part.unannotated for part in parts], [part.about for part in parts])
+        for part, images in zip(parts, left, strict=True):
+            for image in images:
+                if split := part.split_of(image.source_id):
+                    counts[split] += 1
+                    if add:
+                        self._index.add(split, _in_span(image, part.span))
+        return dict(counts)
+
+    def _class_names(self, path: str) -> Mapping[int, str] | None:
+        if self._reader.read_named is None:
+            return None
+        label_map = self._label_map or find_label_map(path)
+        return label_map.texts_by_id if label_map else None
 
 
 def _read_splits(
-    reading: _Reading, data_path: str, checked: Mapping[str, Any], spans: Spans, index: ImageIndex
+    reading: _Reading, data_path: str, checked: Mapping[str, Any], spans: Spans
 ) -> list[Annotations]:
     """Fill the index, and return what was found beside the images."""
     read: list[Annotations] = []
 
     def read_one(path: str, location: Any, span: str, split_of: Callable[[str], str]) -> None:
-        found = reading.read(path, location)
-        for image in found.images:
-            split = split_of(image.source_id)
-            if not span or span in spans.of(split):
-                index.add(split, _in_span(image, span))
-        for rejection in found.rejected:
-            split = split_of(rejection.record or rejection.file)
-            if not span or span in spans.of(split):
-                index.reject(split, [_rejection_in_span(rejection, span)])
-        read.append(dataclasses.replace(found, images=(), rejected=[]))
+        def taken(item: str) -> str:
+            split = split_of(item)
+            return split if not span or span in spans.of(split) else ""
+
+        read.append(reading.read(path, location, span, taken))
 
     if is_by_ratio(checked):
         for span, path, location in sources(data_path, None, spans.all()):
@@ -171,6 +219,7 @@ def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, 
         counts[report["split"]].merge(Counts(report["counts"]))
         dataset.index.reject(report["split"], [Rejection(*fields) for fields in report["rejected"]])
     for name, split in counts.items():
+        split.counts["total"]["unannotated_images"] = dataset.unannotated.get(name, 0)
         if not split.counts["total"]["images"]:
             found = count_reasons(dataset.rejected[name])
             raise DataError(f"expected images in the split {name!r}, found all in quarantine: {found}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -10,6 +11,7 @@ from typing import Any
 from component_specs import ExampleGenJob
 from component_specs.annotations import encode_parameters
 from component_specs.example_gen import SPANS, Spans
+from components.example_gen.data_search import find_data
 from components.example_gen.fingerprint import fingerprint
 from components.example_gen.ingestion import Dataset, gather, read_dataset
 from components.example_gen.shards import WORK, read_reports, shard_settings, write_manifests, write_tasks
@@ -25,6 +27,7 @@ from detection_core.datasets.annotation_frame import check_exif_annotations
 from detection_core.datasets.card import make_card
 from detection_core.datasets.decoding import find_decoding
 from detection_core.datasets.quarantine import check_limit, write_quarantine
+from detection_core.datasets.unannotated import BACKGROUND, LEAVE_OUT, check_unannotated_images
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 
@@ -44,11 +47,14 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     _check_parameters(job)
     label_map = load_label_map(job.label_map) if job.label_map else None
     spans = _spans(job)
-    dataset = read_dataset(job.data_path, job.data_format, job.splits, label_map, spans)
+    shard_folder = _shard_folder(job, spans)
+    job = _with_format(job, spans)
+    dataset = read_dataset(
+        job.data_path, job.data_format, job.splits, label_map, spans, job.unannotated_images
+    )
     list_path = f"{job.examples.rstrip('/')}.{QUARANTINE.name}"
     annotated = dataset.annotated
     check_limit(dataset.rejected, annotated, job.quarantine_limit, list_path)
-    shard_folder = _shard_folder(job, spans)
     with files.atomic_dir(job.examples) as folder:
         tasks = _write_tasks(job, dataset, folder, shard_folder)
         write_shards(
@@ -60,6 +66,9 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
         decoding = find_decoding(job.decode_images)
         of_splits = {name: spans.of(name) for name in counts} if spans.all() else None
         card = make_card(job.data_format, dataset.label_map, counts, shards, quarantine, decoding, of_splits)
+        if card.total.unannotated_images:
+            unannotated = BACKGROUND if dataset.background else LEAVE_OUT
+            card = dataclasses.replace(card, unannotated=unannotated)
         write_quarantine(QUARANTINE.path(folder), quarantine)
         files.write_text(files.join(folder, LABEL_MAP), format_label_map(dataset.label_map))
         CARD.write(folder, card)
@@ -72,9 +81,23 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"
     _logger.info("ingest | %d images, %d objects | quarantined: %s", total.images, total.objects, put_aside)
+    if card.unannotated == LEAVE_OUT:
+        _logger.warning(
+            "ingest | %d images without annotations are left out; data.unannotated_images: background takes"
+            " them as such without objects",
+            total.unannotated_images,
+        )
     if card.images_in_two_splits:
         _logger.warning("ingest | %d images are in more than one split", card.images_in_two_splits)
     return CARD.encode(card)
+
+
+def _with_format(job: ExampleGenJob, spans: Spans) -> ExampleGenJob:
+    """Return the job with the format and folder that were found, where settings leave them open."""
+    path, data_format = find_data(job.data_path, job.data_format, job.splits, spans)
+    if data_format != job.data_format:
+        _logger.info("ingest | found: %s in %s", data_format, path)
+    return dataclasses.replace(job, data_path=path, data_format=data_format)
 
 
 def _spans(job: ExampleGenJob) -> Spans:
@@ -89,6 +112,7 @@ def _check_parameters(job: ExampleGenJob) -> None:
         raise ConfigError(f"expected 0 to 1, found {job.quarantine_limit}", where="quarantine_limit")
     find_decoding(job.decode_images)
     check_exif_annotations(job.exif_annotations)
+    check_unannotated_images(job.unannotated_images)
     if job.shard_examples < 1:
         raise ConfigError(f"expected 1 or more, found {job.shard_examples}", where="shard_examples")
 

@@ -32,6 +32,8 @@ class Totals:
         annotated_as_stored: of them, those whose annotations were made for the picture as it was stored, and
             were turned with it.
         passed_through: examples that are, byte for byte, the records that the data set came in.
+        unannotated_images: image files that no annotation is about; `DatasetCard.unannotated` tells whether
+            they are among `images`.
     """
 
     images: int = 0
@@ -47,6 +49,7 @@ class Totals:
     turned_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     annotated_as_stored: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     passed_through: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
+    unannotated_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,6 +114,7 @@ class SplitCard:
         turned_images: as in `Totals`.
         annotated_as_stored: as in `Totals`.
         passed_through: as in `Totals`.
+        unannotated_images: as in `Totals`.
         formats: image format to images.
         classes: class name to objects.
         box_areas_px: objects by size in pixels.
@@ -135,6 +139,7 @@ class SplitCard:
     turned_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     annotated_as_stored: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     passed_through: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
+    unannotated_images: int = dataclasses.field(default=0, metadata=OMIT_DEFAULT)
     formats: Mapping[str, int] = dataclasses.field(default_factory=dict)
     classes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     box_areas_px: BoxAreas | None = None
@@ -203,6 +208,8 @@ class DatasetCard:
         quarantine: what was put aside.
         images_in_two_splits: images whose bytes occur in more than one split.
         spans: split to the spans that it is made of; empty for data without spans.
+        unannotated: what images are that no annotation is about: `background`, or left out, `leave_out`;
+            empty where there are none.
     """
 
     format: str = ""
@@ -213,6 +220,7 @@ class DatasetCard:
     quarantine: QuarantineCard = dataclasses.field(default_factory=QuarantineCard)
     images_in_two_splits: int = 0
     spans: Mapping[str, list[str]] = dataclasses.field(default_factory=dict, metadata=OMIT_DEFAULT)
+    unannotated: str = dataclasses.field(default="", metadata=OMIT_DEFAULT)
 
 
 CARD = JsonFile(

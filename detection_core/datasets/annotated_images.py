@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
@@ -204,12 +204,17 @@ class Annotations:
         images: sound so far; boxes and files are checked when the images are read.
         rejected: images and annotations that cannot be used.
         keypoint_names: class name to the names of its keypoints, for classes that have them.
+        unannotated: images that lie there and that no annotation is about, for formats that do not list all.
+        about: paths of the images that annotations are about, those that cannot be used among them; for the
+            same formats.
     """
 
     categories: dict[str, int]
     images: Iterable[AnnotatedImage]
     rejected: list[Rejection]
     keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    unannotated: Sequence[AnnotatedImage] = ()
+    about: Collection[str] = ()
 
 
 def path_inside(folder: str, name: str) -> str:

@@ -66,6 +66,10 @@ class ImageFiles:
                 return found[0]
         return name
 
+    def paths_like(self, name: str) -> set[str]:
+        """Return the whole paths of the files that have this name or path, perhaps with a suffix."""
+        return {self.path(path) for path in self._alike.get(_normal(name), ())}
+
     def has(self, name: str) -> bool:
         """Tell whether there is a file that `find` would return for a name."""
         return self.find(name) in self._exact

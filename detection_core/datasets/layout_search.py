@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 from detection_core.datasets.layouts import Layout, count_kinds, is_image, list_data_set
 from detection_core.datasets.readers import READERS
-from detection_core.errors import DataError
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
+
+AUTO = "auto"
+"""What `data.format` is where the format is to be found."""
+
+_USUAL = "coco"
+"""Format that settings without one meant, before it was looked for."""
 
 
 def find_layouts(root: str) -> list[Layout]:
@@ -46,6 +57,71 @@ def find_layout(root: str) -> Layout:
         DataError: as `find_layouts` does.
     """
     return find_layouts(root)[0]
+
+
+def find_format(root: str, locations: Sequence[Any]) -> tuple[str, str]:
+    """Return the folder and the format of the data set that settings without a format mean.
+
+    Args:
+        root: `data.path`.
+        locations: of the splits, which are relative to `root`; None for one that is divided by ratio.
+
+    Raises:
+        DataError: when there is none, with what was looked for.
+    """
+    if set(map(type, locations)) == {type(None)}:
+        try:
+            layout = find_layout(root)
+        except DataError:
+            if _leads_somewhere(_USUAL, root, locations):
+                return root, _USUAL
+            raise
+        return layout.path, layout.format
+    fitting = [name for name in READERS if _leads_somewhere(name, root, locations)]
+    named = list(_named_files(root, locations))
+    for name in fitting:
+        if named and all(_recognises(name, root, path) for path in named):
+            return root, name
+    try:
+        found = [layout.format for layout in find_layouts(root) if layout.format in fitting]
+    except DataError:
+        if _USUAL not in fitting:
+            raise
+        found = []
+    if not found and _USUAL not in fitting:
+        raise DataError(
+            f"expected data.splits that lead to a data set that is there. {describe_search(root)}", where=root
+        )
+    return root, (found or [_USUAL])[0]
+
+
+def _leads_somewhere(data_format: str, root: str, locations: Sequence[Any]) -> bool:
+    """Tell whether a reader finds all that splits are to be read from."""
+    try:
+        for location in locations:
+            READERS[data_format].locate(root, location)
+    except (ConfigError, DataError):
+        return False
+    return True
+
+
+def _named_files(root: str, locations: Sequence[Any]) -> Iterator[str]:
+    """Yield the annotation files that splits name."""
+    for location in locations:
+        name = location.get("annotations") if isinstance(location, Mapping) else location
+        if isinstance(name, str) and files.exists(path := files.join(root, name)) and not files.is_dir(path):
+            yield posixpath.normpath(name)
+
+
+def _recognises(data_format: str, root: str, path: str) -> bool:
+    """Tell whether a reader takes a file for one of its own, in a folder that holds no other."""
+    folder, _, name = path.rpartition("/")
+    folders = {"": (), folder: (name,)} if folder else {"": (name,)}
+    try:
+        alone = FolderListing(root=root, folders=folders, complete=True)
+        return READERS[data_format].find(alone) is not None
+    except DataError:
+        return False
 
 
 def describe_search(root: str) -> str:

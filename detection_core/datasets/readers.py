@@ -43,6 +43,8 @@ class AnnotationReader:
         find: the listing of a folder to the data set of this format in it, None where there is none. It looks
             at names and at the beginnings of files, and raises a DataError for a set that it cannot divide.
         looks_for: what `find` looks for, in a line.
+        background: an image that no annotation is about shows nothing, by the format's convention; else it
+            was not looked at yet.
         read_named: as `read`, with names of classes by id, for a format that may hold ids alone; None for
             others.
     """
@@ -51,16 +53,26 @@ class AnnotationReader:
     read: Callable[[str, Any], Annotations]
     find: Callable[[FolderListing], Layout | None] = find_nothing
     looks_for: str = ""
+    background: bool = False
     read_named: Callable[[str, Any, Mapping[int, str]], Annotations] | None = None
 
     def read_split(self, root: str, location: Any, class_names: Mapping[int, str] | None) -> Annotations:
-        """Read a split.
+        """Read a split, with background images as the format has them.
 
         Args:
             root: folder of the data set.
             location: of the split.
             class_names: id to name, as far as something beside the annotations tells them.
         """
+        found = self.read_annotations(root, location, class_names)
+        if not self.background or not found.unannotated:
+            return found
+        return dataclasses.replace(found, images=[*found.images, *found.unannotated], unannotated=())
+
+    def read_annotations(
+        self, root: str, location: Any, class_names: Mapping[int, str] | None
+    ) -> Annotations:
+        """Read a split, images that no annotation is about apart from the others; arguments as above."""
         if self.read_named is None:
             return self.read(root, location)
         return self.read_named(root, location, class_names or {})
@@ -74,7 +86,11 @@ READERS: dict[str, AnnotationReader] = {
         locate=voc.locate, read=voc.read, find=voc_layout.find, looks_for=voc_layout.LOOKS_FOR
     ),
     "yolo": AnnotationReader(
-        locate=yolo.locate, read=yolo.read, find=yolo_layout.find, looks_for=yolo_layout.LOOKS_FOR
+        locate=yolo.locate,
+        read=yolo.read,
+        find=yolo_layout.find,
+        looks_for=yolo_layout.LOOKS_FOR,
+        background=True,
     ),
     "cvat": AnnotationReader(locate=cvat.locate, read=cvat.read, find=cvat.find, looks_for=cvat.LOOKS_FOR),
     "label_studio": AnnotationReader(

@@ -13,11 +13,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
 from detection_core.datasets.annotation_frame import place_objects
 from detection_core.datasets.image_sizes import shown_sizes
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
+from detection_core.datasets.unannotated import left_over
 from detection_core.errors import DataError
 from detection_core.storage import files
 
@@ -40,6 +41,7 @@ class Survey:
         positions: how many images have their hash in each hundredth, by which a set in one piece is divided.
         annotated_positions: the same of images with objects.
         empty_images: without objects.
+        unannotated: images that no annotation is about and that the format does not take for background.
         rejected: reason to images and annotations that cannot be used, as far as the annotations tell.
         classes: to objects, the most frequent first; one that a list names and nobody annotated has 0.
         most_objects: in one image.
@@ -56,6 +58,7 @@ class Survey:
     positions: tuple[int, ...]
     annotated_positions: tuple[int, ...]
     empty_images: int
+    unannotated: int
     rejected: Mapping[str, int]
     classes: Mapping[str, int]
     most_objects: int
@@ -120,8 +123,8 @@ def survey(
         DataError: for annotations that cannot be read, or when there is no image with an object in them.
     """
     counting = _Counting()
-    for name, images, rejected, categories in _parts(root, data_format, check_splits(splits), class_names):
-        counting.add(name, images, rejected, categories)
+    for name, found in _parts(root, data_format, check_splits(splits), class_names):
+        counting.add(name, found)
     if not counting.objects.seen:
         raise DataError(
             f"expected annotated objects, found none on {counting.images.seen:,} images that were read as"
@@ -137,6 +140,7 @@ def survey(
         positions=tuple(counting.positions),
         annotated_positions=tuple(counting.annotated_positions),
         empty_images=counting.empty,
+        unannotated=sum(map(len, left_over(counting.unannotated, counting.about))),
         rejected=dict(sorted(counting.rejected.items(), key=lambda item: (-item[1], item[0]))),
         classes=dict(counting.classes.most_common()),
         most_objects=counting.most_objects,
@@ -176,18 +180,15 @@ class _Counting:
         self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
         self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
         self.rejected: collections.Counter[str] = collections.Counter()
+        self.unannotated: list[Iterable[AnnotatedImage]] = []
+        self.about: list[Iterable[str]] = []
         self._of_class: dict[str, list[AnnotatedImage]] = {}
 
-    def add(
-        self,
-        split: str,
-        images: Iterable[AnnotatedImage],
-        rejected: Iterable[Rejection],
-        categories: Iterable[str],
-    ) -> None:
+    def add(self, split: str, found: Annotations) -> None:
         self.splits[split] += 0
-        self.classes.update(dict.fromkeys(categories, 0))
-        for image in images:
+        self.unannotated.append(found.unannotated)
+        self.about.append(found.about)
+        for image in found.images:
             self.splits[split] += 1
             place = int(split_position(image.source_id) * _PLACES)
             self.positions[place] += 1
@@ -202,7 +203,8 @@ class _Counting:
                 if len(shown) < _SHOWN_OF_A_CLASS and image not in shown:
                     shown.append(image)
         # Complete when the last image has been read.
-        self.rejected.update(rejection.reason for rejection in rejected)
+        self.classes.update(dict.fromkeys(found.categories, 0))
+        self.rejected.update(rejection.reason for rejection in found.rejected)
 
     def examples(self, count: int) -> list[AnnotatedImage]:
         """Choose images: of rare classes first, then of the sample."""
@@ -218,16 +220,16 @@ class _Counting:
 
 def _parts(
     root: str, data_format: str, splits: Mapping[str, Any], class_names: Mapping[int, str] | None
-) -> Iterator[tuple[str, Iterable[AnnotatedImage], Iterable[Rejection], Iterable[str]]]:
-    """Yield split, images, what is rejected, and classes."""
+) -> Iterator[tuple[str, Annotations]]:
+    """Yield each split, and what is in it."""
     reader = find_reader(data_format)
     if not is_by_ratio(splits):
         for name, location in splits.items():
             found = reader.read_split(root, location, class_names)
-            yield name, found.images, found.rejected, found.categories
+            yield name, found
         return
     found = reader.read_split(root, None, class_names)
-    yield "", found.images, found.rejected, found.categories
+    yield "", found
 
 
 def _open(images: Sequence[AnnotatedImage], most: int) -> tuple[list[tuple[str, tuple[int, int]]], list[str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
+from detection_core.datasets.unannotated import LEAVE_OUT
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
 from pipeline.init.training_choice import COSINE, MOST_OBJECTS
@@ -73,6 +74,12 @@ def data_choices(
         reason = "; ".join(filter(None, (reason, f"found so far: {found}")))
     if reason:
         yield _choice("data.quarantine_limit", limit, reason)
+    if seen.unannotated:
+        yield _choice(
+            "data.unannotated_images",
+            LEAVE_OUT,
+            f"nobody has annotated {seen.unannotated:,} of the images; `background` if they show nothing",
+        )
     if seen.images <= _DECODE_ALL:
         yield _choice(
             "data.decode_images",

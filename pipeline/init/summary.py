@@ -37,6 +37,8 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
 def _images(plan: Plan) -> str:
     seen = plan.seen
     text = f"{seen.images:,}, {seen.empty_images:,} without objects"
+    if seen.unannotated:
+        text += f", and {seen.unannotated:,} without annotations, which are left out"
     if not len(seen.sizes):
         return text
     low, high = seen.sizes.min(axis=0), seen.sizes.max(axis=0)

@@ -66,7 +66,9 @@ def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandl
 
 
 Format = Annotated[
-    Literal["coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "open_images", "tfrecord"],
+    Literal[
+        "auto", "coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "open_images", "tfrecord"
+    ],
     pydantic.WrapValidator(_registered_format),
 ]
 
@@ -75,7 +77,7 @@ class DataSettings(Settings):
     """What ExampleGen reads."""
 
     path: RequiredPath = setting(..., "Folder of the data set.", examples=["../../build/digits/scenes"])
-    format: Format = setting("coco", "How the annotations are written; see [own data](own-data.md).")
+    format: Format = setting("auto", "How the annotations are written; see [own data](own-data.md#formats).")
     splits: dict[Text, Split] = setting(
         lambda: dict(DEFAULT_SPLITS),
         "Split to ratio (by a stable hash of the image), or to where its annotations are; see"
@@ -114,6 +116,11 @@ class DataSettings(Settings):
         "How the boxes of an image that its EXIF orientation turns were drawn: on the picture as viewers show"
         " it, `upright`, or as the file stores it, `stored`. It counts only where the size in the"
         " annotation does not tell; see [own data](own-data.md#images-of-every-kind).",
+    )
+    unannotated_images: Literal["auto", "background", "leave_out"] = setting(
+        "auto",
+        "What images are that no annotation is about: `background`, such without objects, or left out and"
+        " counted, `leave_out`; `auto`: background in YOLO, left out elsewhere.",
     )
     shard_examples: Annotated[int, between(1, 10_000_000)] = setting(
         1000, "About how many examples go in a shard.", unit="examples"

@@ -24,6 +24,7 @@ from detection_core.datasets.formats.csv_rows import SETS, UNASSIGNED, Row, deco
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.shapes import make_object
+from detection_core.datasets.unannotated import image_without_objects
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -92,13 +93,30 @@ def read(root: str, location: Any) -> Annotations:
     """
     images: list[AnnotatedImage] = []
     rejected: list[Rejection] = []
+    about: set[str] = set()
+    folders: dict[str, ImageFiles] = {}
     for source in locate_sources(root, location, find_files, _WHAT):
-        _read_file(source, images, rejected)
-    categories = {item.name: 0 for image in images for item in image.objects}
-    return Annotations(categories=categories, images=images, rejected=rejected)
+        available = folders.setdefault(source.images, ImageFiles(source.images))
+        about |= _read_file(source, available, images, rejected)
+    unannotated = [
+        image_without_objects(name, name, available.path(name))
+        for available in folders.values()
+        for name in available
+        if available.path(name) not in about and name.isprintable()
+    ]
+    return Annotations(
+        categories={item.name: 0 for image in images for item in image.objects},
+        images=images,
+        rejected=rejected,
+        unannotated=unannotated,
+        about=about,
+    )
 
 
-def _read_file(source: Source, images: list[AnnotatedImage], rejected: list[Rejection]) -> None:
+def _read_file(
+    source: Source, available: ImageFiles, images: list[AnnotatedImage], rejected: list[Rejection]
+) -> set[str]:
+    """Read a file, and return the paths of all images that its rows are about, of other sets too."""
     try:
         text = decode(files.read_regular(source.annotations, MAX_ANNOTATION_BYTES), source.annotations)
     except OSError as e:
@@ -107,18 +125,28 @@ def _read_file(source: Source, images: list[AnnotatedImage], rejected: list[Reje
         ) from e
     name = source.annotations.rpartition("/")[2]
     by_image: dict[str, list[Row]] = {}
+    elsewhere: dict[str, None] = {}
     for row in read_rows(text, source.annotations):
         if not isinstance(row, Row):
             line, error = row
             rejected.append(Rejection(name, f"line {line}", error.reason, error.detail))
         elif _is_in(row, source.subset):
             by_image.setdefault(row.image, []).append(row)
-    available = ImageFiles(source.images)
+        else:
+            elsewhere[row.image] = None
     for image, rows in by_image.items():
         try:
             images.append(_image(image, rows, available))
         except Rejected as e:
             rejected.append(Rejection(name, image, e.reason, e.detail))
+    return {path for image in (*by_image, *elsewhere) for path in _paths_of(image, available)}
+
+
+def _paths_of(image: str, available: ImageFiles) -> set[str]:
+    try:
+        return {available.path(available.find(image))}
+    except Rejected:
+        return set()
 
 
 def _is_in(row: Row, subset: str) -> bool:

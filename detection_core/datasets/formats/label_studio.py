@@ -92,7 +92,7 @@ def read(root: str, location: Any) -> Annotations:
     """Read an export. The categories are the classes that occur; the format has no list of them.
 
     Of several annotations of a task the one marked as ground truth counts, else the first that was not
-    cancelled. Tasks without one are left alone: they were not looked at yet.
+    cancelled. Images of tasks without one were not looked at yet.
 
     Args:
         root: folder of the data set.
@@ -103,6 +103,7 @@ def read(root: str, location: Any) -> Annotations:
     """
     images: list[AnnotatedImage] = []
     rejected: list[Rejection] = []
+    unannotated: list[AnnotatedImage] = []
     keypoint_names: dict[str, list[str]] = {}
     for source in locate_sources(root, location, find_files, _WHAT):
         file, available = source.annotations.rpartition("/")[2], ImageFiles(source.images)
@@ -110,15 +111,22 @@ def read(root: str, location: Any) -> Annotations:
         for number, task in enumerate(tasks, start=1):
             try:
                 found = _results(mapping_of(task, "a task"))
-                if found is not None:
-                    images.append(_image(task, found, available, keypoint_names))
+                image = _image(task, found or [], available, keypoint_names)
+                (unannotated if found is None else images).append(image)
             except Rejected as e:
                 record = str(task.get("id", number)) if isinstance(task, Mapping) else str(number)
                 rejected.append(Rejection(file, record, e.reason, e.detail))
     in_order = {name: sorted(points) for name, points in sorted(keypoint_names.items())}
     images = [_with_all_points(image, keypoint_names, in_order) for image in images]
     categories = {item.name: 0 for image in images for item in image.objects}
-    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=in_order)
+    return Annotations(
+        categories=categories,
+        images=images,
+        rejected=rejected,
+        keypoint_names=in_order,
+        unannotated=unannotated,
+        about={image.path for image in images},
+    )
 
 
 def _tasks(path: str) -> list[Any]:

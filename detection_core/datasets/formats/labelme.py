@@ -29,6 +29,7 @@ from detection_core.datasets.layouts import (
     stem,
 )
 from detection_core.datasets.shapes import Point
+from detection_core.datasets.unannotated import images_without_annotation
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -96,7 +97,7 @@ def locate(root: str, location: Any) -> list[str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the LabelMe files below a folder. The categories are the classes that occur.
 
-    Images without a file are left alone: they were not looked at yet.
+    Images without a file were not looked at yet.
 
     Args:
         root: folder of the data set.
@@ -111,6 +112,7 @@ def read(root: str, location: Any) -> Annotations:
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
     parsed, rejected, available = [], [], ImageFiles(root)
+    about: set[str] = set()
     for name in names:
         try:
             content = parse_json(files.join(root, name))
@@ -119,15 +121,20 @@ def read(root: str, location: Any) -> Annotations:
             parsed.append(_image(name, mapping_of(content, "the file"), available))
         except Rejected as e:
             rejected.append(Rejection(name, stem(name), e.reason, e.detail))
+            about |= available.paths_like(stem(name)) | available.paths_like(posixpath.basename(stem(name)))
     if not parsed and not rejected:
         raise DataError("expected LabelMe files, found none; correct data.path or data.format", where=folder)
     keypoint_names = _keypoint_names(parsed)
     images = [_with_keypoints(*image, keypoint_names) for image in parsed]
+    about.update(image.path for image in images)
+    ids = [image.source_id for image in images]
     return Annotations(
         categories={item.name: 0 for image in images for item in image.objects},
         images=images,
         rejected=rejected,
         keypoint_names=keypoint_names,
+        unannotated=images_without_annotation(available, about, ids, f"{inside}/" if inside else ""),
+        about=about,
     )
 
 

@@ -22,6 +22,7 @@ from detection_core.datasets.formats.voc_layout import find_folders
 from detection_core.datasets.formats.xml_files import parse_xml
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import folder_in, stem
+from detection_core.datasets.unannotated import images_without_annotation
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import list_folder
@@ -71,8 +72,8 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the annotation files of an image set, or all below the annotation folder.
 
-    The categories are the classes that occur; the format has no list of them. Images without an annotation
-    file are left alone: tools write one for an image without objects, too, so these were not looked at yet.
+    The categories are the classes that occur; the format has no list of them. Where there is no image set,
+    images without an annotation file were not looked at yet: tools write one for an image without objects.
 
     Args:
         root: folder of the data set.
@@ -83,6 +84,7 @@ def read(root: str, location: Any) -> Annotations:
     """
     image_set, annotations, folder = locate(root, location)
     images, rejected, available = [], [], ImageFiles(folder)
+    about: set[str] = set()
     shown = os.path.relpath(annotations, root)
     listed = [f"{name}.xml" for name in _image_set(image_set)] if image_set else _all_files(annotations)
     for path in listed:
@@ -92,8 +94,16 @@ def read(root: str, location: Any) -> Annotations:
         except Rejected as e:
             file = os.path.normpath(os.path.join(shown, path))
             rejected.append(Rejection(file, name, e.reason, e.detail))
-    categories = {o.name: 0 for image in images for o in image.objects}
-    return Annotations(categories=categories, images=images, rejected=rejected)
+            about |= available.paths_like(name) | available.paths_like(os.path.basename(name))
+    about.update(image.path for image in images)
+    ids = [image.source_id for image in images]
+    return Annotations(
+        categories={o.name: 0 for image in images for o in image.objects},
+        images=images,
+        rejected=rejected,
+        unannotated=[] if image_set else images_without_annotation(available, about, ids),
+        about=about,
+    )
 
 
 def _image_set(path: str) -> list[str]:

@@ -78,17 +78,21 @@ def read(root: str, location: Any) -> Annotations:
             "images, or with the images",
             where=root,
         )
-    images, rejected = [], []
+    images: list[AnnotatedImage] = []
+    background: list[AnnotatedImage] = []
+    rejected: list[Rejection] = []
     for image, entry in _read_images(listing, found, paths, labels):
         if isinstance(entry, Rejected):
             rejected.append(Rejection(labels.get(image, image), image, entry.reason, entry.detail))
         else:
-            images.append(entry)
+            (images if image in labels else background).append(entry)
     return Annotations(
         categories={name: number + 1 for number, name in found.names.items()},
         images=images,
         rejected=rejected,
         keypoint_names=_keypoint_names(found),
+        unannotated=background,
+        about={listing.path(image) for image in labels},
     )
 
 

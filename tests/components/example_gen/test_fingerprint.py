@@ -43,6 +43,10 @@ def test_a_changed_file_changes_it(data, change):
     assert fingerprint(str(data), "coco", RATIO) != before
 
 
+def test_a_format_that_is_found_counts_as_one_that_is_named(data):
+    assert fingerprint(str(data), "auto", RATIO) == fingerprint(str(data), "coco", RATIO)
+
+
 def test_files_that_are_not_read_do_not_count(data):
     before = fingerprint(str(data), "coco", RATIO)
     (data / "README").write_text("hello")

@@ -1,4 +1,5 @@
 import gc
+import json
 
 import pytest
 
@@ -8,7 +9,8 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.datasets.counts import Counts
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import Coco, voc_xml, write_voc
+from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.detection_core.datasets.same_set import WRITERS
 
 RATIOS = {"eval": 0.3, "train": 0.7}
 
@@ -44,6 +46,59 @@ def test_rejected_records_are_counted_in_a_split_too(tmp_path):
     dataset = read_dataset(path, "voc", RATIOS, None)
     assert sum(len(r) for r in dataset.rejected.values()) == 1
     assert dataset.annotated == 12
+
+
+def _with_more_images(tmp_path):
+    """Two splits that share a folder of images, with some that nobody annotated."""
+    for split, names in (("train", "abc"), ("eval", "de")):
+        (tmp_path / split).mkdir()
+        for name in names:
+            (tmp_path / split / f"{name}.xml").write_text(voc_xml(name))
+    (tmp_path / "eval" / "e.xml").write_text("no xml")
+    (tmp_path / "images").mkdir()
+    for name in "abcdexyz":
+        (tmp_path / "images" / f"{name}.jpg").write_bytes(picture())
+    return {split: {"annotations": split, "images": "images"} for split in ("train", "eval")}
+
+
+def test_images_without_annotations_are_counted_once_and_left_out(tmp_path):
+    dataset = read_dataset(str(tmp_path), "voc", _with_more_images(tmp_path), None)
+    assert dataset.unannotated == {"train": 3} and not dataset.background
+    assert {name: sorted(ids) for name, ids in _ids(dataset).items()} == {"train": [*"abc"], "eval": ["d"]}
+
+
+def test_images_without_annotations_are_background_where_settings_say_so(tmp_path):
+    splits = _with_more_images(tmp_path)
+    dataset = read_dataset(str(tmp_path), "voc", splits, None, unannotated_images="background")
+    assert dataset.unannotated == {"train": 3} and dataset.background
+    assert {name: sorted(ids) for name, ids in _ids(dataset).items()} == {
+        "train": [*"abcxyz"],  # and not e, whose annotation cannot be read
+        "eval": ["d"],
+    }
+
+
+@pytest.mark.parametrize(("choice", "taken"), [("auto", True), ("background", True), ("leave_out", False)])
+def test_an_image_without_a_label_file_is_background_in_yolo(tmp_path, choice, taken):
+    WRITERS["yolo"](tmp_path)
+    dataset = read_dataset(str(tmp_path), "yolo", {"train": 1.0}, None, unannotated_images=choice)
+    assert dataset.unannotated == {"train": 1} and dataset.background == taken
+    assert ("images/c.jpg" in _ids(dataset)["train"]) == taken
+
+
+@pytest.mark.parametrize(("data_format", "unannotated"), [("csv", 2), ("labelme", 2), ("label_studio", 1)])
+def test_other_formats_count_what_nobody_annotated(tmp_path, data_format, unannotated):
+    WRITERS[data_format](tmp_path)
+    for name in "xy":
+        (tmp_path / "images" / f"{name}.jpg").write_bytes(picture())
+    if data_format == "labelme":
+        (tmp_path / "json" / "x.json").write_text("no json")
+        (tmp_path / "images" / "z.jpg").write_bytes(picture())
+    if data_format == "label_studio":
+        tasks = json.loads((tmp_path / "export.json").read_text())
+        tasks.append({"id": 9, "annotations": [], "data": {"image": "/data/upload/1/0123abcd-x.jpg"}})
+        (tmp_path / "export.json").write_text(json.dumps(tasks))
+    dataset = read_dataset(str(tmp_path), data_format, {"train": 1.0}, None)
+    assert dataset.unannotated == {"train": unannotated}
 
 
 def test_classes_of_all_splits_make_one_label_map(tmp_path):

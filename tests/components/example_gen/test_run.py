@@ -84,6 +84,20 @@ def test_records_that_have_ids_alone_take_names_from_a_label_map_beside_them_or_
     assert all(b"mine/camera" in record and b"cat" in record for record in _records(out, "train"))
 
 
+@pytest.mark.parametrize("choice", ["auto", "background"])
+def test_images_without_annotations_are_counted_in_the_card(tmp_path, caplog, choice):
+    caplog.set_level("INFO", "components.example_gen")
+    data = write_voc(tmp_path / "data")
+    (tmp_path / "data" / "JPEGImages" / "x.jpg").write_bytes(picture(seed=9))
+    _, card = _run(tmp_path, data, splits={"train": 1.0}, unannotated_images=choice)
+    assert card["format"] == "voc" and f"found: voc in {data}" in caplog.text
+    taken = choice == "background"
+    assert card["total"]["unannotated_images"] == 1
+    assert card["unannotated"] == ("background" if taken else "leave_out")
+    assert (card["total"]["images"], card["total"]["empty_images"]) == (4 + taken, int(taken))
+    assert ("1 images without annotations are left out" in caplog.text) != taken
+
+
 def _records(folder, split):
     import tensorflow as tf
 

@@ -38,6 +38,7 @@ def test_every_example_is_counted():
         "decoded_images": 0,
         "turned_images": 0,
         "annotated_as_stored": 0,
+        "passed_through": 0,
         "image_bytes": 15,
         "objects": 3,
         "clipped_boxes": 3,

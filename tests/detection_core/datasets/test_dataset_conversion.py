@@ -14,7 +14,7 @@ from tests.detection_core.datasets.same_set import IMAGES, WITH_OUTLINES, WRITER
 
 
 def _records(layout):
-    found = find_reader(layout.format).read(layout.path, None)
+    found = find_reader(layout.format).read_split(layout.path, None, None)
     label_ids = make_label_map([found.categories]).ids_by_text
     plain = [
         image._replace(

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from detection_core.datasets.layout_search import describe_search, find_layout, find_layouts
+from detection_core.datasets.layout_search import describe_search, find_format, find_layout, find_layouts
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import DataError
@@ -131,10 +131,51 @@ def test_a_set_of_every_format_is_found_and_read_on_an_object_store(tmp_path):
             files.copy_tree(str(tmp_path / name), f"{bucket}/{name}")
             layout = find_layout(f"{bucket}/{name}")
             assert (layout.format, layout.path) == (name, f"{bucket}/{name}")
-            found = find_reader(name).read(layout.path, None)
+            found = find_reader(name).read_split(layout.path, None, None)
             images = list(found.images)
             assert len(images) == len(IMAGES) and not found.rejected
             assert all(files.read_regular(image.path, 1 << 20) for image in images)
+
+
+def _two_sets(root):
+    """The same images in COCO JSON, CVAT XML and YOLO."""
+    for name in ("cvat", "yolo", "coco"):
+        WRITERS[name](root)
+
+
+@pytest.mark.parametrize(
+    ("location", "data_format"),
+    [
+        ({"annotations": "annotations.json", "images": "images"}, "coco"),
+        ("annotations.json", "coco"),
+        ({"annotations": "annotations.xml", "images": "images"}, "cvat"),
+        ({"data": "data.yaml", "split": "train"}, "yolo"),
+        ({"names": "data.yaml", "images": "images"}, "yolo"),
+    ],
+)
+def test_splits_tell_which_of_several_sets_is_meant(tmp_path, location, data_format):
+    _two_sets(tmp_path)
+    assert find_format(str(tmp_path), [location]) == (str(tmp_path), data_format)
+
+
+def test_folders_of_splits_tell_the_format(tmp_path):
+    _exported(tmp_path)
+    assert find_format(str(tmp_path), [_places("train", "train")]) == (str(tmp_path), "voc")
+
+
+def test_what_was_taken_for_coco_before_still_is(tmp_path):
+    Coco(tmp_path).write("annotations.json")
+    content = json.loads((tmp_path / "annotations.json").read_text())
+    del content["images"]  # what is wrong with it, the reader says
+    (tmp_path / "annotations.json").write_text(json.dumps(content))
+    for location in (None, "annotations.json"):
+        assert find_format(str(tmp_path), [location]) == (str(tmp_path), "coco")
+
+
+def test_splits_that_lead_nowhere_are_refused_with_what_is_there(tmp_path):
+    _beside(tmp_path)
+    with pytest.raises(DataError, match=r"data.splits that lead to.*Looked for COCO.*in photos/"):
+        find_format(str(tmp_path), [{"annotations": "nowhere", "images": "photos"}])
 
 
 def test_a_set_of_few_images_comes_behind_one_of_many(tmp_path):

@@ -35,7 +35,7 @@ def test_a_reader_finds_and_reads_what_it_locates(tmp_path, data_format):
     WRITERS[data_format](tmp_path)
     layout, reader = find_layout(str(tmp_path)), find_reader(data_format)
     assert layout.format == data_format and layout.images == len(IMAGES) and reader.looks_for
-    found = reader.read(layout.path, None)
+    found = reader.read_split(layout.path, None, None)
     images = list(found.images)
     assert len(images) == len(IMAGES) and not found.rejected and set(found.categories) == set(CLASSES)
     located = [p for p in reader.locate(layout.path, None) if p]
@@ -49,7 +49,7 @@ def test_the_same_pictures_make_the_same_records(tmp_path, data_format):
     written = {}
     for each in ("coco", data_format):
         WRITERS[each](tmp_path / each)
-        found = find_reader(each).read(str(tmp_path / each), None)
+        found = find_reader(each).read_split(str(tmp_path / each), None, None)
         label_map = make_label_map([found.categories])
         written[each] = [
             make_example(_common(image), label_map.ids_by_text).data for image in _by_name(found)

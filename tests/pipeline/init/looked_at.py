@@ -26,6 +26,7 @@ def seen(*, images=400, side=0.3, size=(480, 640), objects=2_000, most=12, shape
         "located": {"": images},
         "positions": positions,
         "annotated_positions": positions,
+        "unannotated": 0,
         "empty_images": 0,
         "rejected": {},
         "classes": {"cat": objects - 1, "dog": 1},

@@ -5,7 +5,7 @@ import pytest
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from pipeline.init.plan import Request, make_plan
 from pipeline.init.summary import summary_rows
-from tests.detection_core.datasets.dataset_files import Coco
+from tests.detection_core.datasets.dataset_files import Coco, picture, write_voc
 from tests.pipeline.init.looked_at import LAPTOP
 
 
@@ -27,6 +27,16 @@ def test_what_was_found_is_said_in_ten_lines(rows):
     assert "million parameters" in rows["network"] and "multiply-adds" in rows["network"]
     assert rows["weights"].endswith("settings.yaml says how to get them")
     assert "40 boxes are too few" in rows["anchors"]
+
+
+def test_images_that_nobody_annotated_are_said(tmp_path):
+    data = write_voc(tmp_path / "data", names=[f"i{n}" for n in range(20)])
+    for number in range(3):
+        (tmp_path / "data" / "JPEGImages" / f"x{number}.jpg").write_bytes(picture(seed=number))
+    (tmp_path / "data" / "ImageSets" / "Main" / "train.txt").unlink()
+    plan = make_plan(Request(data=data, folder="mine", weights=False), LAPTOP)
+    assert ", and 3 without annotations, which are left out" in dict(summary_rows(plan))["images"]
+    assert plan.value("data.unannotated_images") == "leave_out"
 
 
 def test_what_is_wrong_is_said(rows):

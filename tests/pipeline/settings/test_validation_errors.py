@@ -170,7 +170,7 @@ def test_every_key_takes_or_refuses_every_kind_of_value(kind):
     [
         (
             "data: {path: ., format: cooco}",
-            "data.format: expected coco, voc, .*found 'cooco'; did you mean coco",
+            "data.format: expected auto, coco, voc, .*found 'cooco'; did you mean coco",
         ),
         ("evaluate: {thresholds: {m: {lower: 1}}}", "evaluate.thresholds.m.lower: expected lower_bound"),
         ("evaluate: {thresholds: {m: {lower_bound: x}}}", "m.lower_bound: expected a number, found 'x'"),

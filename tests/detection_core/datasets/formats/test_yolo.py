@@ -10,6 +10,7 @@ from detection_core.datasets.formats import yolo
 from detection_core.datasets.formats.yolo_names import YoloSet
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
+from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
 from tests.detection_core.datasets.dataset_files import in_pixels, picture
 
@@ -141,8 +142,10 @@ def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_re
     write_split(tmp_path, "images/val", "")
     write(tmp_path, **{"images/train/empty.jpg": picture(), "images/train/blank.jpg": picture()})
     write(tmp_path, **{"labels/train/blank.txt": "\n"})
-    images = yolo.read(str(tmp_path), DIVIDED["train"]).images
-    assert [len(image.objects) for image in images] == [0, 0, 1, 1, 1]
+    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    assert [len(image.objects) for image in found.images] == [0, 1, 1, 1]
+    assert [image.filename for image in found.unannotated] == ["images/train/empty.jpg"]
+    assert READERS["yolo"].background
     with pytest.raises(DataError, match="expected label files, found none for 3 images"):
         yolo.read(str(tmp_path), DIVIDED["eval"])
 
@@ -198,12 +201,12 @@ def test_an_image_is_looked_at_when_it_is_encoded_and_not_when_its_labels_are_re
     found = yolo.read(str(tmp_path), DIVIDED["train"])
     assert [r.reason for r in found.rejected] == ["path_outside"]
     reasons = []
-    for image in found.images:
+    for image in found.unannotated:
         try:
             make_example(image, {"cat": 1, "dog": 2})
         except Rejected as e:
             reasons.append(e.reason)
-    assert reasons == ["not_an_image", "truncated_image", "missing_image"] and len(found.images) == 4
+    assert reasons == ["not_an_image", "truncated_image", "missing_image"] and len(found.images) == 1
 
 
 def test_a_folder_in_the_place_of_a_label_file_is_put_aside_and_no_background(tmp_path):
