@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import IO, NamedTuple
 
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
 from detection_core.storage import files
@@ -238,8 +239,25 @@ def read_annotation(path: str) -> bytes:
     Raises:
         Rejected: when there is no such file, or it cannot be read.
     """
-    try:
+    with _rejected_if_unreadable():
         return files.read_regular(path, MAX_ANNOTATION_BYTES)
+
+
+@contextlib.contextmanager
+def open_annotation(path: str) -> Iterator[IO[bytes]]:
+    """Open an annotation file to be read in pieces.
+
+    Raises:
+        Rejected: when there is no such file, or it cannot be read; in the block likewise.
+    """
+    with _rejected_if_unreadable(), files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _rejected_if_unreadable() -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as e:
         raise Rejected("missing_annotation", "there is no such file") from e
     except OSError as e:

@@ -32,8 +32,12 @@ _NEAR_END = 16
 """Characters from the end of a window in which what looks wrong may only be cut off."""
 
 
+OUTERMOST = ""
+"""Name of the list that a file is, which holds no object around it."""
+
+
 class JsonLists:
-    """The elements of some lists in a JSON file's outermost object.
+    """The elements of some lists in a JSON file's outermost object, or of the list that the file is.
 
     Attributes:
         found: names of the lists that have begun so far.
@@ -44,7 +48,7 @@ class JsonLists:
 
         Args:
             path: of the file, local or remote.
-            names: of the lists; other members of the object are passed over.
+            names: of the lists; other members of the object are passed over. `OUTERMOST` for a file's own.
         """
         self.found: set[str] = set()
         self._path, self._names = path, names
@@ -66,7 +70,9 @@ class JsonLists:
             raise DataError(f"expected JSON, found text that cannot be parsed: {e}", where=self._path) from e
 
     def _members(self, window: _Window) -> Iterator[tuple[str, list[Any]]]:
-        if window.skip_space() != "{":
+        if window.skip_space() == "[" and OUTERMOST in self._names:
+            yield from self._list(OUTERMOST, window)
+        elif window.skip_space() != "{":
             window.value()  # text that is no JSON at all is said to be that; another value has no lists
         else:
             window.at += 1
@@ -75,15 +81,18 @@ class JsonLists:
             while more:
                 name = window.key()
                 if window.skip_space() == "[":
-                    self.found.update({name} & set(self._names))
-                    for elements in window.elements():
-                        if name in self._names:
-                            yield name, elements
+                    yield from self._list(name, window)
                 else:
                     window.value()
                 more = window.separator("}")
         if window.skip_space():
             raise ValueError(f"extra data at character {window.position}")
+
+    def _list(self, name: str, window: _Window) -> Iterator[tuple[str, list[Any]]]:
+        self.found.update({name} & set(self._names))
+        for elements in window.elements():
+            if name in self._names:
+                yield name, elements
 
 
 class _Window:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
-    MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     Annotations,
     Rejected,
@@ -20,13 +21,14 @@ from detection_core.datasets.formats.annotation_files import (
     locate_paths,
     locate_sources,
 )
-from detection_core.datasets.formats.csv_rows import SETS, UNASSIGNED, Row, decode, find_columns, read_rows
+from detection_core.datasets.formats.csv_lines import decode_head, open_csv
+from detection_core.datasets.formats.csv_rows import SETS, UNASSIGNED, Row, read_rows
+from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.shapes import make_object
 from detection_core.datasets.unannotated import image_without_objects
 from detection_core.errors import DataError
-from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = (
@@ -52,11 +54,9 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     for path in listing.paths(".csv", ".tsv"):
         head, tail = listing.ends(path)
         try:
-            text = decode(head[: head.rfind(b"\n") + 1] if tail else head, path)
-            rows = (
-                [row for row in read_rows(text, path) if isinstance(row, Row)] if find_columns(text) else []
-            )
-        except DataError:
+            text = decode_head(head[: head.rfind(b"\n") + 1] if tail else head)
+            rows = [row for row in read_rows(text, path) if isinstance(row, Row)]
+        except (DataError, UnicodeError):
             continue
         if rows:
             subsets = {SETS[row.subset]: row.subset for row in rows if row.subset in SETS}
@@ -91,13 +91,16 @@ def read(root: str, location: Any) -> Annotations:
     Raises:
         DataError: when a file as a whole cannot be used.
     """
-    images: list[AnnotatedImage] = []
     rejected: list[Rejection] = []
+    categories: dict[str, int] = {}
     about: set[str] = set()
     folders: dict[str, ImageFiles] = {}
+    streams = []
     for source in locate_sources(root, location, find_files, _WHAT):
         available = folders.setdefault(source.images, ImageFiles(source.images))
-        about |= _read_file(source, available, images, rejected)
+        grouping, names = _group(source, rejected)
+        about.update(path for image in names for path in _paths_of(image, available))
+        streams.append(_read_images(source, grouping, available, categories, rejected))
     unannotated = [
         image_without_objects(name, name, available.path(name))
         for available in folders.values()
@@ -105,41 +108,48 @@ def read(root: str, location: Any) -> Annotations:
         if available.path(name) not in about and name.isprintable()
     ]
     return Annotations(
-        categories={item.name: 0 for image in images for item in image.objects},
-        images=images,
+        categories=categories,
+        images=itertools.chain.from_iterable(streams),
         rejected=rejected,
         unannotated=unannotated,
         about=about,
     )
 
 
-def _read_file(
-    source: Source, available: ImageFiles, images: list[AnnotatedImage], rejected: list[Rejection]
-) -> set[str]:
-    """Read a file, and return the paths of all images that its rows are about, of other sets too."""
-    try:
-        text = decode(files.read_regular(source.annotations, MAX_ANNOTATION_BYTES), source.annotations)
-    except OSError as e:
-        raise DataError(
-            f"expected {_WHAT}, found one that cannot be read: {e.strerror}", where=source.annotations
-        ) from e
+def _group(source: Source, rejected: list[Rejection]) -> tuple[Grouping, Iterable[str]]:
+    """Return the images that rows name with their rows, and the names of those in other sets, too."""
+    grouping, name = Grouping(), source.annotations.rpartition("/")[2]
+    names: dict[str, None] = {}
+    with open_csv(source.annotations) as text:
+        for row in read_rows(text, source.annotations):
+            if not isinstance(row, Row):
+                line, error = row
+                rejected.append(Rejection(name, f"line {line}", error.reason, error.detail))
+                continue
+            names[row.image] = None
+            if _is_in(row, source.subset):
+                if row.image not in grouping:
+                    grouping.add_image(row.image, row.image)
+                grouping.add_part(row.image, tuple(row))
+    return grouping, names
+
+
+def _read_images(
+    source: Source,
+    grouping: Grouping,
+    available: ImageFiles,
+    categories: dict[str, int],
+    rejected: list[Rejection],
+) -> Iterator[AnnotatedImage]:
     name = source.annotations.rpartition("/")[2]
-    by_image: dict[str, list[Row]] = {}
-    elsewhere: dict[str, None] = {}
-    for row in read_rows(text, source.annotations):
-        if not isinstance(row, Row):
-            line, error = row
-            rejected.append(Rejection(name, f"line {line}", error.reason, error.detail))
-        elif _is_in(row, source.subset):
-            by_image.setdefault(row.image, []).append(row)
-        else:
-            elsewhere[row.image] = None
-    for image, rows in by_image.items():
+    for image, rows in grouping:
         try:
-            images.append(_image(image, rows, available))
+            found = _image(image, list(map(Row._make, rows)), available)
         except Rejected as e:
             rejected.append(Rejection(name, image, e.reason, e.detail))
-    return {path for image in (*by_image, *elsewhere) for path in _paths_of(image, available)}
+            continue
+        categories.update((item.name, 0) for item in found.objects)
+        yield found
 
 
 def _paths_of(image: str, available: ImageFiles) -> set[str]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from detection_core.datasets.annotated_images import Rejected
+from detection_core.datasets.formats.csv_lines import MAX_ROW, CsvLines
 from detection_core.datasets.layouts import is_image
 from detection_core.errors import DataError
 
@@ -42,6 +43,9 @@ _NAMES = {
 
 _NEEDED = ("image", "class", "xmin", "ymin", "xmax", "ymax")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
+_HEAD = 100_000
+"""Characters by which the columns are found."""
+
 _DELIMITERS = (",", ";", "\t", "|")
 
 SETS = {"TRAIN": "train", "TRAINING": "train", "VALIDATE": "eval", "VALIDATION": "eval", "TEST": "test"}
@@ -78,25 +82,13 @@ class Row(NamedTuple):
 Parse = Callable[[Sequence[str], int], Row]
 
 
-def decode(data: bytes, where: str) -> str:
-    """Return the text of a CSV file.
-
-    Raises:
-        DataError: when it is in another encoding than UTF-8, or UTF-16 with its mark.
-    """
-    try:
-        return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise DataError(f"expected CSV in UTF-8, found other text ({e}); save it anew", where=where) from e
-
-
 def find_columns(text: str) -> tuple[str, bool, Parse] | None:
     """Return the delimiter of a CSV file, whether it has a header, and what parses its rows; None for others.
 
     Args:
         text: the beginning of the file.
     """
-    lines = [line for line in text[:100_000].splitlines() if line.strip()]
+    lines = [line for line in text[:_HEAD].splitlines() if line.strip()]
     for delimiter in _DELIMITERS if lines else ():
         try:
             first = next(csv.reader(lines, delimiter=delimiter))
@@ -111,23 +103,31 @@ def find_columns(text: str) -> tuple[str, bool, Parse] | None:
     return None
 
 
-def read_rows(text: str, where: str) -> Iterator[Row | tuple[int, Rejected]]:
+def read_rows(text: TextIO, where: str) -> Iterator[Row | tuple[int, Rejected]]:
     """Yield the rows of a CSV file, for those that cannot be used their line and what is wrong.
+
+    Args:
+        text: opened with newline="".
+        where: how messages name it.
 
     Raises:
         DataError: when the columns are not known, or the file is no CSV.
     """
-    known = find_columns(text)
+    # Whole lines, so that what follows begins with one.
+    head = text.read(_HEAD) + text.readline(MAX_ROW)
+    known = find_columns(head)
     if known is None:
         raise DataError(
             "expected the columns filename, class, xmin, ymin, xmax, ymax, or those of an importer, found "
-            f"{text[:100].splitlines()[:1]}",
+            f"{head[:100].splitlines()[:1]}",
             where=where,
         )
     delimiter, header, parse = known
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+    lines = CsvLines(text, head)
+    reader = csv.reader(lines, delimiter=delimiter)
     try:
         for cells in reader:
+            lines.taken = 0
             if header or not any(cell.strip() for cell in cells):
                 header = header and not any(cell.strip() for cell in cells)
                 continue

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -24,8 +25,8 @@ from detection_core.datasets.formats.annotation_files import (
     locate_paths,
     locate_sources,
 )
-from detection_core.datasets.formats.cvat_shapes import read_objects
-from detection_core.datasets.formats.xml_files import parse_xml
+from detection_core.datasets.formats.cvat_shapes import Names, read_objects
+from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.layouts import Layout, split_word
 from detection_core.errors import DataError
@@ -100,39 +101,65 @@ def read(root: str, location: Any) -> Annotations:
     Raises:
         DataError: when a file as a whole cannot be used.
     """
-    images: list[AnnotatedImage] = []
     rejected: list[Rejection] = []
     categories: dict[str, int] = {}
     keypoint_names: dict[str, list[str]] = {}
-    for source in locate_sources(root, location, find_files, _WHAT):
-        tree = _parse(source.annotations)
-        declared, points = _declared(tree)
-        keypoint_names |= points
-        found = list(_read_images(tree, source, keypoint_names, rejected))
-        images += found
-        # Projects list the labels under every task, a job its own; an old file lists none.
-        categories |= dict.fromkeys(declared, 0)
-        categories |= {item.name: 0 for image in found for item in image.objects}
-    return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
+    images = (
+        _read_images(source, categories, keypoint_names, rejected)
+        for source in locate_sources(root, location, find_files, _WHAT)
+    )
+    return Annotations(
+        categories=categories,
+        images=itertools.chain.from_iterable(images),
+        rejected=rejected,
+        keypoint_names=keypoint_names,
+    )
 
 
-def _parse(path: str) -> ElementTree.Element:
+def _read_images(
+    source: Source, categories: dict[str, int], keypoint_names: Names, rejected: list[Rejection]
+) -> Iterator[AnnotatedImage]:
+    available, file = ImageFiles(source.images), source.annotations.rpartition("/")[2]
+    found: dict[str, int] = {}
+    for element in _children(source.annotations):
+        if element.tag == "meta":
+            declared, points = _declared(element)
+            # Projects list the labels under every task, a job its own; an old file lists none.
+            categories |= dict.fromkeys(declared, 0)
+            keypoint_names |= points
+        if element.tag != "image" or (source.subset and element.get("subset") != source.subset):
+            continue
+        try:
+            image = _image(element, available, keypoint_names)
+        except Rejected as e:
+            rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
+            continue
+        found.update((item.name, 0) for item in image.objects)
+        yield image
+    categories |= found
+
+
+def _children(path: str) -> Iterator[ElementTree.Element]:
+    """Yield the elements below the root, which has to be that of a file with images."""
+
+    def check_root(tag: str) -> None:
+        if tag != "annotations":
+            raise DataError(f"expected {_WHAT} with <annotations>, found <{tag:.40}>", where=path)
+
     try:
-        tree = parse_xml(path)
+        for element in read_children(path, check_root):
+            if element.tag == "track":
+                raise DataError(f"expected images, found tracks of a video; {_VIDEO}", where=path)
+            yield element
     except Rejected as e:
         raise DataError(f"expected {_WHAT}: {e.detail}", where=path) from e
-    if tree.tag != "annotations":
-        raise DataError(f"expected {_WHAT} with <annotations>, found <{tree.tag:.40}>", where=path)
-    if tree.find("track") is not None:
-        raise DataError(f"expected images, found tracks of a video; {_VIDEO}", where=path)
-    return tree
 
 
-def _declared(tree: ElementTree.Element) -> tuple[list[str], dict[str, list[str]]]:
+def _declared(meta: ElementTree.Element) -> tuple[list[str], Names]:
     """Return the labels of the task, and the names of the points of skeletons."""
     names: list[str] = []
-    points: dict[str, list[str]] = {}
-    for element in tree.iterfind("meta//labels/label"):
+    points: Names = {}
+    for element in meta.iterfind(".//labels/label"):
         name, parent = ((element.findtext(key) or "").strip() for key in ("name", "parent"))
         if parent and name not in points.setdefault(parent, []):
             points[parent].append(name)
@@ -141,22 +168,7 @@ def _declared(tree: ElementTree.Element) -> tuple[list[str], dict[str, list[str]
     return names, points
 
 
-def _read_images(
-    tree: ElementTree.Element, source: Source, keypoint_names: dict[str, list[str]], rejected: list[Rejection]
-) -> Iterable[AnnotatedImage]:
-    available, file = ImageFiles(source.images), source.annotations.rpartition("/")[2]
-    for element in tree.iterfind("image"):
-        if source.subset and element.get("subset") != source.subset:
-            continue
-        try:
-            yield _image(element, available, keypoint_names)
-        except Rejected as e:
-            rejected.append(Rejection(file, str(element.get("name")), e.reason, e.detail))
-
-
-def _image(
-    element: ElementTree.Element, available: ImageFiles, keypoint_names: dict[str, list[str]]
-) -> AnnotatedImage:
+def _image(element: ElementTree.Element, available: ImageFiles, keypoint_names: Names) -> AnnotatedImage:
     filename = available.find(checked_text(element.get("name"), "the image's name"))
     try:
         width, height = (int(element.get(side) or 0) for side in ("width", "height"))

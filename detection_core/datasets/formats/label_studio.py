@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
+    MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     Annotations,
     Rejected,
@@ -19,15 +21,18 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    Source,
     describe_files,
     locate_paths,
     locate_sources,
 )
-from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json
+from detection_core.datasets.formats.json_files import list_of, mapping_of
 from detection_core.datasets.formats.label_studio_results import Result, read_objects
 from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.json_lists import OUTERMOST, PIECE, JsonLists
 from detection_core.datasets.layouts import Layout, is_image
 from detection_core.errors import DataError
+from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "Label Studio: a JSON export (JSON or JSON-MIN) with a list of tasks"
@@ -39,6 +44,7 @@ _UPLOADED = re.compile(r"[0-9a-f]{8}-")
 
 _IMAGE = re.compile(rb'"((?:[^"\\]|\\.)+\.(?:jpe?g|png|bmp|gif|tiff?|webp))"', re.IGNORECASE)
 _SAMPLE = 50
+_KEYPOINTS = b"keypointlabels"
 
 
 def find(listing: FolderListing) -> Layout | None:
@@ -101,39 +107,79 @@ def read(root: str, location: Any) -> Annotations:
     Raises:
         DataError: when the file as a whole cannot be used.
     """
-    images: list[AnnotatedImage] = []
+    sources = locate_sources(root, location, find_files, _WHAT)
+    met: dict[str, list[str]] = {}
+    if any(_mentions(source.annotations, _KEYPOINTS) for source in sources):
+        # Every object has all points of its class, so these have to be known before the first.
+        for source in sources:
+            collections.deque(_read_tasks(source, met, []), maxlen=0)
+    in_order = {name: sorted(points) for name, points in sorted(met.items())}
     rejected: list[Rejection] = []
     unannotated: list[AnnotatedImage] = []
-    keypoint_names: dict[str, list[str]] = {}
-    for source in locate_sources(root, location, find_files, _WHAT):
-        file, available = source.annotations.rpartition("/")[2], ImageFiles(source.images)
-        tasks = _tasks(source.annotations)
-        for number, task in enumerate(tasks, start=1):
-            try:
-                found = _results(mapping_of(task, "a task"))
-                image = _image(task, found or [], available, keypoint_names)
-                (unannotated if found is None else images).append(image)
-            except Rejected as e:
-                record = str(task.get("id", number)) if isinstance(task, Mapping) else str(number)
-                rejected.append(Rejection(file, record, e.reason, e.detail))
-    in_order = {name: sorted(points) for name, points in sorted(keypoint_names.items())}
-    images = [_with_all_points(image, keypoint_names, in_order) for image in images]
-    categories = {item.name: 0 for image in images for item in image.objects}
+    about: set[str] = set()
+    categories: dict[str, int] = {}
+
+    def images() -> Iterator[AnnotatedImage]:
+        for source in sources:
+            for image, annotated in _read_tasks(source, met, rejected):
+                if not annotated:
+                    unannotated.append(image)
+                    continue
+                about.add(image.path)
+                categories.update((item.name, 0) for item in image.objects)
+                yield _with_all_points(image, met, in_order) if met else image
+
     return Annotations(
         categories=categories,
-        images=images,
+        images=images(),
         rejected=rejected,
         keypoint_names=in_order,
         unannotated=unannotated,
-        about={image.path for image in images},
+        about=about,
     )
 
 
-def _tasks(path: str) -> list[Any]:
+def _read_tasks(
+    source: Source, keypoint_names: dict[str, list[str]], rejected: list[Rejection]
+) -> Iterator[tuple[AnnotatedImage, bool]]:
+    """Yield the image of each task, and whether anybody has annotated it."""
+    file, available = source.annotations.rpartition("/")[2], ImageFiles(source.images)
+    for number, task in enumerate(_tasks(source.annotations), start=1):
+        try:
+            found = _results(mapping_of(task, "a task"))
+            image = _image(task, found or [], available, keypoint_names)
+        except Rejected as e:
+            record = str(task.get("id", number)) if isinstance(task, Mapping) else str(number)
+            rejected.append(Rejection(file, record, e.reason, e.detail))
+            continue
+        yield image, found is not None
+
+
+def _tasks(path: str) -> Iterator[Any]:
+    tasks = JsonLists(path, [OUTERMOST])
     try:
-        return list_of(parse_json(path), "the file")
-    except Rejected as e:
-        raise DataError(f"expected {_WHAT}: {e.detail}", where=path) from e
+        for _, elements in tasks:
+            yield from elements
+    except DataError as e:
+        raise DataError(f"expected {_WHAT}: {e.message}", where=path) from e
+    if OUTERMOST not in tasks.found:
+        raise DataError(f"expected {_WHAT}: expected the file as a list, found another value", where=path)
+
+
+def _mentions(path: str, word: bytes) -> bool:
+    """Tell whether a file holds a word, in any encoding that JSON may have."""
+    forms = [word.decode().encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be")]
+    before = b""
+    try:
+        with files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
+            while data := file.read(PIECE):
+                window = before + data
+                if any(form in window for form in forms):
+                    return True
+                before = window[-4 * len(word) :]
+    except OSError:
+        pass  # said when it is parsed
+    return False
 
 
 def _results(task: Mapping[str, Any]) -> list[Result] | None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import io
 import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES, Rejected
+from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.annotation_files import AnnotationFile
+from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
 from detection_core.datasets.layouts import split_of_path
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -111,17 +111,17 @@ def read_rows(path: str, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[
 
 
 def _raw_rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    try:
-        with files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
-            buffered = io.BufferedReader(file, 1 << 20)  # type: ignore[type-var] # as open() gives it
-            text = io.TextIOWrapper(buffered, encoding="utf-8-sig", newline="")
-            rows = csv.reader(text)
+    with open_csv(path) as text:
+        lines = CsvLines(text)
+        rows = csv.reader(lines)
+        try:
             for number, row in enumerate(rows):
+                lines.taken = 0
                 yield rows.line_num if number else 1, row
-    except OSError as e:
-        raise DataError(f"expected a CSV file, found one that cannot be read: {e}", where=path) from e
-    except (csv.Error, ValueError) as e:
-        raise DataError(f"expected a CSV file in UTF-8, found text that is none: {e}", where=path) from e
+        except csv.Error as e:
+            raise DataError(
+                f"expected CSV, found a row that cannot be parsed: {e}", where=f"{path}:{rows.line_num}"
+            ) from e
 
 
 def read_descriptions(path: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 import json
@@ -37,6 +38,11 @@ def png_that_claims(width, height):
 def in_pixels(image, width=40, height=30):
     """An annotated image with its objects where they lie in a picture of this size."""
     return image._replace(objects=place_objects(image, width, height), in_fractions=False)
+
+
+def whole(annotations):
+    """Return what a reader found with the images as a list, when all else is complete, too."""
+    return dataclasses.replace(annotations, images=list(annotations.images))
 
 
 class Coco:

@@ -9,12 +9,12 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.readers import READERS, find_reader
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml
+from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, whole
 from tests.detection_core.datasets.same_set import IMAGES, WITH_OUTLINES, WRITERS
 
 
 def _records(layout):
-    found = find_reader(layout.format).read_split(layout.path, None, None)
+    found = whole(find_reader(layout.format).read_split(layout.path, None, None))
     label_ids = make_label_map([found.categories]).ids_by_text
     plain = [
         image._replace(

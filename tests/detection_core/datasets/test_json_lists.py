@@ -92,6 +92,17 @@ def test_a_list_that_ends_in_a_window_comes_at_once_like_any_other(tmp_path):
     assert [len(elements) for _, elements in JsonLists(str(tmp_path / "file.json"), "ab")] == [1000, 2, 1]
 
 
+@pytest.mark.parametrize("piece", [2, 9, 1 << 20])
+def test_a_file_that_is_a_list_is_read_where_it_is_asked_for(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(json_lists, "PIECE", piece)
+    tasks = [{"id": 1, "result": [{"a": 1}, {"b": 2}]}, 5, {"id": 2}]
+    elements, found = _read(tmp_path, json.dumps(tasks), [json_lists.OUTERMOST])
+    assert elements == [(json_lists.OUTERMOST, task) for task in tasks] and found == {json_lists.OUTERMOST}
+    assert _read(tmp_path, '{"a": [1]}', [json_lists.OUTERMOST]) == ([], set())
+    with pytest.raises(DataError, match="extra data"):
+        _read(tmp_path, "[1] x", [json_lists.OUTERMOST])
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
 def test_every_encoding_that_json_loads_knows_is_read(tmp_path, encoding):
     elements, _ = _read(tmp_path, '{"a": ["ä", "дом"]}'.encode(encoding))

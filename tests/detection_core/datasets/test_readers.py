@@ -17,7 +17,7 @@ from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
-from tests.detection_core.datasets.dataset_files import in_pixels, picture
+from tests.detection_core.datasets.dataset_files import in_pixels, picture, whole
 from tests.detection_core.datasets.same_set import (
     CLASSES,
     HEIGHT,
@@ -49,7 +49,7 @@ def test_the_same_pictures_make_the_same_records(tmp_path, data_format):
     written = {}
     for each in ("coco", data_format):
         WRITERS[each](tmp_path / each)
-        found = find_reader(each).read_split(str(tmp_path / each), None, None)
+        found = whole(find_reader(each).read_split(str(tmp_path / each), None, None))
         label_map = make_label_map([found.categories])
         written[each] = [
             make_example(_common(image), label_map.ids_by_text).data for image in _by_name(found)

@@ -3,10 +3,14 @@ import pytest
 from detection_core.datasets.formats import csv_boxes
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import in_pixels, picture
+from tests.detection_core.datasets.dataset_files import in_pixels, picture, whole
 from tests.detection_core.datasets.same_set import write_text
 
 HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
+
+
+def _read(root, location):
+    return whole(csv_boxes.read(root, location))
 
 
 def _write(root, **files):
@@ -28,9 +32,9 @@ def test_the_tutorials_two_files_are_two_splits(tmp_path):
         "eval": {"annotations": "data/test_labels.csv", "images": "images/test"},
     }
     for split, location in zip(("train", "test"), layout.splits.values(), strict=True):
-        (image,) = csv_boxes.read(layout.path, location).images
+        (image,) = _read(layout.path, location).images
         assert image.path == str(tmp_path / "images" / split / f"{split}.jpg")
-    both = csv_boxes.read(layout.path, None)
+    both = _read(layout.path, None)
     assert sorted(image.source_id for image in both.images) == ["test/test.jpg", "train/train.jpg"]
 
 
@@ -46,7 +50,7 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
     assert {split: where["subset"] for split, where in layout.splits.items()} == {
         "train": "TRAIN", "eval": "VALIDATION", "test": "TEST"
     }  # fmt: skip
-    found = csv_boxes.read(layout.path, layout.splits["train"])
+    found = _read(layout.path, layout.splits["train"])
     assert [(image.filename, image.width, image.height) for image in found.images] == [
         ("0.jpg", 0, 0),
         ("3.jpg", 0, 0),
@@ -54,7 +58,7 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
     ]
     assert in_pixels(found.images[0]).objects[0].box == (10, 15, 20, 30) and found.images[1].objects == []
     assert found.rejected == []
-    assert len(csv_boxes.read(layout.path, layout.splits["eval"]).images) == 1
+    assert len(_read(layout.path, layout.splits["eval"]).images) == 1
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,7 @@ def test_a_bad_row_costs_only_its_image(tmp_path, row, reason):
     _write(tmp_path, **{"all.csv": f"{HEADER}a.jpg,40,30,cat,1,2,3,4\nc.jpg,40,30,cat,1,2,3,4\n{row}\n"})
     for name in "abc":
         _write(tmp_path, **{f"{name}.jpg": picture()})
-    found = csv_boxes.read(str(tmp_path), None)
+    found = _read(str(tmp_path), None)
     assert [r.reason for r in found.rejected] == [reason] and "c.jpg" in [
         image.filename for image in found.images
     ]
@@ -76,7 +80,7 @@ def test_a_bad_row_costs_only_its_image(tmp_path, row, reason):
 def test_rows_of_one_image_are_one_image_and_a_row_without_a_class_is_an_empty_one(tmp_path):
     rows = "a.jpg,40,30,cat,1,2,3,4\nb.jpg,40,30,,,,,\na.jpg,40,30,dog,5,6,7,8\n"
     _write(tmp_path, **{"all.csv": b"\xef\xbb\xbf" + (HEADER + rows).encode(), "a.jpg": picture()})
-    found = csv_boxes.read(str(tmp_path), None)
+    found = _read(str(tmp_path), None)
     assert [len(image.objects) for image in found.images] == [2, 0]
     assert found.categories == {"cat": 0, "dog": 0}
 
@@ -84,4 +88,4 @@ def test_rows_of_one_image_are_one_image_and_a_row_without_a_class_is_an_empty_o
 def test_a_file_as_a_whole_in_another_encoding_is_one_error(tmp_path):
     _write(tmp_path, **{"all.csv": (HEADER + "grün.jpg,40,30,cat,1,2,3,4").encode("latin-1")})
     with pytest.raises(DataError, match=r"all\.csv: expected CSV in UTF-8"):
-        csv_boxes.read(str(tmp_path), {"annotations": "all.csv", "images": "."})
+        _read(str(tmp_path), {"annotations": "all.csv", "images": "."})

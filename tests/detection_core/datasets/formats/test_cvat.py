@@ -4,7 +4,7 @@ from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import cvat
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.dataset_files import picture, whole
 from tests.detection_core.datasets.same_set import write_text
 
 META = (
@@ -12,6 +12,10 @@ META = (
     "<label><name>nose</name><parent>cat</parent></label></labels></task></meta>"
 )
 BOX = '<box label="cat" xtl="1" ytl="2" xbr="9" ybr="8"/>'
+
+
+def _read(root, location):
+    return whole(cvat.read(root, location))
 
 
 def _image(name, inside=BOX, more='width="40" height="30"'):
@@ -24,7 +28,7 @@ def _write(root, *images, meta=META, name="annotations.xml"):
 
 def test_labels_of_the_task_are_classes_and_tags_are_labels_of_the_image(tmp_path):
     _write(tmp_path, _image("a.jpg", BOX + '<tag label="fish"/>'), _image("b.jpg", ""))
-    found = cvat.read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
+    found = _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
     assert found.categories == {"cat": 0, "fish": 0} and found.keypoint_names == {"cat": ["nose"]}
     assert [image.labels for image in found.images] == [[ImageLabel("fish")], []]
     assert [len(image.objects) for image in found.images] == [1, 0]
@@ -44,7 +48,7 @@ def test_subsets_are_splits(tmp_path):
         "train": "Train",
         "eval": "Validation",
     }
-    (image,) = cvat.read(layout.path, layout.splits["eval"]).images
+    (image,) = _read(layout.path, layout.splits["eval"]).images
     assert image.path.endswith("images/Validation/b.jpg")
 
 
@@ -55,7 +59,7 @@ def test_tracks_of_a_video_are_refused_with_the_way_out(tmp_path):
     with pytest.raises(DataError, match=r'tracks of a video; export the task as "CVAT for images 1\.1"'):
         find_layout(str(tmp_path))
     with pytest.raises(DataError, match="tracks of a video"):
-        cvat.read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
+        _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_tracks_of_a_video_are_refused_with_the_way_out(tmp_path):
 def test_a_file_of_which_nothing_can_be_read_is_one_error(tmp_path, text, said):
     write_text(tmp_path / "a.xml", text)
     with pytest.raises(DataError, match=rf"a\.xml: .*{said}"):
-        cvat.read(str(tmp_path), {"annotations": "a.xml", "images": "."})
+        _read(str(tmp_path), {"annotations": "a.xml", "images": "."})
 
 
 @pytest.mark.parametrize(
@@ -77,5 +81,5 @@ def test_a_file_of_which_nothing_can_be_read_is_one_error(tmp_path, text, said):
 )  # fmt: skip
 def test_a_bad_image_costs_only_itself(tmp_path, image, reason):
     _write(tmp_path, _image("a.jpg"), image)
-    found = cvat.read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
+    found = _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
     assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1

@@ -6,13 +6,17 @@ from detection_core.datasets.formats import label_studio
 from detection_core.datasets.formats.label_studio import file_name
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.dataset_files import picture, whole
 from tests.detection_core.datasets.same_set import write_text
 
 SIZE = {"original_width": 40, "original_height": 30}
 PLACE = {"x": 25, "y": 50, "width": 25, "height": 50, "rotation": 0}
 BOX = {**SIZE, "type": "rectanglelabels", "id": "r", "value": {**PLACE, "rectanglelabels": ["cat"]}}
 HERE = {"annotations": "export.json", "images": "."}
+
+
+def _read(root, location):
+    return whole(label_studio.read(root, location))
 
 
 def _done(*results, **more):
@@ -45,7 +49,7 @@ def test_the_shorter_export_is_read_too(tmp_path):
         tmp_path, {"image": "/data/upload/1/0123abcd-b.jpg", "id": 1, "label": [region], "annotation_id": 1}
     )
     layout = find_layout(str(tmp_path))
-    (image,) = label_studio.read(layout.path, None).images
+    (image,) = _read(layout.path, None).images
     assert (
         layout.format == "label_studio"
         and image.filename == "b.jpg"
@@ -62,7 +66,7 @@ def test_the_ground_truth_or_the_first_annotation_counts_and_tasks_without_one_w
         _task(4, "a.jpg", [_done(BOX, was_cancelled=True)]),
     ]
     _write(tmp_path, *tasks)
-    found = label_studio.read(str(tmp_path), HERE)
+    found = _read(str(tmp_path), HERE)
     assert [item.name for image in found.images for item in image.objects] == ["dog", "dog"]
     assert not found.rejected and found.categories == {"dog": 0}
 
@@ -77,7 +81,7 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
         _task(1, "a.jpg", [_done(BOX, point("nose", 50))]),
         _task(2, "b.jpg", [_done(point("ear", 25), BOX)]),
     )
-    found = label_studio.read(str(tmp_path), HERE)
+    found = _read(str(tmp_path), HERE)
     assert found.keypoint_names == {"cat": ["ear", "nose"]}
     assert [image.objects[0].keypoints for image in found.images] == [
         [(0, 0, 0), (20, 15, 2)], [(10, 15, 2), (0, 0, 0)]
@@ -96,7 +100,7 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
 )  # fmt: skip
 def test_a_bad_task_costs_only_itself(tmp_path, task, reason):
     _write(tmp_path, _task(1, "a.jpg"), task)
-    found = label_studio.read(str(tmp_path), HERE)
+    found = _read(str(tmp_path), HERE)
     assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1
 
 
@@ -104,4 +108,4 @@ def test_a_bad_task_costs_only_itself(tmp_path, task, reason):
 def test_a_file_that_is_no_list_of_tasks_is_one_error(tmp_path, text):
     write_text(tmp_path / "export.json", text)
     with pytest.raises(DataError, match=r"export\.json: expected a JSON export of Label Studio"):
-        label_studio.read(str(tmp_path), HERE)
+        _read(str(tmp_path), HERE)

@@ -1,9 +1,11 @@
 import os
+import tracemalloc
 
 import pytest
 
 from detection_core.datasets.annotated_images import Rejected
-from detection_core.datasets.formats.xml_files import parse_xml
+from detection_core.datasets.formats import xml_files
+from detection_core.datasets.formats.xml_files import parse_xml, read_children
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x>&b;</x>'
 OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>'
@@ -30,3 +32,45 @@ def test_plain_xml_is_parsed_and_a_missing_file_or_a_pipe_has_a_reason(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Rejected, match="regular file"):
         parse_xml(str(tmp_path / "pipe"))
+
+
+def _tags(path):
+    seen = []
+    return [(e.tag, e.attrib, [c.tag for c in e]) for e in read_children(str(path), seen.append)], seen
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+def test_children_come_one_by_one_with_all_that_is_in_them(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(xml_files, "_PIECE", piece)
+    (tmp_path / "a.xml").write_text('<r><a n="1"><r/><a><b/></a></a> text <b/><!-- c --><a n="2"/></r>')
+    assert _tags(tmp_path / "a.xml") == (
+        [("a", {"n": "1"}, ["r", "a"]), ("b", {}, []), ("a", {"n": "2"}, [])],
+        ["r"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(BOMB, "document type"), ("<r><a/>", "cannot be parsed"), ("<r><a/></r><r/>", "cannot be parsed"),
+     ("", "cannot be parsed"), ("<r " + "x" * 300, "in which no element ends"),
+     ("<r>" + "x" * 300 + "</r>", "in which no element ends")],
+)  # fmt: skip
+def test_children_of_what_is_not_plain_xml_are_refused(tmp_path, monkeypatch, text, said):
+    monkeypatch.setattr(xml_files, "_PIECE", 50)
+    monkeypatch.setattr(xml_files, "MAX_SILENCE", 100)
+    (tmp_path / "a.xml").write_text(text)
+    with pytest.raises(Rejected, match=said):
+        _tags(tmp_path / "a.xml")
+    with pytest.raises(Rejected, match="no such file"):
+        _tags(tmp_path / "b.xml")
+
+
+def test_memory_does_not_grow_with_the_children(tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_text("<r>" + f'<a n="{"x" * 100}"><b/><b/></a>' * 100_000 + "</r>")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_children(str(path), str)) == 100_000
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20 < path.stat().st_size
+    finally:
+        tracemalloc.stop()
