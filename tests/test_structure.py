@@ -138,6 +138,7 @@ SAME_NAME = (
         "tflite",
     ),
     ("the recipe to train on, and what of a config it sets", ("detection_core/zoo", BUILDERS), "fine_tuning"),
+    ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
     ("the verb, and the compiler of the protos", ("pipeline/cli", "detection_core/protos"), "compile"),
     (

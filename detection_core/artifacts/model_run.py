@@ -1,7 +1,7 @@
 """The model run artifact: reports, logs and checkpoints of a training.
 
 A folder with the config as run, the last checkpoint, TensorBoard's logs, history.jsonl and train_report.json;
-where there was something to tell, also left_out.jsonl and fine_tune_checkpoint.txt.
+where there was something to tell, also validation.jsonl, left_out.jsonl and fine_tune_checkpoint.txt.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ class FitReport:
         loss: total loss of the last update; NaN where it is not known.
         losses: its parts.
         learning_rate: rate of the last update.
+        stopped_early: training ended before its last step, as validation had shown no gain for long enough.
+        best_step: step of the highest score of all validations; 0 where there was none.
+        best_score: that score; None where there is none.
         fingerprint: name of the folder of unfinished work.
         code_versions: the code that trained; several where unfinished work of other code was gone on with.
     """
@@ -41,6 +44,9 @@ class FitReport:
     loss: float = float("nan")
     losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
     learning_rate: float = float("nan")
+    stopped_early: bool = False
+    best_step: int = 0
+    best_score: float | None = None
     fingerprint: str = ""
     code_versions: list[str] = dataclasses.field(default_factory=list)
 
@@ -54,7 +60,8 @@ class TrainReport(FitReport):
         started_from: `random weights`, or the detector or checkpoint that gave the first weights.
         restored: of a checkpoint of the field, how many variables were restored, skipped for their shape and
             missing, and how many of its own were unused; the model run's table names them.
-        weights: which weights were written, `last` or `moving average`.
+        weights: which weights were written, `last` or `moving average`; `best` before it where they are those
+            of `best_step`.
         left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
             the report names them.
     """
@@ -105,6 +112,25 @@ class HistoryLine:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ValidationLine:
+    """What a validation found while training.
+
+    Attributes:
+        step: updates applied.
+        score: by which weights are compared; None where a metric of it has no value.
+        metrics: name to value; None where nothing can be said.
+        seconds: time that it took.
+        time: seconds since 1970.
+    """
+
+    step: int
+    score: float | None = None
+    metrics: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+    time: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LeftOut:
     """A training record that is left out, because it does not decode.
 
@@ -140,4 +166,7 @@ QUANTIZATION_REPORT = JsonFile(
     allow_nan=True,
 )
 HISTORY = JsonLines(name="history.jsonl", content=HistoryLine, writer="a training", remedy="train again")
+VALIDATIONS = JsonLines(
+    name="validation.jsonl", content=ValidationLine, writer="a training", remedy="train again"
+)
 LEFT_OUT = JsonLines(name="left_out.jsonl", content=LeftOut, writer="a training", remedy="train again")

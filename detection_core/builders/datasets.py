@@ -288,6 +288,33 @@ def iterate_truth(
     return _eval_reader(config, label_map).truth()
 
 
+def sampled_evaluation(
+    config: pipeline_pb2.TrainEvalPipelineConfig, images: int, *, label_map: LabelMap
+) -> tuple[pipeline_pb2.TrainEvalPipelineConfig, int]:
+    """Let a config evaluate a fixed sample of its images, spread evenly over the records.
+
+    Args:
+        config: its first eval_input_reader names the records; left as it is.
+        images: at most so many; 0: all.
+        label_map: class text to class id.
+
+    Returns:
+        The config, and how many images it evaluates.
+
+    Raises:
+        ConfigError: when something of the reader is not supported.
+        DataError: when there are no records, or a file is damaged.
+    """
+    found = _eval_reader(config, label_map).examples()
+    if not images or found <= images:
+        return config, found
+    sampled = pipeline_pb2.TrainEvalPipelineConfig()
+    sampled.CopyFrom(config)
+    reader, every = sampled.eval_input_reader[0], -(-found // images)
+    reader.sample_1_of_n_examples = every * max(1, reader.sample_1_of_n_examples)
+    return sampled, -(-found // every)
+
+
 def _eval_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
     # The check of the config accepts a missing eval_input_reader: training needs none.
     if not config.eval_input_reader:

@@ -6,6 +6,7 @@ import dataclasses
 
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.train_options import build_train_options
+from detection_core.builders.validation_plan import ValidationPlan, build_validation
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
@@ -21,6 +22,7 @@ class TrainPlan:
         label_map_path: of the train_input_reader.
         keeps_average: the optimizer keeps a moving average of the weights.
         writes_average: the average is what is written and evaluated, where one is kept.
+        validation: how the detector is measured on the way; None: it is not.
     """
 
     options: TrainOptions
@@ -28,6 +30,7 @@ class TrainPlan:
     label_map_path: str
     keeps_average: bool
     writes_average: bool
+    validation: ValidationPlan | None = None
 
 
 def build_train_plan(
@@ -41,15 +44,17 @@ def build_train_plan(
         checkpoint_minutes: time after which a checkpoint is written whatever the step; 0: by steps alone.
 
     Raises:
-        ConfigError: when `num_steps` is missing, or the time is below 0.
+        ConfigError: when `num_steps` is missing, the time is below 0, or there are no images to validate on.
     """
     train = config.train_config
+    options = build_train_options(train, log_every=log_every, checkpoint_minutes=checkpoint_minutes)
     return TrainPlan(
-        options=build_train_options(train, log_every=log_every, checkpoint_minutes=checkpoint_minutes),
+        options=options,
         batch_size=train.batch_size,
         label_map_path=config.train_input_reader.label_map_path,
         keeps_average=train.optimizer.use_moving_average,
         writes_average=config.eval_config.use_moving_averages,
+        validation=build_validation(config, checkpoint_every=options.checkpoint_every),
     )
 
 

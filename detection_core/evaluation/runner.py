@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,42 +54,23 @@ class Runner(Protocol):
         ...
 
 
-class SavedModelRunner:
-    """A SavedModel with the Object Detection API's `image_tensor` signature."""
+class SignatureRunner:
+    """A function with the inputs and outputs of the Object Detection API's `image_tensor` signature."""
 
-    def __init__(self, path: str, *, trust: bool = False) -> None:
-        """Load the model.
+    def __init__(self, function: Callable[[tf.Tensor], Mapping[str, Any]], path: str) -> None:
+        """Take the function.
 
         Args:
-            path: its folder, or a detector's.
-            trust: run it even if its graph does more than compute.
-
-        Raises:
-            ModelError: when it is none, is damaged, does more than compute, or is no detector.
-            ContractError: when there is no SavedModel in the folder.
+            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`.
+            path: where it comes from, for errors.
         """
         self.path = path
-        directory = serving_dir(path)
-        check_graph(directory, trust=trust)
-        if not files.exists(files.join(directory, EXTRA, MODEL_INFO)):
-            _logger.warning("%s was not written by detflow; it is run as it is", directory)
-        try:
-            with local_copy(directory) as here:
-                # The loaded object must live as long as its signature.
-                self._model = tf.saved_model.load(here)
-        except _UNLOADABLE as error:
-            raise ModelError(
-                f"expected a SavedModel, found files that cannot be loaded ({_first_line(error)});"
-                " export the model again",
-                where=path,
-            ) from error
-        self._signature = _serving_signature(self._model, path)
-        self._input = next(iter(self._signature.structured_input_signature[1]))
+        self._function = function
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
         """Detect objects; see `Runner`."""
         try:
-            outputs = self._signature(**{self._input: tf.constant(image[np.newaxis])})
+            outputs = self._function(tf.constant(image[np.newaxis]))
             boxes, scores, classes, count = (np.asarray(outputs[name])[0] for name in OUTPUTS)
         except (tf.errors.OpError, ValueError, IndexError) as error:
             raise ModelError(
@@ -112,6 +93,39 @@ class SavedModelRunner:
             source_id=source_id,
             where=self.path,
         )
+
+
+class SavedModelRunner(SignatureRunner):
+    """A SavedModel with the Object Detection API's `image_tensor` signature."""
+
+    def __init__(self, path: str, *, trust: bool = False) -> None:
+        """Load the model.
+
+        Args:
+            path: its folder, or a detector's.
+            trust: run it even if its graph does more than compute.
+
+        Raises:
+            ModelError: when it is none, is damaged, does more than compute, or is no detector.
+            ContractError: when there is no SavedModel in the folder.
+        """
+        directory = serving_dir(path)
+        check_graph(directory, trust=trust)
+        if not files.exists(files.join(directory, EXTRA, MODEL_INFO)):
+            _logger.warning("%s was not written by detflow; it is run as it is", directory)
+        try:
+            with local_copy(directory) as here:
+                # The loaded object must live as long as its signature.
+                self._model = tf.saved_model.load(here)
+        except _UNLOADABLE as error:
+            raise ModelError(
+                f"expected a SavedModel, found files that cannot be loaded ({_first_line(error)});"
+                " export the model again",
+                where=path,
+            ) from error
+        signature = _serving_signature(self._model, path)
+        name = next(iter(signature.structured_input_signature[1]))
+        super().__init__(lambda image: signature(**{name: image}), path)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,5 +1,6 @@
 from detection_core.protos import optimizer_pb2 as _optimizer_pb2
 from detection_core.protos import preprocessor_pb2 as _preprocessor_pb2
+from detection_core.protos import validation_pb2 as _validation_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -19,7 +20,7 @@ V1: CheckpointVersion
 V2: CheckpointVersion
 
 class TrainConfig(_message.Message):
-    __slots__ = ("batch_size", "data_augmentation_options", "sync_replicas", "keep_checkpoint_every_n_hours", "optimizer", "gradient_clipping_by_norm", "fine_tune_checkpoint", "fine_tune_checkpoint_type", "fine_tune_checkpoint_version", "from_detection_checkpoint", "load_all_detection_checkpoint_vars", "run_fine_tune_checkpoint_dummy_computation", "num_steps", "startup_delay_steps", "bias_grad_multiplier", "update_trainable_variables", "freeze_variables", "replicas_to_aggregate", "batch_queue_capacity", "num_batch_queue_threads", "prefetch_queue_capacity", "merge_multiple_label_boxes", "use_multiclass_scores", "add_regularization_loss", "max_number_of_boxes", "unpad_groundtruth_tensors", "retain_original_images", "use_bfloat16", "summarize_gradients", "gradient_clipping_by_variable_norm")
+    __slots__ = ("batch_size", "data_augmentation_options", "sync_replicas", "keep_checkpoint_every_n_hours", "optimizer", "gradient_clipping_by_norm", "fine_tune_checkpoint", "fine_tune_checkpoint_type", "fine_tune_checkpoint_version", "from_detection_checkpoint", "load_all_detection_checkpoint_vars", "run_fine_tune_checkpoint_dummy_computation", "num_steps", "startup_delay_steps", "bias_grad_multiplier", "update_trainable_variables", "freeze_variables", "replicas_to_aggregate", "batch_queue_capacity", "num_batch_queue_threads", "prefetch_queue_capacity", "merge_multiple_label_boxes", "use_multiclass_scores", "add_regularization_loss", "max_number_of_boxes", "unpad_groundtruth_tensors", "retain_original_images", "use_bfloat16", "summarize_gradients", "gradient_clipping_by_variable_norm", "validation")
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     DATA_AUGMENTATION_OPTIONS_FIELD_NUMBER: _ClassVar[int]
     SYNC_REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +51,7 @@ class TrainConfig(_message.Message):
     USE_BFLOAT16_FIELD_NUMBER: _ClassVar[int]
     SUMMARIZE_GRADIENTS_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_CLIPPING_BY_VARIABLE_NORM_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_FIELD_NUMBER: _ClassVar[int]
     batch_size: int
     data_augmentation_options: _containers.RepeatedCompositeFieldContainer[_preprocessor_pb2.PreprocessingStep]
     sync_replicas: bool
@@ -80,4 +82,5 @@ class TrainConfig(_message.Message):
     use_bfloat16: bool
     summarize_gradients: bool
     gradient_clipping_by_variable_norm: float
-    def __init__(self, batch_size: _Optional[int] = ..., data_augmentation_options: _Optional[_Iterable[_Union[_preprocessor_pb2.PreprocessingStep, _Mapping]]] = ..., sync_replicas: bool = ..., keep_checkpoint_every_n_hours: _Optional[float] = ..., optimizer: _Optional[_Union[_optimizer_pb2.Optimizer, _Mapping]] = ..., gradient_clipping_by_norm: _Optional[float] = ..., fine_tune_checkpoint: _Optional[str] = ..., fine_tune_checkpoint_type: _Optional[str] = ..., fine_tune_checkpoint_version: _Optional[_Union[CheckpointVersion, str]] = ..., from_detection_checkpoint: bool = ..., load_all_detection_checkpoint_vars: bool = ..., run_fine_tune_checkpoint_dummy_computation: bool = ..., num_steps: _Optional[int] = ..., startup_delay_steps: _Optional[float] = ..., bias_grad_multiplier: _Optional[float] = ..., update_trainable_variables: _Optional[_Iterable[str]] = ..., freeze_variables: _Optional[_Iterable[str]] = ..., replicas_to_aggregate: _Optional[int] = ..., batch_queue_capacity: _Optional[int] = ..., num_batch_queue_threads: _Optional[int] = ..., prefetch_queue_capacity: _Optional[int] = ..., merge_multiple_label_boxes: bool = ..., use_multiclass_scores: bool = ..., add_regularization_loss: bool = ..., max_number_of_boxes: _Optional[int] = ..., unpad_groundtruth_tensors: bool = ..., retain_original_images: bool = ..., use_bfloat16: bool = ..., summarize_gradients: bool = ..., gradient_clipping_by_variable_norm: _Optional[float] = ...) -> None: ...
+    validation: _validation_pb2.Validation
+    def __init__(self, batch_size: _Optional[int] = ..., data_augmentation_options: _Optional[_Iterable[_Union[_preprocessor_pb2.PreprocessingStep, _Mapping]]] = ..., sync_replicas: bool = ..., keep_checkpoint_every_n_hours: _Optional[float] = ..., optimizer: _Optional[_Union[_optimizer_pb2.Optimizer, _Mapping]] = ..., gradient_clipping_by_norm: _Optional[float] = ..., fine_tune_checkpoint: _Optional[str] = ..., fine_tune_checkpoint_type: _Optional[str] = ..., fine_tune_checkpoint_version: _Optional[_Union[CheckpointVersion, str]] = ..., from_detection_checkpoint: bool = ..., load_all_detection_checkpoint_vars: bool = ..., run_fine_tune_checkpoint_dummy_computation: bool = ..., num_steps: _Optional[int] = ..., startup_delay_steps: _Optional[float] = ..., bias_grad_multiplier: _Optional[float] = ..., update_trainable_variables: _Optional[_Iterable[str]] = ..., freeze_variables: _Optional[_Iterable[str]] = ..., replicas_to_aggregate: _Optional[int] = ..., batch_queue_capacity: _Optional[int] = ..., num_batch_queue_threads: _Optional[int] = ..., prefetch_queue_capacity: _Optional[int] = ..., merge_multiple_label_boxes: bool = ..., use_multiclass_scores: bool = ..., add_regularization_loss: bool = ..., max_number_of_boxes: _Optional[int] = ..., unpad_groundtruth_tensors: bool = ..., retain_original_images: bool = ..., use_bfloat16: bool = ..., summarize_gradients: bool = ..., gradient_clipping_by_variable_norm: _Optional[float] = ..., validation: _Optional[_Union[_validation_pb2.Validation, _Mapping]] = ...) -> None: ...

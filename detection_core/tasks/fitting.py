@@ -24,21 +24,23 @@ from detection_core.builders.train_plan import TrainPlan, build_optimization
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
-from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
 from detection_core.progress import Reporter
 from detection_core.storage import files
+from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,
     ProgressLines,
     TensorBoardScalars,
+    TensorBoardValidation,
     TrainingAction,
     reported_at,
 )
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
-from detection_core.training.step import TrainableModel
+from detection_core.training.validation import Validation
 
 _logger = logging.getLogger(__name__)
 _NAMED = 20
@@ -57,14 +59,17 @@ class FitRequest:
         label_map: of the examples.
         plan: what the config says of the training: how long, how often.
         work_folder: gets `checkpoints/`, `logs/` and `history.jsonl`; a training found there is continued.
+        plain_model: model of plain variables that is validated in its place, where `model` has copies of its
+            variables on several devices.
         step: global step from `new_step`, where the model itself depends on it.
     """
 
-    model: TrainableModel
+    model: Detector
     config: PipelineConfig
     label_map: LabelMap
     plan: TrainPlan
     work_folder: str
+    plain_model: Detector | None = None
     step: tf.Variable | None = None
 
 
@@ -100,15 +105,29 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
         if request.step is not None:
             request.step.assign(0)
         result = train(left_out)
-    last = result.last_report or reported_at(_history(request.work_folder), request.plan.options.num_steps)
-    return dataclasses.replace(result, left_out=len(left_out), last_report=last)
+    last = result.last_report or reported_at(_history(request.work_folder), result.step)
+    plan = request.plan.validation
+    best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
+    return dataclasses.replace(result, left_out=len(left_out), last_report=last, restored=best)
 
 
 def written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which the model has the weights that are written: averaged ones where asked for."""
-    if plan.writes_average and result.average is not None:
+    """Return a context in which the model has the weights that are written.
+
+    They are those that `fit` restored, the best of all validations, where there are such; else the averaged
+    ones where the config asks for them; else the last.
+    """
+    if result.restored is None and plan.writes_average and result.average is not None:
         return result.average.swapped_in()
     return contextlib.nullcontext()
+
+
+def weights_kind(plan: TrainPlan, result: TrainingResult) -> str:
+    """Say which weights are written, as `TrainReport.weights` does."""
+    kind = "moving average" if plan.writes_average and result.average is not None else "last"
+    if result.restored is None:
+        return kind
+    return "best" if kind == "last" else f"best {kind}"
 
 
 def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[str, Any]:
@@ -116,18 +135,22 @@ def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[s
 
     Args:
         result: of `fit`.
-        steps: updates in all.
+        steps: how many updates were asked for.
         work_folder: that of the request.
     """
     last = result.last_report
+    best = result.validation.best if result.validation else None
     report = FitReport(
-        steps=steps,
+        steps=result.step,
         start_step=result.start_step,
         seconds=round(result.seconds, 3),
         steps_per_second=round(last.steps_per_second, 4) if last else 0.0,
         loss=last.losses[TOTAL_LOSS] if last else float("nan"),
         losses=last.losses if last else {},
         learning_rate=last.learning_rate if last else float("nan"),
+        stopped_early=result.step < steps,
+        best_step=best.step if best else 0,
+        best_score=best.score if best else None,
         fingerprint=os.path.basename(work_folder),
         code_versions=code_versions(work_folder),
     )
@@ -138,6 +161,7 @@ def _train(
     request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut]
 ) -> TrainingResult:
     config, label_map = request.config, request.label_map
+    validation = _validation(request, job)
     with naming_bad_train_records(config, label_map=label_map):
         return run_training(
             request.model,
@@ -147,7 +171,19 @@ def _train(
             request.work_folder,
             actions=_actions(request, job, progress) if current_worker().is_chief else [],
             step=request.step,
+            validation=validation,
         )
+
+
+def _validation(request: FitRequest, job: str) -> Validation | None:
+    """Return what validates the model on the way, where the config asks for it."""
+    plan = request.plan.validation
+    if plan is None:
+        return None
+    measure = DetectorMeasure(
+        request.model, request.config, request.label_map, plan, plain_model=request.plain_model
+    )
+    return Validation(plan.options, measure, request.model, request.work_folder, job=job)
 
 
 def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callable[[int], tf.data.Dataset]:
@@ -204,8 +240,10 @@ def _history(work_folder: str) -> str:
 
 def _actions(request: FitRequest, job: str, progress: Reporter | None) -> list[TrainingAction]:
     loss_names = configured_model(request.config).family.loss_names
+    validated = request.plan.validation is not None
     return [
         HistoryFile(_history(request.work_folder)),
         TensorBoardScalars(files.join(request.work_folder, LOGS, "train")),
+        *([TensorBoardValidation(files.join(request.work_folder, LOGS, "eval"))] if validated else []),
         ProgressLines(job, progress, loss_names),
     ]

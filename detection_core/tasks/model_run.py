@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
-from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT
+from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
 from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.storage import files
@@ -26,7 +26,7 @@ def write_model_run(
         config: as run.
         report: text of train_report.json.
         checkpoint: prefix of the last checkpoint's files.
-        work_folder: has `logs/` and `history.jsonl`.
+        work_folder: has `logs/`, `history.jsonl` and, of a validated training, `validation.jsonl`.
         model_run_dir: folder to make.
         tables: further files to write, name to text.
     """
@@ -38,6 +38,8 @@ def write_model_run(
         # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
         files.write_text(files.join(folder, CHECKPOINTS, "checkpoint"), f'model_checkpoint_path: "{name}"\n')
         files.copy_tree(files.join(work_folder, LOGS), files.join(folder, LOGS))
-        files.copy_file(HISTORY.path(work_folder), HISTORY.path(folder))
+        for lines in (HISTORY, VALIDATIONS):
+            if files.exists(lines.path(work_folder)):
+                files.copy_file(lines.path(work_folder), lines.path(folder))
         for file, text in {TRAIN_REPORT.name: report, **(tables or {})}.items():
             files.write_text(files.join(folder, file), text)

@@ -22,7 +22,7 @@ from detection_core.detectors.base import Detector, count_parameters
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts, written_weights
+from detection_core.tasks.fitting import FitRequest, fit, fit_facts, weights_kind, written_weights
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
@@ -52,16 +52,15 @@ def train(
     """Train as the config says and write the detector and the record of the run.
 
     A killed training continues from its last checkpoint when it is called again with the same config,
-    examples and starting weights. Where TF_CONFIG names several workers, all of them call this with the same
-    arguments and a `work_dir` that they share; each takes its part of every batch, and the chief writes.
+    examples and starting weights. Where TF_CONFIG names several workers, all call this with the same
+    arguments and a shared `work_dir`; each takes its part of every batch, and the chief writes.
 
     Args:
         config: with its input readers filled in. A number of classes that it leaves out is the label map's.
         model_dir: detector folder to write.
         model_run_dir: folder to write with the as-run config, last checkpoint, logs, history and report.
         work_dir: durable folder for unfinished training.
-        warm_start_dir: detector folder whose weights to start from; they take the place of the config's
-            `fine_tune_checkpoint`.
+        warm_start_dir: detector folder to start from instead of the config's `fine_tune_checkpoint`.
         log_every: steps between reports.
         progress: what shows progress; chosen by where standard error goes when not given.
         resume: how the training is taken up again after it was stopped.
@@ -75,28 +74,41 @@ def train(
     strategy = choose_strategy(worker)
     check_pipeline_config(config)
     plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
+    _check(plan, strategy.num_replicas_in_sync)
     label_map = load_label_map(plan.label_map_path)
     config = with_classes(config, label_map.num_classes)
-    weights_from = starting_files(warm_start_dir, fine_tune_checkpoint(config))
-    fingerprint = training_fingerprint(config, weights=weights_from)
+    fingerprint = _fingerprint(config, warm_start_dir)
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
+        plain = _plain_model(config, plan, strategy)
         with strategy.scope():
-            _check(plan, strategy.num_replicas_in_sync)
-            model = configured_model(config).build()
-            check_classes(model, label_map, classes_field(config))
-            start = fill_starting_weights(model, config, warm_start_dir)
             request = FitRequest(
-                model=model, config=config, label_map=label_map, plan=plan, work_folder=folder
+                model=configured_model(config).build(),
+                config=config,
+                label_map=label_map,
+                plan=plan,
+                work_folder=folder,
+                plain_model=plain,
             )
-            result = fit(request, job="train", progress=progress)
-            report = _report(plan, model, result, start=start, folder=folder)
-            weights = _final_weights(model, plan, result)
+            start, result = _fit(request, warm_start_dir, progress)
+            report = _report(plan, request.model, result, start=start, folder=folder)
+            weights = _final_weights(request.model, plan, result)
         if worker.is_chief:
-            model = _trained_model(model, weights, config)
+            model = _trained_model(request.model, weights, config)
             _write_model(model, config, label_map, model_dir, report)
             text, tables = TRAIN_REPORT.format(report), start.tables() | left_out_table(folder)
             write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report
+
+
+def _plain_model(
+    config: PipelineConfig, plan: TrainPlan, strategy: tf.distribute.Strategy
+) -> Detector | None:
+    """Return what is validated in place of a model with copies on several devices.
+
+    Call it outside of the strategy's scope.
+    """
+    copies = plan.validation is not None and strategy.num_replicas_in_sync > 1
+    return configured_model(config).build() if copies else None
 
 
 def _check(plan: TrainPlan, replicas: int) -> None:
@@ -110,6 +122,20 @@ def _check(plan: TrainPlan, replicas: int) -> None:
             f"expected a multiple of the {replicas} devices that share a batch, found {plan.batch_size}.",
             where="train_config.batch_size",
         )
+
+
+def _fit(
+    request: FitRequest, warm_start_dir: str, progress: Reporter | None
+) -> tuple[StartingWeights, TrainingResult]:
+    """Give the model the weights that it starts with, and train it."""
+    check_classes(request.model, request.label_map, classes_field(request.config))
+    start = fill_starting_weights(request.model, request.config, warm_start_dir)
+    return start, fit(request, job="train", progress=progress)
+
+
+def _fingerprint(config: PipelineConfig, warm_start_dir: str) -> str:
+    weights_from = starting_files(warm_start_dir, fine_tune_checkpoint(config))
+    return training_fingerprint(config, weights=weights_from)
 
 
 def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
@@ -139,7 +165,7 @@ def _report(
         parameters=count_parameters(model.trainable_variables),
         started_from=start.source,
         restored=start.counts(),
-        weights="moving average" if plan.writes_average else "last",
+        weights=weights_kind(plan, result),
         left_out=result.left_out,
     )
 

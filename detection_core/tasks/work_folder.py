@@ -47,8 +47,8 @@ def training_fingerprint(config: PipelineConfig, *, weights: Iterable[str] = ())
     """Name what a training was asked to do, wherever its files lie and whatever code does it.
 
     Configuration, content of the examples, content of the first weights and the format of checkpoints count:
-    what has to be the same for a checkpoint to be one of this training. Where files lie and how the result is
-    evaluated do not.
+    what has to be the same for a checkpoint to be one of this training. Where files lie does not, nor how the
+    result is evaluated, unless the training is validated, which decides on the weights.
 
     Args:
         config: as run.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from detection_core.artifacts.model_run import HISTORY, HistoryLine
+from detection_core.artifacts.model_run import HISTORY, HistoryLine, ValidationLine
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files
@@ -24,6 +24,9 @@ class TrainingAction:
 
     def report(self, report: StepReport) -> None:
         """Learn where training stands."""
+
+    def validated(self, line: ValidationLine) -> None:
+        """Learn what a validation found."""
 
     def close(self) -> None:
         """Let go of files; called once, also after an error."""
@@ -89,12 +92,12 @@ def _step_of(line: str) -> float:
         return float("inf")
 
 
-class TensorBoardScalars(TrainingAction):
-    """Writes losses, learning rate and speed under the Object Detection API's summary names.
+class TensorBoardFile(TrainingAction):
+    """An event file of TensorBoard.
 
     `tf.summary.scalar` needs the TensorBoard package, which training need not have installed; the record is
     the same. On a store that TensorFlow does not open, the file appears when the training ends, or was
-    stopped by a signal; `history.jsonl` has the losses of one that was killed.
+    stopped by a signal; `history.jsonl` and `validation.jsonl` have the numbers of one that was killed.
     """
 
     _METADATA = tf.compat.v1.SummaryMetadata(
@@ -107,11 +110,9 @@ class TensorBoardScalars(TrainingAction):
         self._scratch = None if native else tempfile.TemporaryDirectory(prefix="logs-")
         self._writer = tf.summary.create_file_writer(self._scratch.name if self._scratch else directory)
 
-    def report(self, report: StepReport) -> None:
-        """Write the scalars of a step."""
-        scalars = report.losses | report.scalars
-        scalars |= {"learning_rate": report.learning_rate, "steps_per_sec": report.steps_per_second}
-        with self._writer.as_default(step=report.step):
+    def write(self, scalars: Mapping[str, float], step: int) -> None:
+        """Write numbers of a step."""
+        with self._writer.as_default(step=step):
             for name, value in scalars.items():
                 tf.summary.write(name, tf.constant(value, tf.float32), metadata=self._METADATA)
         self._writer.flush()
@@ -121,6 +122,23 @@ class TensorBoardScalars(TrainingAction):
         self._writer.close()
         if self._scratch is not None:
             files.copy_tree(self._scratch.name, self._directory)
+
+
+class TensorBoardScalars(TensorBoardFile):
+    """Writes losses, learning rate and speed under the Object Detection API's summary names."""
+
+    def report(self, report: StepReport) -> None:
+        """Write the scalars of a step."""
+        rates = {"learning_rate": report.learning_rate, "steps_per_sec": report.steps_per_second}
+        self.write(report.losses | report.scalars | rates, report.step)
+
+
+class TensorBoardValidation(TensorBoardFile):
+    """Writes the metrics of each validation, which the Object Detection API's evaluation calls the same."""
+
+    def validated(self, line: ValidationLine) -> None:
+        """Write the metrics of a step."""
+        self.write({name: value for name, value in line.metrics.items() if value is not None}, line.step)
 
 
 class ProgressLines(TrainingAction):

@@ -108,9 +108,9 @@ class TrainingCheckpoints:
                 self._kept_for_good.add(step)
                 self._last_kept = saved_at
             else:
-                self._remove(step)
+                self.remove(step)
 
-    def _remove(self, step: int) -> None:
+    def remove(self, step: int) -> None:
         """Remove a checkpoint's files, its index first: without it the others are leftovers."""
         for file in sorted(files.list_matching(self.directory, f"ckpt-{step}.*"), reverse=True):
             files.remove_tree(file)
@@ -128,7 +128,7 @@ class TrainingCheckpoints:
         """
         steps = self.steps()
         for step in reversed(steps):
-            if self._restore(step):
+            if self.restore(step):
                 return step
         if steps:
             raise ModelError(
@@ -138,16 +138,24 @@ class TrainingCheckpoints:
             )
         return 0
 
-    def _restore(self, step: int) -> bool:
+    def restore(self, step: int) -> bool:
+        """Restore the checkpoint of a step; a damaged one is removed with a warning.
+
+        Returns:
+            Whether it was restored.
+
+        Raises:
+            ModelError: when it is of another model.
+        """
         prefix = self._fetch(step)
         damage = _damage(prefix)
         if damage:
             _logger.warning(
-                "checkpoint %s is damaged and is removed; the one before it is used (%s)",
+                "checkpoint %s is damaged and is removed; another is used where there is one (%s)",
                 self.path(step),
                 damage,
             )
-            self._remove(step)
+            self.remove(step)
             return False
         try:
             self._checkpoint.restore(prefix).assert_existing_objects_matched()

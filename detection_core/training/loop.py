@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import ValidationLine
 from detection_core.errors import DataError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
@@ -24,6 +25,7 @@ from detection_core.training.guard import FiniteGuard
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.step import StepOutputs, TrainableModel, TrainState, compile_steps
 from detection_core.training.stop_signal import StopSignal
+from detection_core.training.validation import Validation
 
 _logger = logging.getLogger(__name__)
 
@@ -40,6 +42,9 @@ class TrainingResult:
         seconds: time in the loop, this process only.
         checkpoint: path of the final checkpoint.
         average: moving average of the weights, where one is kept.
+        step: updates in all; fewer than asked for where the training stopped early.
+        validation: what was found on the way, where the model was validated.
+        restored: the validation whose weights the model has now; None: it has the last ones.
         left_out: training records that were left out because they do not decode.
     """
 
@@ -48,6 +53,9 @@ class TrainingResult:
     seconds: float
     checkpoint: str
     average: MovingAverage | None
+    step: int
+    validation: Validation | None = None
+    restored: ValidationLine | None = None
     left_out: int = 0
 
 
@@ -60,6 +68,7 @@ def run_training(
     *,
     actions: Sequence[TrainingAction] = (),
     step: tf.Variable | None = None,
+    validation: Validation | None = None,
 ) -> TrainingResult:
     """Train a model up to `options.num_steps` updates, from the newest checkpoint in `work_dir` if any.
 
@@ -74,6 +83,7 @@ def run_training(
         work_dir: durable folder; `checkpoints/` below it is read and written.
         actions: called with every report.
         step: global step from `new_step`, where the model itself depends on it.
+        validation: measures the model on the way; None does not.
 
     Raises:
         ModelError: when a loss is not finite, or a checkpoint cannot be used.
@@ -89,17 +99,22 @@ def run_training(
     )
     start = checkpoints.restore_latest()
     began = time.monotonic()
+    if validation is not None:
+        validation.start(start)
     with _following(actions, start), StopSignal() as stop:
-        last = None
-        if start < options.num_steps:
+        last, end = None, start
+        if start < options.num_steps and not (validation and validation.is_exhausted()):
             batches = iter(distributed(make_dataset, start))
-            last = _Loop(state, options, checkpoints, actions, stop).run(batches, start)
+            loop = _Loop(state, options, checkpoints, actions, stop, validation)
+            last, end = loop.run(batches, start)
     return TrainingResult(
         start_step=start,
         last_report=last,
         seconds=time.monotonic() - began,
-        checkpoint=checkpoints.path(max(start, options.num_steps)),
+        checkpoint=checkpoints.path(end),
         average=state.average,
+        step=end,
+        validation=validation,
     )
 
 
@@ -125,7 +140,10 @@ class _Loop:
         checkpoints: TrainingCheckpoints,
         actions: Sequence[TrainingAction],
         stop: StopSignal,
+        validation: Validation | None,
     ) -> None:
+        self._state = state
+        self._validation = validation
         self._options = options
         self._checkpoints = checkpoints
         self._actions = actions
@@ -136,12 +154,14 @@ class _Loop:
         self._meter = RateMeter()
         self._saved_at = time.monotonic()
 
-    def run(self, batches: Iterator[Any], step: int) -> StepReport | None:
-        """Update from `step` to the end; return the last report."""
+    def run(self, batches: Iterator[Any], step: int) -> tuple[StepReport | None, int]:
+        """Update from `step` to the end; return the last report and the step that it ended at."""
         total, report = self._options.num_steps, None
         began = time.monotonic()
         _logger.info("training from step %d to %d; the first step compiles and takes longer", step, total)
         first = step
+        if step and self._validation is not None and self._validation.is_due(step):
+            self._validate(step)  # the signal that stopped the training came in between
         while step < total:
             count = self._steps_until_due(step)
             outputs = self._next(batches, count, step)
@@ -152,13 +172,50 @@ class _Loop:
             if step % self._options.log_every == 0 or step == total:
                 report = self._report(outputs, step)
             stopping = self._is_stopping(step)
-            if stopping or self._is_saving(step):
+            validated = not stopping and self._validate(step)
+            if stopping or validated or self._is_saving(step):
                 self._guard.check()
                 self._checkpoints.save(step)
                 self._saved_at = time.monotonic()
             if stopping and step < total:
                 self._stop.leave()
-        return report
+            if validated and self._is_exhausted(step):
+                break
+        return report, step
+
+    def _validate(self, step: int) -> bool:
+        """Measure the model where that is due; tell whether it was.
+
+        It comes before the step's checkpoint: a training that is resumed there has this behind it.
+        """
+        validation = self._validation
+        if validation is None:
+            return False
+        last = step == self._options.num_steps
+        if not (last or validation.is_due(step) or self._agreed(step, validation.is_late())):
+            return False
+        self._guard.check()
+        average = self._state.average if validation.options.averaged else None
+        with average.swapped_in() if average else contextlib.nullcontext():
+            line = validation.run(step)
+        for action in self._actions:
+            action.validated(line)
+        self._meter = RateMeter()  # the time was not training's
+        self._meter.mark(step)
+        return True
+
+    def _is_exhausted(self, step: int) -> bool:
+        """Tell whether further steps are not worth their time."""
+        total, validation = self._options.num_steps, self._validation
+        if step == total or validation is None or not validation.is_exhausted():
+            return False
+        _logger.info(
+            "training stops at step %d of %d: no better score in %d validations",
+            step,
+            total,
+            validation.options.patience,
+        )
+        return True
 
     def _is_stopping(self, step: int) -> bool:
         """Tell whether to save and go."""
@@ -182,7 +239,8 @@ class _Loop:
         """How many updates to make in one call: never past a report or a checkpoint."""
         o = self._options
         due = min(o.log_every - step % o.log_every, o.checkpoint_every - step % o.checkpoint_every)
-        return min(o.steps_per_call, due, o.num_steps - step)
+        validation = self._validation.steps_until_due(step) if self._validation else math.inf
+        return int(min(o.steps_per_call, due, validation, o.num_steps - step))
 
     def _next(self, batches: Iterator[Any], count: int, step: int) -> StepOutputs:
         try:

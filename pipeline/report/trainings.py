@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
-from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT, HistoryLine
+from detection_core.artifacts.model_run import (
+    HISTORY,
+    QUANTIZATION_REPORT,
+    TRAIN_REPORT,
+    VALIDATIONS,
+    HistoryLine,
+    ValidationLine,
+)
 from detection_core.report.charts import Chart, ChartOptions, Line, line_chart
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 
@@ -15,6 +23,7 @@ TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
     "quantization_rewriter": ("Quantization-aware training", "quantized_run", QUANTIZATION_REPORT),
 }
 _TOTAL_LOSS = "Loss/total_loss"
+_VALIDATED = {"mAP": MAP, "mAP@.50": MAP_50}
 
 
 def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
@@ -31,6 +40,7 @@ def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
                     "report": report,
                     "loss_chart": _loss_chart(history, title) if history else None,
                     "rate_chart": _rate_chart(history, title) if history else None,
+                    "validation_chart": _validation_chart(VALIDATIONS.read_whole_lines(folder), title),
                     "last": history[-1] if history else None,
                     "config": read_text(folder, PIPELINE_CONFIG) or "",
                 }
@@ -62,3 +72,21 @@ def _rate_chart(history: list[HistoryLine], title: str) -> Chart | None:
     return line_chart(
         [line], ChartOptions(title=f"{title}: learning rate", x_label="step", y_label="learning rate")
     )
+
+
+def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | None:
+    """Draw the score by which weights were compared, and the metrics that people know beside it."""
+    values = {"score": [(line.step, line.score) for line in validations]} | {
+        label: [(line.step, line.metrics.get(name)) for line in validations]
+        for label, name in _VALIDATED.items()
+    }
+    lines = []
+    for series, (label, points) in enumerate(values.items()):
+        known = [(step, value) for step, value in points if value is not None]
+        # COCO's mAP is the score unless the config says otherwise.
+        if known and (label == "score" or points != values["score"]):
+            x, y = [step for step, _ in known], [value for _, value in known]
+            lines.append(Line(label=label, x=x, y=y, series=series, thick=label == "score"))
+    if not lines:
+        return None
+    return line_chart(lines, ChartOptions(title=f"{title}: validation", x_label="step", y_label="score"))

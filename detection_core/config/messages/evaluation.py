@@ -73,7 +73,12 @@ _TF1_LOOP = "it belongs to the evaluation loop of TensorFlow 1; one evaluation f
 
 RULES: Mapping[str, Rules] = {
     "EvalConfig": Rules(
-        ("builders.evaluation_settings", "config.messages.evaluation", "builders.train_plan"),
+        (
+            "builders.evaluation_settings",
+            "builders.train_plan",
+            "builders.validation_plan",
+            "config.messages.evaluation",
+        ),
         ranges={
             "batch_size": POSITIVE,
             "min_score_threshold": FRACTION,
@@ -86,7 +91,6 @@ RULES: Mapping[str, Rules] = {
         without_effect={
             "batch_size": "images are measured one at a time, as the exported detector sees them",
             "num_examples": "every image of the split is measured",
-            "eval_interval_secs": _TF1_LOOP,
             "max_evals": _TF1_LOOP,
             "save_graph": _TF1_LOOP,
             "eval_master": _TF1_LOOP,

@@ -26,6 +26,7 @@ from detection_core.config.messages import (
     registered,
     ssd,
     training,
+    validation,
 )
 from detection_core.config.rules import Rules
 
@@ -44,6 +45,7 @@ RULES: Mapping[str, Rules] = {
     **losses.RULES,
     **post_processing.RULES,
     **training.RULES,
+    **validation.RULES,
     **optimizers.RULES,
     **augmentations.RULES,
     **evaluation.RULES,

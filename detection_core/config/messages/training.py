@@ -40,6 +40,7 @@ RULES: Mapping[str, Rules] = {
             "builders.datasets",
             "builders.training_labels",
             "builders.train_plan",
+            "builders.validation_plan",
         ),
         ranges={
             "batch_size": up_to(65_536),

@@ -2,6 +2,7 @@ import hashlib
 
 from detection_core.builders.training_identity import build_training_identity
 from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
 from tests.detection_core.tasks.tiny_training import config_text
 
 READER = (
@@ -23,6 +24,22 @@ def test_where_files_lie_and_how_the_result_is_evaluated_is_left_out() -> None:
     )
     assert here.text == there.text and "shuffle: false" in here.text
     assert here.inputs == ("/here[[]1]/labels.pbtxt", "/here/a-*", "/here/b")
+
+
+def test_what_a_validated_training_is_measured_on_and_how_makes_it_another() -> None:
+    def validated(place: str, **evaluation: object):
+        text = config_text() + READER % ("here", "here", "here")
+        text += f"eval_input_reader {{ label_map_path: '{place}' "
+        text += f"tf_record_input_reader {{ input_path: '/{place}/c' }} }}"
+        config = apply_overrides(parse_pipeline_config(text), {"train_config.validation": {}})
+        fields = {f"eval_config.{name}": value for name, value in evaluation.items()}
+        return build_training_identity(apply_overrides(config, fields))
+
+    assert validated("x").inputs == (*_identity("here").inputs, "x", "/x/c")
+    assert validated("x").text == validated("y").text != _identity("here").text
+    drawn = validated("x", num_visualizations=3)
+    measured = validated("x", num_visualizations=3, use_moving_averages=True)
+    assert drawn.text == validated("x").text != measured.text
 
 
 def test_the_config_is_left_as_it_is() -> None:

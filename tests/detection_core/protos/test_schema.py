@@ -23,7 +23,13 @@ LABELS = {number: name.removeprefix("LABEL_").lower() for name, number in FieldD
 
 
 # What detflow adds to the Object Detection API's schema: one file, and fields with numbers from 1000 on.
-OWN_FILES = {"automl_input.proto", "automl_learning_rate.proto", "registered.proto"}
+OWN_FILES = {
+    "automl_input.proto",
+    "automl_learning_rate.proto",
+    "efficientdet.proto",
+    "registered.proto",
+    "validation.proto",
+}
 OWN_NUMBERS = 1000
 OWN_FIELDS = {
     "ClassificationLoss.registered",
@@ -33,6 +39,7 @@ OWN_FIELDS = {
     "PreprocessingStep.drop_crowd_boxes",
     "PreprocessingStep.registered",
     "ImageResizer.automl_resizer",
+    "DetectionModel.efficientdet",
     "ExperimentalModel.num_classes",
     "ExperimentalModel.image_resizer",
     "ExperimentalModel.options",
@@ -43,6 +50,7 @@ OWN_FIELDS = {
     "LearningRate.automl_stepwise_learning_rate",
     "Optimizer.moving_average_from_weights",
     "TrainConfig.gradient_clipping_by_variable_norm",
+    "TrainConfig.validation",
 }
 OWN_MESSAGES = {"ExperimentalModel.OptionsEntry"}
 

@@ -24,15 +24,17 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.train import train
 
 root, name, text = sys.argv[1:]
-config = apply_overrides(parse_pipeline_config(text), {"train_config.num_steps": STEPS})
+config = apply_overrides(
+    parse_pipeline_config(text), {"train_config.num_steps": STEPS, "train_config.validation.every_steps": 5}
+)
 report = train(
-    point_at_examples(config, f"{root}/examples"),
+    point_at_examples(config, f"{root}/examples", eval_split="train"),
     model_dir=f"{root}/{name}/model",
     model_run_dir=f"{root}/{name}/run",
     work_dir=f"{root}/work",
     log_every=2,
 )
-print("started at", report.start_step, "loss", report.loss)
+print("started at", report.start_step, "loss", report.loss, "best", report.best_step)
 """.replace("STEPS", str(STEPS))
 
 
@@ -91,5 +93,8 @@ def test_two_workers_stop_together_and_resume_to_one_result(tmp_path: Path) -> N
     assert 0 < int(starts.pop().split()[2]) < STEPS
     history = (tmp_path / "worker0" / "run" / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in history] == list(range(2, STEPS + 1, 2))
+    validations = (tmp_path / "worker0" / "run" / "validation.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in validations] == [5, 10, STEPS]
+    assert all("DetectionBoxes_Precision/mAP" in json.loads(line)["metrics"] for line in validations)
     assert (tmp_path / "worker0" / "model" / "Format-Serving" / "saved_model.pb").exists()
     assert not (tmp_path / "worker1").exists()

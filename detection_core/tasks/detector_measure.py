@@ -1,0 +1,98 @@
+"""Measuring a detector while it is trained, on what its config evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.evaluation import finite
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.datasets import iterate_truth, sampled_evaluation
+from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.builders.validation_plan import ValidationPlan
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.suggestions import near_names
+from detection_core.data.label_map import LabelMap
+from detection_core.detectors.base import Detector
+from detection_core.errors import ConfigError
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
+from detection_core.evaluation.results import only_labelled
+from detection_core.evaluation.runner import SignatureRunner
+from detection_core.exporters.signatures import serving_function
+from detection_core.training.distribution import current_worker
+
+_NAME = "validation"
+
+
+class DetectorMeasure:
+    """Measures the present weights of a detector, as `detflow evaluate` measures the exported one.
+
+    Attributes:
+        images: how many images it is measured on.
+    """
+
+    def __init__(
+        self,
+        model: Detector,
+        config: PipelineConfig,
+        label_map: LabelMap,
+        plan: ValidationPlan,
+        *,
+        plain_model: Detector | None = None,
+    ) -> None:
+        """Check what is asked for; nothing is traced yet.
+
+        Args:
+            model: the detector that is trained.
+            config: its first eval_input_reader is read, its `eval_config` followed.
+            label_map: of the examples.
+            plan: names the metrics that count, and how many images.
+            plain_model: detector of plain variables that is measured in its place, where the model has copies
+                of its variables on several devices.
+
+        Raises:
+            ConfigError: for a metric that the config does not measure, naming the nearest.
+            DataError: when there are no images.
+        """
+        self._model, self._plain = model, plain_model
+        self._config, self.images = sampled_evaluation(config, plan.max_images, label_map=label_map)
+        self._label_map = label_map
+        self._options = build_evaluation_settings(config).metrics
+        self._demanded = list(plan.options.objective)
+        self._resizer = configured_model(config).build_resizer()
+        self._function: Any = None
+        _check_metrics(self._demanded, known_metrics(self._options, class_names(label_map)))
+
+    def __call__(self) -> Mapping[str, float | None]:
+        """Return metric to value; nothing where this is not the chief, who alone measures."""
+        # Reading a variable with copies is a reduction, in which all workers take part.
+        values = [variable.numpy() for variable in self._model.variables] if self._plain else []
+        if not current_worker().is_chief:
+            return {}
+        measured = self._plain or self._model
+        for variable, value in zip(measured.variables if values else (), values, strict=True):
+            variable.assign(value)
+        if self._function is None:
+            self._function = serving_function(measured, self._resizer)
+        runner = SignatureRunner(self._function, "the detector in training")
+        truth = iterate_truth(self._config, label_map=self._label_map)
+        found = measure({_NAME: runner}, truth, self._label_map, job="validate", total=self.images)
+        images = found[_NAME].images
+        counted = tuple(map(only_labelled, images)) if self._options.only_labelled else images
+        names = class_names(self._label_map)
+        coco = EvaluatedSplit(images=counted, class_names=names).coco
+        return finite(compute_metrics(images, coco, names, self._options, self._demanded))
+
+
+def _check_metrics(names: Sequence[str], known: Sequence[str]) -> None:
+    for i, name in enumerate(names):
+        if name not in known:
+            near = near_names(name, known)
+            hint = f"did you mean {near[0]}?" if near else f"{MAP} is always measured"
+            raise ConfigError(
+                f"expected a metric that the config measures, found {name!r}; {hint}",
+                where=f"train_config.validation.metric[{i}].name",
+            )

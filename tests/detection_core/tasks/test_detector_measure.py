@@ -1,0 +1,134 @@
+"""Validation of a real detector in training: as `evaluate` measures it, and what is written then."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from detection_core.artifacts.model_run import TRAIN_REPORT, VALIDATIONS
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.train_plan import build_train_plan
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.errors import ConfigError
+from detection_core.exporters.detector_folder import load_detector
+from detection_core.tasks.detector_measure import DetectorMeasure
+from detection_core.tasks.evaluate import evaluate_config
+from detection_core.tasks.train import TrainReport, train
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+BLOCK = "train_config.validation"
+MAP = "DetectionBoxes_Precision/mAP"
+
+
+@dataclasses.dataclass
+class Trained:
+    """A validated training, and the detector that it wrote."""
+
+    root: Path
+    report: TrainReport
+    config: Any
+
+
+def run(root: Path, examples: Path, **overrides: Any) -> Trained:
+    config = apply_overrides(parse_pipeline_config(config_text(6)), overrides)
+    config = point_at_examples(config, str(examples), eval_split="train")
+    folders = {name: str(root / name) for name in ("model_dir", "model_run_dir", "work_dir")}
+    return Trained(root, train(config, **folders, log_every=2, progress=lambda update: None), config)
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory) -> Path:
+    return write_examples(tmp_path_factory.mktemp("validated") / "examples")
+
+
+@pytest.fixture(scope="module")
+def trained(examples) -> Trained:
+    # Ever fewer boxes are found with a rate this high, so that the best weights are not the last.
+    rate = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
+    changes = {
+        f"{BLOCK}.every_steps": 2,
+        f"{BLOCK}.metric": [{"name": "DetectionBoxes_Recall/AR@100"}, {"name": MAP, "weight": 0.5}],
+        f"{rate}.learning_rate_base": 2.0,
+    }
+    return run(examples.parent / "best", examples, **changes)
+
+
+def test_the_record_has_every_validation_and_names_the_best(trained):
+    lines = VALIDATIONS.read(str(trained.root / "model_run_dir"))
+    assert [line.step for line in lines] == [2, 4, 6]
+    best = max(lines, key=lambda line: (line.score, -line.step))
+    report = TRAIN_REPORT.read(str(trained.root / "model_run_dir"))
+    assert report == trained.report
+    assert (report.best_step, report.best_score, report.weights) == (best.step, best.score, "best")
+    for line in lines:
+        expected = line.metrics["DetectionBoxes_Recall/AR@100"] + 0.5 * line.metrics[MAP]
+        assert line.score == pytest.approx(expected)
+    assert list((trained.root / "model_run_dir" / "logs" / "eval").iterdir())
+
+
+def test_what_is_written_measures_as_the_best_did(trained):
+    found = evaluate_config(
+        model_path=str(trained.root / "model_dir"),
+        config=trained.config,
+        evaluation_dir=str(trained.root / "evaluation"),
+    )
+    lines = {line.step: line for line in VALIDATIONS.read(str(trained.root / "model_run_dir"))}
+    best = lines[trained.report.best_step].metrics
+    assert found.metrics == pytest.approx({name: best[name] for name in found.metrics}, abs=1e-5)
+
+
+def test_the_last_weights_are_written_where_the_config_says_so(trained, examples):
+    changes = {f"{BLOCK}.every_steps": 3, f"{BLOCK}.weights": "LAST", f"{BLOCK}.max_images": 2}
+    last = run(examples.parent / "last", examples, **changes)
+    assert last.report.weights == "last"
+    assert last.report.best_step in (3, 6)
+    plain = run(examples.parent / "plain", examples)
+    assert (plain.report.best_step, plain.report.weights) == (0, "last")
+    for a, b in zip(
+        load_detector(str(last.root / "model_dir")).model.variables,
+        load_detector(str(plain.root / "model_dir")).model.variables,
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def measure_of(config: Any, **block: Any) -> DetectorMeasure:
+    config = apply_overrides(config, {BLOCK: block})
+    plan = build_train_plan(config)
+    labels = load_label_map(plan.label_map_path)
+    return DetectorMeasure(configured_model(config).build(), config, labels, plan.validation)
+
+
+def test_a_metric_that_is_not_measured_is_refused_before_training(trained):
+    with pytest.raises(ConfigError, match=r"validation.metric\[0\].name.*did you mean Detection"):
+        measure_of(trained.config, metric=[{"name": "DetectionBoxes_Precision/mAPP"}])
+
+
+def test_a_sample_is_the_same_images_each_time(trained):
+    measure = measure_of(trained.config, max_images=3)
+    assert measure.images == 3
+    assert measure() == measure()
+
+
+def test_a_model_of_plain_variables_is_measured_in_place_of_one_with_copies(trained):
+    config = trained.config
+    plan = build_train_plan(config)
+    labels = load_label_map(plan.label_map_path)
+    detector = load_detector(str(trained.root / "model_dir")).model
+    plain = configured_model(config).build(seed=7)
+    directly = DetectorMeasure(detector, config, labels, plan.validation)()
+    assert DetectorMeasure(detector, config, labels, plan.validation, plain_model=plain)() == directly
+
+
+def test_history_says_how_training_ended(trained):
+    history = (trained.root / "model_run_dir" / "history.jsonl").read_text().splitlines()
+    assert json.loads(history[-1])["step"] == trained.report.steps == 6
+    assert not trained.report.stopped_early
