@@ -24,6 +24,8 @@ Checks = Mapping[str, Mapping[str, Any]]
 """Check to its `threshold` and `severity`."""
 CHECKS = JsonObject(example='{"leakage": {"threshold": 0.01, "severity": "stop"}}', of_objects=True)
 
+EARLIER_SPANS = JsonObject(example='{"6": "9f2c41d07b3e5a68"}')
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataValidatorJob:
@@ -41,6 +43,10 @@ class DataValidatorJob:
             which decodes all of them, JPEG files at a fraction of their size.
         schema_text: text of a `tensorflow.metadata.v0.Schema` that the columns of every split are to fit;
             empty: the one that is inferred from the split `train`.
+        span_folder: durable folder in which statistics of spans are kept, for later runs to be compared with;
+            empty: none are.
+        earlier_spans: number or date of spans before those of the examples, oldest first, to a digest of what
+            `span_folder` has of each; the newest span of the examples is compared with them.
         code_version: fingerprint of the code; only there to key the cache.
         statistics: folder to fill: box_statistics.json, and `Split-NAME/FeatureStats.pb` as TFX's
             StatisticsGen writes it.
@@ -61,5 +67,7 @@ class DataValidatorJob:
     overrides: Annotated[Mapping[str, Any], OVERRIDES] = dataclasses.field(default_factory=dict)
     decode_images: str = "sample"
     near_duplicate_images: int = 1_000_000
+    span_folder: str = ""
+    earlier_spans: Annotated[Mapping[str, str], EARLIER_SPANS] = dataclasses.field(default_factory=dict)
     schema_text: Annotated[str, PackedText("a schema")] = ""
     code_version: str = ""

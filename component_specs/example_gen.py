@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from component_specs.annotations import EXAMPLES, Output
 from component_specs.codecs import JsonFields, JsonList, JsonObject
 
 TRAIN = "train"
+_DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
 
 Splits = Mapping[str, float | str | Mapping[str, str]]
 """Split name to its fraction of the images, or to where its annotations are."""
@@ -36,6 +38,13 @@ class Spans:
     def all(self) -> tuple[str, ...]:
         """Return every span that is read, oldest first: one window is always the end of the other."""
         return max(self.train, self.evaluate, key=len)
+
+
+def span_order(span: str) -> tuple[int, str]:
+    """Return what spans of one kind are sorted by: numbers by value, dates as text; (0, "") for no span."""
+    if span.isascii() and span.isdigit():
+        return int(span) + 1, ""
+    return (0, span) if _DATE_TEXT.fullmatch(span) else (0, "")
 
 
 SPANS = JsonFields(type=Spans, example='{"train": ["1", "2"], "evaluate": ["2"]}')

@@ -12,6 +12,7 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.codecs import Codec, Plain, Scalar
+from component_specs.data_validator import EARLIER_SPANS
 from component_specs.evaluator import THRESHOLDS
 from component_specs.example_gen import SPANS
 
@@ -57,6 +58,8 @@ KFP_OUTPUTS: dict[str, KfpOutputs] = {
         results={
             "data_fingerprint": _TEXT,
             "data_spans": SPANS,
+            "span_folder": _TEXT,
+            "earlier_spans": EARLIER_SPANS,
             "code_version": _TEXT,
             **dict.fromkeys(CODE_VERSIONS.values(), _TEXT),
             "starting_weights": _TEXT,

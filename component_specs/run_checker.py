@@ -46,6 +46,8 @@ class RunCheckerJob:
             fetched.
         weights_mirror: what has copies of published weights: an address, a folder or a bucket; empty: what
             DETFLOW_WEIGHTS_MIRROR says, or the publishers.
+        compared_spans: with how many spans before those that are read DataValidator compares the newest one,
+            by the statistics that it keeps of them in `work_dir`.
     """
 
     data_path: str
@@ -67,3 +69,4 @@ class RunCheckerJob:
     warm_start: str = ""
     fine_tune_checkpoint: str = ""
     weights_mirror: str = ""
+    compared_spans: int = 30

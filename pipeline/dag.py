@@ -190,6 +190,8 @@ def _data_validator(settings: PipelineSettings) -> Step:
             "decode_images": settings.validation.decode_images,
             "near_duplicate_images": settings.validation.near_duplicate_images,
             "schema_text": schema_text(settings),
+            "span_folder": FromCheck("span_folder"),
+            "earlier_spans": FromCheck("earlier_spans"),
         },
         inputs={
             "examples": _EXAMPLES,

@@ -64,6 +64,7 @@ def checker_parameters(settings: PipelineSettings) -> dict[str, Any]:
         "window": data.window,
         "eval_window": data.eval_window,
         "span_ready_file": data.span_ready_file,
+        "compared_spans": settings.validation.earlier_spans if settings.validation.enabled else 0,
         "push_destination": settings.push_destination,
         "request": request_fingerprint(settings),
         "thresholds": THRESHOLDS.encode(settings.evaluate.thresholds),

@@ -7,9 +7,11 @@ from typing import Any
 from component_specs import DataValidatorJob
 from components.runtime.config_artifact import read_pipeline_config
 from detection_core.artifacts.blessing import write_blessing
+from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.datasets.decoding import find_decoding
 from detection_core.tasks.validate_data import ValidationFolders, ValidationOptions, validate_examples
 from detection_core.validation.checks import make_limits
+from detection_core.validation.span_history import keep_spans, read_spans
 
 _LONGEST = 2_000
 """Characters of the reasons that the next step gets; all of them are in reasons.json."""
@@ -30,10 +32,13 @@ def run(job: DataValidatorJob) -> dict[str, Any]:
         decoding=find_decoding(job.decode_images),
         near_duplicate_images=job.near_duplicate_images,
         schema=job.schema_text,
+        earlier_spans=read_spans(job.span_folder, list(job.earlier_spans)),
     )
     config = read_pipeline_config(job.pipeline_config, job.overrides)
     folders = ValidationFolders(statistics=job.statistics, schema=job.schema, anomalies=job.anomalies)
     found = validate_examples(job.examples, config, job.baseline, options, folders)
+    if job.span_folder and not found.reasons:  # what stops a run is nothing to compare later spans with
+        keep_spans(job.span_folder, STATISTICS.read(job.statistics).spans)
     write_blessing(job.blessing, not found.reasons, [*found.reasons, *found.warnings])
     return {
         "stop_reasons": "; ".join(found.reasons)[:_LONGEST],

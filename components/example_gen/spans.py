@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from component_specs.example_gen import Spans
+from component_specs.example_gen import Spans, span_order
 from detection_core.datasets.splits import check_splits, is_by_ratio
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
@@ -144,8 +144,7 @@ def _complete_spans(patterns: set[str], ready_file: str) -> list[str]:
     common = set.intersection(*(set(found) for found in listings))
     if ready_file:
         common = {span for span in common if all(_is_ready(found[span], ready_file) for found in listings)}
-    # Numbers by value; dates sort as text.
-    return sorted(common, key=lambda span: (int(span), "") if span.isdigit() else (0, span))
+    return sorted(common, key=span_order)
 
 
 def _is_ready(folder: str, ready_file: str) -> bool:

@@ -34,6 +34,7 @@ from components.example_gen.spans import SpanQuery, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.placeholders import RunValues, fill_placeholders
+from components.run_checker.span_history import earlier_spans, span_folder
 from components.runtime.bind import decode_parameters
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
@@ -65,6 +66,8 @@ def run(job: RunCheckerJob) -> dict[str, Any]:
     return {
         "data_fingerprint": data,
         "data_spans": spans,
+        "span_folder": span_folder(job, spans),
+        "earlier_spans": earlier_spans(job, spans),
         "code_version": code_version(),
         **code,
         "starting_weights": weights,

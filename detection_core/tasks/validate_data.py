@@ -40,7 +40,7 @@ from detection_core.validation.anchor_comparison import match_anchors
 from detection_core.validation.checks import FindingList, Limits
 from detection_core.validation.class_balance import check_classes
 from detection_core.validation.counted_card import counted_card
-from detection_core.validation.differences import check_differences
+from detection_core.validation.differences import Before, check_differences
 from detection_core.validation.duplicates import check_duplicates
 from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.feature_schema import infer_schema
@@ -70,6 +70,7 @@ class ValidationOptions:
             which decodes all of them.
         schema: text of a schema that the columns of every split are to fit; "": one that is inferred from
             `train`.
+        earlier_spans: span to statistics, of spans before those of the examples, oldest first.
         title: of the page.
         sample_bytes: what samples may take of the page.
     """
@@ -78,6 +79,7 @@ class ValidationOptions:
     decoding: Decoding
     near_duplicate_images: int
     schema: str = ""
+    earlier_spans: Mapping[str, SampleStatistics] = dataclasses.field(default_factory=dict)
     title: str = ""
     sample_bytes: int = SAMPLE_BYTES
 
@@ -134,7 +136,8 @@ def validate_examples(
     view = _view(config, label_map, findings)
     _check_all(passes, label_map, view, findings)
     _check_schema(passes, _schema(options.schema, passes, label_map), folders, findings)
-    check_differences(statistics, _baseline_statistics(baseline_dir), findings)
+    before = Before(spans=options.earlier_spans, baseline=_baseline_statistics(baseline_dir))
+    check_differences(statistics, before, findings)
 
     def read(split: str, numbers: Collection[int]) -> Iterator[LabelledImage]:
         return read_some(split_pattern(examples_dir, split), label_map, numbers)

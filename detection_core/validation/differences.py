@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from detection_core.artifacts.data_statistics import DataStatistics, SampleStatistics
@@ -12,21 +13,32 @@ from detection_core.validation.drift import LEAST_IMAGES, check_drift, check_van
 _TRAIN = "train"
 
 
-def check_differences(
-    statistics: DataStatistics, baseline: DataStatistics | None, findings: FindingList
-) -> None:
-    """Compare splits, folders, spans, and all with what the deployed model was trained on.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Before:
+    """What examples are compared with that are not among them.
+
+    Attributes:
+        spans: span to statistics, of spans before those of the examples, oldest first.
+        baseline: of what the deployed model was trained on; None where nothing is deployed, or by a version
+            that did not keep them.
+    """
+
+    spans: Mapping[str, SampleStatistics] = dataclasses.field(default_factory=dict)
+    baseline: DataStatistics | None = None
+
+
+def check_differences(statistics: DataStatistics, before: Before, findings: FindingList) -> None:
+    """Compare splits, folders, spans, and all with what was there before.
 
     Args:
         statistics: of the examples.
-        baseline: of those that the deployed model was trained on; None where nothing is deployed, or by a
-            version that did not keep them.
+        before: what they are compared with.
         findings: takes what is found.
     """
     _compare_splits(statistics, findings)
     _compare_folders(statistics.folders, findings)
-    _compare_spans(statistics.spans, findings)
-    _compare_with_baseline(statistics, baseline, findings)
+    _compare_spans(statistics.spans, before.spans, findings)
+    _compare_with_baseline(statistics, before.baseline, findings)
 
 
 def _compare_splits(statistics: DataStatistics, findings: FindingList) -> None:
@@ -54,18 +66,24 @@ def _compare_folders(folders: Mapping[str, SampleStatistics], findings: FindingL
         check_drift("folder_drift", names, sample, others, findings, comparisons=len(large))
 
 
-def _compare_spans(spans: Mapping[str, SampleStatistics], findings: FindingList) -> None:
-    if len(spans) < 2:
-        findings.could_not("span_drift", "the training data are not of two spans or more; see data.window")
+def _compare_spans(
+    spans: Mapping[str, SampleStatistics], earlier: Mapping[str, SampleStatistics], findings: FindingList
+) -> None:
+    if not spans:
+        findings.could_not("span_drift", "the training data are not of spans")
         return
-    *before, newest = spans
+    known = {**{span: earlier[span] for span in earlier if span not in spans}, **spans}
+    *before, newest = known
+    if not before:
+        findings.could_not("span_drift", f"span {newest} is the first that is known; see data.window")
+        return
     names = (
         f"span {newest}",
         f"span {before[0]}" if len(before) == 1 else f"spans {before[0]} to {before[-1]}",
     )
-    reference = add_up([spans[span] for span in before])
-    check_drift("span_drift", names, spans[newest], reference, findings)
-    check_vanished(names, spans[newest], reference, findings)
+    reference = add_up([known[span] for span in before])
+    check_drift("span_drift", names, known[newest], reference, findings)
+    check_vanished(names, known[newest], reference, findings)
 
 
 def _compare_with_baseline(

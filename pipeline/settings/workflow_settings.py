@@ -173,6 +173,12 @@ class ValidationSettings(Settings):
         "Which images are decoded in full to see whether they can be: as `data.decode_images`, after they"
         " were stored.",
     )
+    earlier_spans: Annotated[int, between(0, 10_000)] = setting(
+        30,
+        "With how many spans before `data.window` the newest one is compared, by the statistics that are"
+        " kept of each; see [drift](data-validation.md#drift).",
+        unit="spans",
+    )
     schema_file: Path = setting(
         "",
         "A schema of TensorFlow Metadata, as text, that the examples are to fit; see"

@@ -16,6 +16,8 @@ def test_results_travel_as_the_parameters_that_take_them():
     codecs = KFP_OUTPUTS["run_checker"].results
     for result, (component, field) in {
         "data_spans": ("example_gen", "spans"),
+        "span_folder": ("data_validator", "span_folder"),
+        "earlier_spans": ("data_validator", "earlier_spans"),
         "resolved_thresholds": ("evaluator", "thresholds"),
         "resolved_data_path": ("example_gen", "data_path"),
         "baseline_version": ("pusher", "baseline_version"),
@@ -26,6 +28,7 @@ def test_results_travel_as_the_parameters_that_take_them():
 def test_what_run_returned_is_encoded_by_name():
     assert encode_results("pusher", {"pushed": True, "version": 3}) == {"pushed": True}
     report = {**dict.fromkeys(KFP_OUTPUTS["run_checker"].results, "x"), "data_spans": Spans(train=("1",))}
+    report["earlier_spans"] = {"6": "d"}
     report["resolved_thresholds"] = {"b": {}, "a": {}}
     texts = encode_results("run_checker", report)
     assert texts["data_spans"] == '{"train": ["1"], "evaluate": []}'

@@ -6,6 +6,7 @@ Shards and published versions are on an object store, as on a cluster.
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -168,6 +169,9 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     run, worse = weekly.fires()
     assert worse["status"] == "succeeded" and not worse["pushed"]["pushed"]
     assert worse["spans"] == {"train": ["2", "4"], "evaluate": ["4"]}
+    # The first week has left the window; its statistics are still compared with.
+    assert list(json.loads(run.checks["earlier_spans"])) == ["1"]
+    assert sorted(os.listdir(run.checks["span_folder"])) == ["1", "2", "4"]
     assert worse["pushed"]["reasons"][0].startswith(f"evaluator: {METRIC} is ")
     assert "the baseline's" in worse["pushed"]["reasons"][0]
     measured = weekly.evaluation(run)

@@ -10,9 +10,11 @@ from component_specs.example_gen import Spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
 from components.run_checker.run import run
+from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from detection_core.storage import files
+from detection_core.validation.span_history import keep_spans
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
@@ -103,6 +105,11 @@ def test_spans_are_resolved_when_the_run_begins(settings_path, tmp_path):
     later = run_checks(load_settings(settings_path, overrides))
     assert later["data_spans"].evaluate == ("2026-11-21",)
     assert later["data_fingerprint"] != checks["data_fingerprint"]
+    # The week that has left the window is compared with, once it has been validated.
+    assert later["earlier_spans"] == {} and later["span_folder"].startswith(f"{tmp_path}/")
+    keep_spans(later["span_folder"], {"2026-11-07": SampleStatistics()})
+    again = run_checks(load_settings(settings_path, overrides))
+    assert list(again["earlier_spans"]) == ["2026-11-07"] and again["run_key"] == later["run_key"]
     # Asking for the earlier week by name makes the earlier run again.
     earlier = run_checks(load_settings(settings_path, [*overrides, "data.span=2026-11-14"]))
     assert earlier["data_fingerprint"] == checks["data_fingerprint"]

@@ -179,6 +179,29 @@ def test_spans_are_compared_where_the_examples_are_of_several(tmp_path):
     assert list(STATISTICS.read(job.statistics).spans) == ["1", "2"]
 
 
+def _one_span(tmp_path, number, made, **given):
+    """The examples of a run whose window is one span."""
+    images = [dataclasses.replace(made, source_id=f"{number}/{i}") for i in range(60)]
+    job = _job(tmp_path / str(number), {"train": images}, span_folder=str(tmp_path / "spans"), **given)
+    CARD.write(job.examples, DatasetCard(spans={"train": [str(number)]}))
+    return job
+
+
+def test_a_span_is_compared_with_those_before_it_that_are_no_longer_read(tmp_path):
+    first = _one_span(tmp_path, 1, BOTH)
+    run(first)
+    assert FINDINGS.read(first.anomalies).checks["span_drift"].startswith("span 1 is the first")
+    second = _one_span(tmp_path, 2, BOTH, earlier_spans={"1": "digest"})
+    assert run(second)["findings"] == 0
+    assert FINDINGS.read(second.anomalies).checks["span_drift"] == "passed"
+    # The third has no dogs: the run stops, and what it has seen is not what later ones are compared with.
+    stop = {"vanished_class": {"severity": "stop"}}
+    third = _one_span(tmp_path, 3, Made(), earlier_spans={"1": "d", "2": "d"}, checks=stop)
+    reasons = run(third)["stop_reasons"]
+    assert "span 3 has no object of 1 class that spans 1 to 2 had: dog" in reasons
+    assert sorted(os.listdir(tmp_path / "spans")) == ["1", "2"]
+
+
 def test_too_many_images_are_not_compared_by_their_looks(tmp_path):
     job = _job(tmp_path, _clean(), near_duplicate_images=23, decode_images="none")
     run(job)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from benchmarks.drift_false_alarms import draw_images
 from detection_core.artifacts.data_statistics import DataStatistics
 from detection_core.validation.checks import FindingList, make_limits
-from detection_core.validation.differences import check_differences
+from detection_core.validation.differences import Before, check_differences
 
 CATS, DOGS = {"cat": 0.9, "dog": 0.1}, {"cat": 0.1, "dog": 0.9}
 
@@ -13,16 +13,19 @@ def _statistics(train=CATS, **fields):
     return DataStatistics(classes=["cat", "dog"], splits=splits, **fields)
 
 
-def _found(statistics, baseline=None):
+def _found(statistics, baseline=None, earlier=None):
     findings = FindingList(make_limits({}))
-    check_differences(statistics, baseline, findings)
+    check_differences(statistics, Before(spans=earlier or {}, baseline=baseline), findings)
     return {f.id for f in findings.findings()}, findings.outcomes()
 
 
 def test_alike_samples_differ_in_nothing_and_what_is_not_there_is_not_compared():
     found, outcomes = _found(_statistics())
     assert found == set() and outcomes["split_drift"] == "passed"
-    assert "data.window" in outcomes["span_drift"] and "fifty folders" in outcomes["folder_drift"]
+    assert (
+        outcomes["span_drift"] == "the training data are not of spans"
+        and "fifty folders" in outcomes["folder_drift"]
+    )
     assert outcomes["baseline_drift"] == "there are no statistics of a deployed model's data"
     assert _found(_statistics(), _statistics())[0] == set()
 
@@ -36,6 +39,17 @@ def test_the_newest_span_is_compared_with_all_before_it():
     assert _found(_statistics(spans=spans))[0] == {"span_drift:span 3 against spans 1 to 2"}
     del spans["1"]
     assert _found(_statistics(spans=spans))[0] == {"span_drift:span 3 against span 2"}
+
+
+def test_a_span_alone_is_compared_with_those_that_were_there_before():
+    alone = _statistics(spans={"9": draw_images(100, DOGS, seed=5)})
+    found, outcomes = _found(alone)
+    assert found == set() and outcomes["span_drift"] == "span 9 is the first that is known; see data.window"
+    earlier = {"7": draw_images(100, CATS, seed=3), "8": draw_images(100, CATS, seed=4)}
+    assert _found(alone, earlier=earlier)[0] == {"span_drift:span 9 against spans 7 to 8"}
+    # What the examples still have of a span counts, not what was kept of it.
+    both = _statistics(spans={"8": draw_images(100, DOGS, seed=8), "9": draw_images(100, DOGS, seed=5)})
+    assert _found(both, earlier={"8": earlier["8"]})[0] == set()
 
 
 def test_a_split_of_another_kind_is_found():

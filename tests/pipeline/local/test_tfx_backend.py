@@ -14,6 +14,8 @@ pytestmark = pytest.mark.tfx
 _CHECKS = {
     "data_fingerprint": "d",
     "data_spans": Spans(),
+    "span_folder": "",
+    "earlier_spans": {},
     **dict.fromkeys(CODE_VERSIONS.values(), "c"),
     "starting_weights": "w",
     "run_key": "r",

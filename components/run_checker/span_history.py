@@ -1,0 +1,45 @@
+"""Which earlier spans a run compares its newest one with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from component_specs import RunCheckerJob
+from component_specs.example_gen import SPLITS, Spans, span_order
+from detection_core.storage import files
+from detection_core.validation.span_history import span_digests, span_names
+
+FOLDER = "spans"
+"""Below the working folder, whose other folders belong to trainings."""
+
+
+def span_folder(job: RunCheckerJob, spans: Spans) -> str:
+    """Return the folder with the statistics of a data set's spans; "" where nothing can be kept of them.
+
+    Args:
+        job: as it was asked for, placeholders filled.
+        spans: that the run reads.
+    """
+    if not spans.train or not job.work_dir or not job.compared_spans:
+        return ""
+    # Another data set, or other splits of it, has spans of its own.
+    asked = json.dumps([job.data_path, job.data_format, SPLITS.encode(job.splits), job.label_map])
+    return files.join(job.work_dir, FOLDER, hashlib.sha256(asked.encode()).hexdigest()[:16])
+
+
+def earlier_spans(job: RunCheckerJob, spans: Spans) -> dict[str, str]:
+    """Return the last spans before those that the run reads, oldest first, each with a digest.
+
+    A repeated run finds the same ones: what it has itself added is not before it.
+
+    Args:
+        job: as it was asked for, placeholders filled.
+        spans: that the run reads.
+    """
+    folder = span_folder(job, spans)
+    if not folder:
+        return {}
+    first = span_order(spans.train[0])
+    kept = sorted((name for name in span_names(folder) if span_order(name)), key=span_order)
+    return span_digests(folder, [span for span in kept if span_order(span) < first][-job.compared_spans :])
