@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.config.automl.defaults import MODELS, model_values
@@ -203,7 +203,13 @@ _CHOICES = {
 }
 
 
-def _check(message: EfficientDet, path: str) -> Iterator[Problem]:
+def efficientdet_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
+    """Find names that there are not, and fields that contradict each other.
+
+    Args:
+        message: the model.
+        path: its field path.
+    """
     if not message.name:
         text = f"expected one of {', '.join(MODELS)}, found none; name the model whose sizes are to hold"
         yield Problem(path=f"{path}.name", message=text)
@@ -249,13 +255,31 @@ def _level_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
         text = f"expected one scale, or one for each of {levels} levels, found {scales}; give 1 or {levels}"
         yield Problem(path=f"{path}.anchor_scale", message=text)
     yield from node_problems(values.get("nodes", ()), low, high, f"{path}.fpn_nodes")
-    yield from _shape_problems(network_size(message.image_resizer), range(low, high), path)
+    side = values["image_size"]
+    size = network_size(message.image_resizer) or (side, side)
+    yield from _shape_problems(size, range(low, high), path)
+    if "segmentation" in values["heads"]:
+        yield from _segmentation_problems(size, high, values["heads"], path)
 
 
-def _shape_problems(size: tuple[int, int] | None, levels: range, path: str) -> Iterator[Problem]:
+def _segmentation_problems(
+    size: tuple[int, int], high: int, heads: Sequence[str], path: str
+) -> Iterator[Problem]:
+    if "object_detection" not in heads:
+        text = "expected object_detection beside segmentation, as detectors find objects, found segmentation"
+        yield Problem(path=f"{path}.heads", message=f"{text} alone; add it")
+    if any(side % 2**high for side in size):
+        text = (
+            f"expected sides that are multiples of {2**high}, as the segmentation head doubles maps, found"
+            f" {size[0]} x {size[1]}; change them, or lower max_level"
+        )
+        yield Problem(path=f"{path}.image_resizer", message=text)
+
+
+def _shape_problems(size: tuple[int, int], levels: range, path: str) -> Iterator[Problem]:
     """Find an input so narrow that of two levels one side is equal and the other is not."""
-    for level in levels if size else ():
-        finer, coarser = (tuple(-(-side >> each) for side in size or ()) for each in (level, level + 1))
+    for level in levels:
+        finer, coarser = (tuple(-(-side >> each) for side in size) for each in (level, level + 1))
         if (finer[0] > coarser[0]) != (finer[1] > coarser[1]):
             found = " and ".join(f"{rows} x {columns}" for rows, columns in (finer, coarser))
             text = (
@@ -280,6 +304,7 @@ RULES: Mapping[str, Rules] = {
             "fpn_cell_repeats": LAYERS,
             "box_class_repeats": LAYERS,
             "survival_prob": FRACTION,
+            "seg_num_classes": CHANNELS,
             "num_scales": up_to(100, 0),
             "aspect_ratios": POSITIVE,
             "anchor_scale": POSITIVE,
@@ -292,11 +317,7 @@ RULES: Mapping[str, Rules] = {
             "weight_decay": NOT_NEGATIVE,
             "positives_momentum": FRACTION,
         },
-        check=_check,
-        refused={
-            "heads": "there is no segmentation head here; remove it, as objects are found without it",
-            "seg_num_classes": "there is no segmentation head here; remove it",
-        },
+        check=efficientdet_problems,
     ),
     "EfficientDet.FeatureNode": Rules("config.messages.efficientdet"),
     "EfficientDet.AnchorShape": Rules(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from detection_core.config.messages.anchors import anchors_per_location
+from detection_core.config.messages.efficientdet import efficientdet_problems, settings_of
 from detection_core.config.messages.extractors import map_levels, map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.problems import Problem
+from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.ssd_pb2 import Ssd
 
@@ -66,19 +69,49 @@ def prediction_size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iter
         return
     shapes = map_shapes(ssd.feature_extractor, *size)
     anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
-    columns = ssd.num_classes + 4
-    if anchors > MAX_ANCHORS:
+    laid = _Laid(anchors, max(counts), f"{path}.anchor_generator")
+    yield from _predictions(laid, ssd.num_classes, f"{path}.num_classes")
+
+
+def efficientdet_size_problems(message: EfficientDet, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find more anchors, scores or channels of a head than fit into memory.
+
+    Args:
+        message: the model.
+        path: its field path.
+        size: rows and columns of the network's input.
+    """
+    # A message with other problems cannot be resolved, and is refused for them.
+    if any(efficientdet_problems(message, path)):
+        return
+    settings = settings_of(message)
+    count = settings.anchors_per_location
+    anchors = count * sum(rows * columns for rows, columns in settings.map_shapes(size))
+    laid = _Laid(anchors, count, f"{path}.num_scales")
+    yield from _predictions(laid, message.num_classes, f"{path}.num_classes")
+
+
+class _Laid(NamedTuple):
+    """Anchors of an image, the most at one place, and the field that says so."""
+
+    anchors: int
+    most: int
+    path: str
+
+
+def _predictions(laid: _Laid, num_classes: int, path: str) -> Iterator[Problem]:
+    columns = num_classes + 4
+    if laid.anchors > MAX_ANCHORS:
         advice = "give fewer aspect_ratios or scales, or coarser levels"
-        yield _too_many("anchors on an image", anchors, MAX_ANCHORS, f"{path}.anchor_generator", advice)
-    elif anchors * columns > MAX_SCORES:
-        what = f"scores and codes of {anchors:,} anchors"
+        yield _too_many("anchors on an image", laid.anchors, MAX_ANCHORS, laid.path, advice)
+    elif laid.anchors * columns > MAX_SCORES:
+        what = f"scores and codes of {laid.anchors:,} anchors"
         advice = "use fewer classes or anchors"
-        yield _too_many(what, anchors * columns, MAX_SCORES, f"{path}.num_classes", advice)
-    elif max(counts) * columns > MAX_PREDICTOR_CHANNELS:
-        what = f"channels of the layer that predicts {max(counts)} anchors"
+        yield _too_many(what, laid.anchors * columns, MAX_SCORES, path, advice)
+    elif laid.most * columns > MAX_PREDICTOR_CHANNELS:
+        what = f"channels of the layer that predicts {laid.most} anchors"
         advice = "use fewer classes or anchors"
-        found = max(counts) * columns
-        yield _too_many(what, found, MAX_PREDICTOR_CHANNELS, f"{path}.num_classes", advice)
+        yield _too_many(what, laid.most * columns, MAX_PREDICTOR_CHANNELS, path, advice)
 
 
 def _is_countable(ssd: Ssd) -> bool:

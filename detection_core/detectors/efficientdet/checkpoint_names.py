@@ -108,6 +108,7 @@ class _Names:
                 yield from self._node(cell, index)
         yield from self._head("class", "class_net", "classes")
         yield from self._head("box", "box_net", "boxes")
+        yield from self._segmentation()
 
     def _backbone(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
         parsed = [parse_layer_name(layer) for layer in self.layers if in_backbone(layer)]
@@ -170,6 +171,18 @@ class _Names:
                 yield (layer,), _Scope(f"{net}/bns/{repeat}/{index}", name)
         yield _both(f"{kind}_head"), _Scope(f"{net}/{outputs}", f"{net}/{kind}-predict")
 
+    def _segmentation(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        path, name = "seg_head", "segmentation_head"
+        steps = range(len(self.settings.levels) - 1)
+        for step in steps:
+            transpose = _numbered(f"{name}/conv2d_transpose", step)
+            yield (f"segmentation_{step}",), _Scope(f"{path}/con2d_ts/{step}", transpose)
+        for step in steps:
+            scope = _Scope(f"{path}/con2d_t_bns/{step}", f"{name}/bn_{step}")
+            yield (f"segmentation_{step}_bn",), scope
+        last = _numbered(f"{name}/conv2d_transpose", len(steps))
+        yield ("segmentation_head",), _Scope(f"{path}/head_transpose", last)
+
 
 def _projection(layer: str, scope: _Scope) -> Iterator[tuple[tuple[str, ...], _Scope]]:
     yield (layer,), _Scope(f"{scope.path}/conv2d", f"{scope.name}/conv2d")
@@ -181,7 +194,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 _BACKBONE, _CLASS_NET, _BOX_NET = "backbone/", "class_net/", "box_net/"
-_HEADS = (_CLASS_NET, _BOX_NET)
+_HEADS = (_CLASS_NET, _BOX_NET, "seg_head/")
 AVERAGED = "/ExponentialMovingAverage"
 # What a kind of checkpoint has of the network, by what its keys begin with.
 _PARTS: Mapping[str, Callable[[str], bool]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from detection_core.config.messages.efficientdet import input_size
+from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.messages.tflite import efficientdet_tflite_problems
 from detection_core.detectors.family import (
     AnchorSupport,
@@ -87,6 +88,7 @@ FAMILY = Family(
     },
     input_size=input_size,
     other_sizes=True,
+    size_problems=efficientdet_size_problems,
     checkpoints=CheckpointSupport(names=_checkpoint_names),
     tflite=TFLiteExport(
         problems=efficientdet_tflite_problems, function=_tflite_function, normalisation=_normalisation

@@ -20,12 +20,13 @@ from detection_core.detectors.base import (
 )
 from detection_core.detectors.efficientdet.anchors import normalized_anchors
 from detection_core.detectors.efficientdet.box_coder import EfficientDetBoxCoder
-from detection_core.detectors.efficientdet.losses import DetectionLosses
+from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS, DetectionLosses
 from detection_core.detectors.efficientdet.post_process import (
     SuppressionOptions,
     detections_px,
     in_true_image,
 )
+from detection_core.detectors.efficientdet.segmentation import pixel_classes, segmentation_loss
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.parts.layers.layer_hyperparams import Regularizer
 from detection_core.detectors.parts.layers.layer_names import parse_variable_name
@@ -61,7 +62,7 @@ class EfficientDetModel(Detector):
 
     Attributes:
         network: flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class
-            logits [B, A, C]).
+            logits [B, A, C]) and, with a segmentation head, its logits.
         num_classes: C, without background.
         parts: what it is made of.
         positives: moving average of what losses are divided by; None where they are divided by the batch's.
@@ -110,9 +111,13 @@ class EfficientDetModel(Detector):
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth; see `Detector.losses`."""
-        predictions = self.predict(batch.images, training)
-        compare = DetectionLosses(self._parts.settings)
-        found = compare(predictions, self._truth_px(batch.truth), self.positives if training else None)
+        settings = self._parts.settings
+        predictions, segmentation = self._outputs(self._prepared(batch.images), training)
+        truth, positives = self._truth_px(batch.truth), self.positives if training else None
+        found = DetectionLosses(settings)(predictions, truth, positives)
+        for logits in segmentation:
+            classes = pixel_classes(settings, truth, tuple(logits.shape[1:3]))
+            found[SEGMENTATION_LOSS] = segmentation_loss(logits, classes)
         regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
         return with_total({**found, REGULARIZATION_LOSS: regularizer})
 
@@ -130,14 +135,16 @@ class EfficientDetModel(Detector):
 
         Returns:
             As `named_detections`, and float32 raw_detection_boxes [B, A, 4], normalised to the network
-            input, and raw_detection_scores [B, A, C].
+            input, raw_detection_scores [B, A, C] and, with a segmentation head, segmentation_logits
+            [B, h, w, C].
         """
-        predictions = self.predict(images, training=False)
+        predictions, segmentation = self._outputs(self._prepared(images), training=False)
         boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)
         height, width = self._parts.input_size
         return named_detections(self.suppress(predictions, images.true_sizes)) | {
             "raw_detection_boxes": box_ops.scale(boxes, 1.0 / height, 1.0 / width),
             "raw_detection_scores": tf.sigmoid(predictions.class_logits),
+            **dict(zip(["segmentation_logits"], segmentation, strict=False)),
         }
 
     def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
@@ -166,6 +173,9 @@ class EfficientDetModel(Detector):
         Raises:
             ModelError: when the images do not have the network's input size (static check).
         """
+        return self.run(self._prepared(images), training)
+
+    def _prepared(self, images: Images) -> tf.Tensor:
         size = self._parts.input_size
         found = tuple(images.pixels.shape[1:3])
         if any(side not in (None, own) for side, own in zip(found, size, strict=True)):
@@ -173,14 +183,18 @@ class EfficientDetModel(Detector):
                 f"expected images of {size[0]}x{size[1]}, found {found[0]}x{found[1]};"
                 " resize them as the config's image_resizer says"
             )
-        return self.run(self.preprocess(images.pixels) * _inside(images.true_sizes, size), training)
+        return self.preprocess(images.pixels) * _inside(images.true_sizes, size)
 
     def run(self, preprocessed: tf.Tensor, training: bool) -> AnchorPredictions:
         """Run the network on normalised pixels, float32 [B, H, W, 3]; see `predict`."""
-        codes, logits = self.network(preprocessed, training=training)
-        return AnchorPredictions(
-            box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors_px)
-        )
+        return self._outputs(preprocessed, training)[0]
+
+    def _outputs(self, preprocessed: tf.Tensor, training: bool) -> tuple[AnchorPredictions, list[tf.Tensor]]:
+        """Return predictions and, with a segmentation head, its logits."""
+        codes, logits, *segmentation = self.network(preprocessed, training=training)
+        anchors = tf.constant(self._parts.anchors_px)
+        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
+        return predictions, segmentation
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
         """Choose detections.

@@ -9,6 +9,7 @@ import tf_keras
 
 from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.detectors.efficientdet.feature_network import FeatureNetwork, with_activation
+from detection_core.detectors.efficientdet.segmentation import HEAD, segmentation_head
 from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.backbones.efficientnet import (
     DROP_RATE,
@@ -42,13 +43,16 @@ def build_network(settings: EfficientDetSettings, size: tuple[int, int], seed: i
 
     Returns:
         Flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class logits
-        [B, A, C]), level after level, row by row.
+        [B, A, C]), level after level, row by row; with a segmentation head also its logits.
     """
     layers = NetworkLayers(hyperparams=LayerHyperparams(), seed=seed)
     inputs = tf_keras.Input((*size, 3), name="image")
     ends = build_backbone(settings, inputs, layers)
     features = FeatureNetwork(settings, layers)(ends.levels)
-    return tf_keras.Model(inputs, list(_heads(settings, features, layers)), name="detector")
+    outputs = [*_heads(settings, features, layers)]
+    if HEAD in settings.heads:
+        outputs.append(segmentation_head(settings, features, layers))
+    return tf_keras.Model(inputs, outputs, name="detector")
 
 
 def build_backbone(settings: EfficientDetSettings, inputs: tf.Tensor, layers: NetworkLayers) -> Endpoints:

@@ -104,6 +104,12 @@ def test_a_named_model_has_no_problems():
             "image_resizer",
             "1 x 2 and 1 x 1",
         ),
+        ('name: "efficientdet-d0" heads: "segmentation"', "heads", "add it"),
+        (
+            'name: "efficientdet-lite0" heads: "object_detection" heads: "segmentation"',
+            "image_resizer",
+            "multiples of 128",
+        ),
         (
             'name: "efficientdet-d0" image_resizer { keep_aspect_ratio_resizer {} }',
             "image_resizer",

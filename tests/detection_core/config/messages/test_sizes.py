@@ -6,8 +6,10 @@ import pytest
 
 from detection_core.config.check import check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config
+from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from detection_core.protos.efficientdet_pb2 import EfficientDet
 from tests.detection_core.config.configs import PYRAMID
 from tests.detection_core.config.zoo import ZOO, zoo_config
 
@@ -87,3 +89,19 @@ def test_a_list_without_end_is_told_in_a_few_lines():
     with pytest.raises(ConfigError) as caught:
         check_pipeline_config(config)
     assert len(str(caught.value)) < 10_000 and "more" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields, path",
+    [
+        ({}, None),
+        ({"num_scales": 100, "min_level": 1}, "m.num_scales"),
+        ({"num_classes": 2_000_000}, "m.num_classes"),
+        ({"num_scales": 100, "num_classes": 100_000, "min_level": 5}, "m.num_classes"),
+        ({"act_type": "none"}, None),
+    ],
+)
+def test_predictions_of_an_efficientdet_fit_into_memory(fields, path):
+    message = EfficientDet(**{"name": "efficientdet-d0", "num_classes": 90, **fields})
+    found = [problem.path for problem in efficientdet_size_problems(message, "m", (512, 512))]
+    assert found == ([path] if path else [])
