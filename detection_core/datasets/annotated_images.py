@@ -186,11 +186,18 @@ class Rejection(NamedTuple):
 
 
 class Rejected(Exception):
-    """Raised to put one image in quarantine."""
+    """Raised to put one image in quarantine.
+
+    Attributes:
+        reason: a key of `REASONS`.
+        detail: what was found.
+        mentions: texts among which is what the image is called, where it could not be told.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
         self.reason, self.detail = reason, detail
+        self.mentions: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,8 @@ def find_image_folder(
 ) -> str | None:
     """Return the folder of a listing that image names start from; None where none of them is found.
 
-    A name whose folders are not there counts by its last part. Where no folder holds all that are found, it
+    A name whose folders are not there counts by its last part, and one without a suffix is that of an image
+    with any. Where no folder holds all that are found, it
     is the one that holds their folders.
 
     Args:
@@ -131,8 +132,11 @@ def find_image_folder(
     """
     places: dict[str, list[str]] = collections.defaultdict(list)
     wanted = {posixpath.basename(name) for name in names}
+    bare = {name for name in wanted if not is_image(name)}
     for folder, here in listing.folders.items():
         for name in wanted.intersection(here):
+            places[name].append(posixpath.join(folder, name))
+        for name in bare.intersection(map(stem, filter(is_image, here))) if bare else ():
             places[name].append(posixpath.join(folder, name))
     exact: collections.Counter[str] = collections.Counter()
     alike: collections.Counter[str] = collections.Counter()

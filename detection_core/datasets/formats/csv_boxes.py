@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
@@ -98,9 +98,9 @@ def read(root: str, location: Any) -> Annotations:
     streams = []
     for source in locate_sources(root, location, find_files, _WHAT):
         available = folders.setdefault(source.images, ImageFiles(source.images))
-        grouping, names = _group(source, rejected)
-        about.update(path for image in names for path in _paths_of(image, available))
-        streams.append(_read_images(source, grouping, available, categories, rejected))
+        rows = _group(source, rejected)
+        about.update(path for image in rows.names for path in _paths_of(image, available))
+        streams.append(_read_images(source, rows, available, categories, rejected))
     unannotated = [
         image_without_objects(name, name, available.path(name))
         for available in folders.values()
@@ -116,40 +116,58 @@ def read(root: str, location: Any) -> Annotations:
     )
 
 
-def _group(source: Source, rejected: list[Rejection]) -> tuple[Grouping, Iterable[str]]:
-    """Return the images that rows name with their rows, and the names of those in other sets, too."""
+class _Grouped(NamedTuple):
+    """The rows of a file.
+
+    Attributes:
+        by_image: each image with its rows.
+        names: of images that rows are about, those in other sets and of rows that cannot be used, too.
+        in_fractions: whether boxes are in fractions of images, as none reaches beyond 1.
+    """
+
+    by_image: Grouping
+    names: Iterable[str]
+    in_fractions: bool
+
+
+def _group(source: Source, rejected: list[Rejection]) -> _Grouped:
     grouping, name = Grouping(), source.annotations.rpartition("/")[2]
     names: dict[str, None] = {}
+    least = most = 0.0
+    is_broken = False
     with open_csv(source.annotations) as text:
         for row in read_rows(text, source.annotations):
             if not isinstance(row, Row):
                 line, error = row
                 rejected.append(Rejection(name, f"line {line}", error.reason, error.detail))
+                names |= dict.fromkeys(filter(None, error.mentions))
                 continue
             names[row.image] = None
+            least, most = min(least, *row.box or (0,)), max(most, *row.box or (0,))
+            is_broken = is_broken or any(side % 1 for side in row.box or ())
             if _is_in(row, source.subset):
                 if row.image not in grouping:
                     grouping.add_image(row.image, row.image)
                 grouping.add_part(row.image, tuple(row))
-    return grouping, names
+    return _Grouped(grouping, names, is_broken and least >= 0 and most <= 1)
 
 
 def _read_images(
     source: Source,
-    grouping: Grouping,
+    grouped: _Grouped,
     available: ImageFiles,
     categories: dict[str, int],
     rejected: list[Rejection],
 ) -> Iterator[AnnotatedImage]:
     name = source.annotations.rpartition("/")[2]
-    for image, rows in grouping:
+    for image, rows in grouped.by_image:
         try:
             found = _image(image, list(map(Row._make, rows)), available)
         except Rejected as e:
             rejected.append(Rejection(name, image, e.reason, e.detail))
             continue
         categories.update((item.name, 0) for item in found.objects)
-        yield found
+        yield found._replace(in_fractions=found.in_fractions or grouped.in_fractions)
 
 
 def _paths_of(image: str, available: ImageFiles) -> set[str]:

@@ -26,6 +26,7 @@ _NAMES = {
         "file",
         "image",
         "image_name",
+        "image_id",
         "image_path",
         "imagepath",
         "path",
@@ -134,6 +135,7 @@ def read_rows(text: TextIO, where: str) -> Iterator[Row | tuple[int, Rejected]]:
             try:
                 yield parse([cell.strip() for cell in cells], reader.line_num)
             except Rejected as e:
+                e.mentions = [cell.strip() for cell in cells]
                 yield reader.line_num, e
     except csv.Error as e:
         raise DataError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -135,17 +136,24 @@ def _location(listing: FolderListing, xml: Mapping[str, Sequence[str]], split: s
 
 
 def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], split: str) -> str:
-    """Return the folder with the most images of the annotations' names; the nearest of equals."""
+    """Return the folder with the most images of the annotations' names.
+
+    Of equals it is that of the split, then one with the same folder names at its end, then the nearest.
+    """
     wanted = set(names)
 
-    def rank(other: str) -> tuple[int, bool, int]:
+    def rank(other: str) -> tuple[int, bool, int, int]:
         alike = len(wanted & {stem(name) for name in listing.folders[other] if is_image(name)})
+        ends = itertools.takewhile(
+            lambda pair: pair[0] == pair[1],
+            zip(folder.split("/")[::-1], other.split("/")[::-1], strict=False),
+        )
         away = (
             len(other.split("/"))
             + len(folder.split("/"))
             - 2 * len(common_folder([other, folder]).split("/"))
         )
-        return alike, bool(split) and split_of_path(other) == split, -away
+        return alike, bool(split) and split_of_path(other) == split, len(list(ends)), -away
 
     images = {other for other, here in listing.folders.items() if any(map(is_image, here))}
     # The annotations' own folder comes first among equals.

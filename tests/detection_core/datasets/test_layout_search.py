@@ -75,6 +75,11 @@ def _roboflow(root):
         _files(root, **{f"{split}/same.jpg": b"image"})
 
 
+def _cameras(root):
+    for camera in ("camera 1", "camera 2"):
+        _voc(root, f"annots/{camera}", f"photos/{camera}", "ab")
+
+
 def _places(annotations, images):
     return {"annotations": annotations, "images": images}
 
@@ -109,6 +114,14 @@ def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, write, data_
         found = reader.read(layout.path, location)
         assert found.images and not found.rejected
         assert all((tmp_path / image.path).is_file() for image in found.images)
+
+
+def test_images_of_one_name_in_several_folders_are_those_of_the_annotations_own(tmp_path):
+    _cameras(tmp_path)
+    layout = find_layout(str(tmp_path))
+    images = find_reader("voc").read(layout.path, None).images
+    assert sorted(image.path for image in images) == sorted(map(str, tmp_path.rglob("*.jpg")))
+    assert all(image.source_id == image.filename.removesuffix(".jpg") for image in images)
 
 
 def test_the_same_set_is_found_on_an_object_store(tmp_path):

@@ -61,6 +61,37 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
     assert len(_read(layout.path, layout.splits["eval"]).images) == 1
 
 
+def test_boxes_none_of_which_is_beyond_one_are_in_fractions(tmp_path):
+    _write(tmp_path, **{"labels.csv": f"{HEADER}a.jpg,40,30,cat,0.25,0.5,0.5,1\na.jpg,40,30,cat,0,0,1,1\n"})
+    _write(tmp_path, **{"a.jpg": picture()})
+    (image,) = csv_boxes.read(str(tmp_path), None).images
+    assert [item.box for item in in_pixels(image).objects] == [(10, 15, 20, 30), (0, 0, 40, 30)]
+    _write(tmp_path, **{"labels.csv": f"{HEADER}a.jpg,40,30,cat,0,0,1,1\n"})
+    (image,) = csv_boxes.read(str(tmp_path), None).images
+    assert not image.in_fractions and image.objects[0].box == (0, 0, 1, 1)
+
+
+def test_an_image_whose_row_cannot_be_read_is_not_one_that_nobody_annotated(tmp_path):
+    _write(tmp_path, **{"labels.csv": f'{HEADER}a.jpg,40,30,cat,1,2,3,4\n"b.jpg",40,30,cat,1,2,3,x\n'})
+    _write(tmp_path, **{f"{name}.jpg": picture() for name in "abc"})
+    found = csv_boxes.read(str(tmp_path), None)
+    assert [image.filename for image in found.unannotated] == ["c.jpg"] and len(found.rejected) == 1
+
+
+def test_images_may_be_named_without_their_suffix(tmp_path):
+    _write(
+        tmp_path,
+        **{"train.csv": "image_id,class_name,x_min,y_min,x_max,y_max\n0,cat,1,2,3,4\n1,cat,1,2,3,4\n"},
+    )
+    _write(tmp_path, **{f"train_images/{n}.jpg": picture(seed=n) for n in range(2)})
+    _write(tmp_path, **{f"test_images/t{n}.jpg": picture(seed=n) for n in range(3)})
+    layout = find_layout(str(tmp_path))
+    assert layout.images == 2 and "2 images in train_images/" in layout.evidence
+    found = csv_boxes.read(layout.path, None)
+    images = list(found.images)
+    assert [image.filename for image in images] == ["0.jpg", "1.jpg"] and not found.unannotated
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [("../b.jpg,40,30,cat,1,2,3,4", "path_outside"), ('"b\nc.jpg",40,30,cat,1,2,3,4', "malformed_record"),
