@@ -187,7 +187,7 @@ def _fill_model(message: EfficientDet, loaded: LoadedHyperParameters) -> None:
     _fill_nms(message.nms_configs, values)
     resizer = message.image_resizer.automl_resizer
     resizer.height, resizer.width = values.image_size
-    resizer.per_channel_pad_value.extend(_padding(values))
+    resizer.per_channel_pad_value.extend(values.mean_rgb)
 
 
 _ALIASES = {("fpn_name", "bifpn_dyn"): "bifpn"}
@@ -237,14 +237,6 @@ def _fill_nms(message: EfficientDet.NonMaxSuppression, values: HyperParameters) 
             setattr(message, name, value)
 
 
-def _padding(values: HyperParameters) -> list[float]:
-    """Return the colour that normalisation makes 0."""
-    if not values.scale_range:
-        return list(values.mean_rgb)
-    channels = zip(values.mean_rgb, values.stddev_rgb, strict=True)
-    return [mean + stddev * 255.0 / 2.0 for mean, stddev in channels]
-
-
 def _augmentations(values: HyperParameters) -> list[PreprocessingStep]:
     """Return the steps in the order in which their input takes them."""
     steps = []
@@ -262,7 +254,7 @@ def _jitter(step: PreprocessingStep, values: HyperParameters) -> None:
     if values.target_size:
         jitter.target_height, jitter.target_width = values.target_size
     jitter.scale_min, jitter.scale_max = values.jitter_min, values.jitter_max
-    jitter.per_channel_pad_value.extend(_padding(values))
+    jitter.per_channel_pad_value.extend(values.mean_rgb)
 
 
 def _policy(step: PreprocessingStep, values: HyperParameters) -> None:

@@ -122,9 +122,8 @@ class EfficientDetModel(Detector):
         return with_total({**found, REGULARIZATION_LOSS: regularizer})
 
     def _truth_px(self, truth: GroundTruth) -> GroundTruth:
-        """Objects in pixels of the network's input; crowds are not learnt from."""
-        boxes = box_ops.scale(truth.boxes, *self._parts.input_size)
-        return truth._replace(boxes=boxes, valid=truth.valid & ~truth.is_crowd)
+        """Objects in pixels of the network's input; crowds count, where the input has not left them out."""
+        return truth._replace(boxes=box_ops.scale(truth.boxes, *self._parts.input_size))
 
     def detect(self, images: Images) -> Detections:
         """Detect objects; see `Detector.detect`."""
@@ -161,7 +160,7 @@ class EfficientDetModel(Detector):
         return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
-        """Run the network; what is padding is 0 after normalisation.
+        """Run the network; what is padding is what the mean is after normalisation.
 
         Args:
             images: a batch of the input size.
@@ -183,7 +182,9 @@ class EfficientDetModel(Detector):
                 f"expected images of {size[0]}x{size[1]}, found {found[0]}x{found[1]};"
                 " resize them as the config's image_resizer says"
             )
-        return self.preprocess(images.pixels) * _inside(images.true_sizes, size)
+        inside = _inside(images.true_sizes, size)
+        blank = -1.0 if self._parts.settings.scale_range else 0.0
+        return self.preprocess(images.pixels) * inside + blank * (1.0 - inside)
 
     def run(self, preprocessed: tf.Tensor, training: bool) -> AnchorPredictions:
         """Run the network on normalised pixels, float32 [B, H, W, 3]; see `predict`."""

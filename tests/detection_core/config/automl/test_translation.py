@@ -99,8 +99,8 @@ def test_overrides_together_give_a_config_that_checks_or_are_refused(model: str,
         return
     try:
         checked(found.config)
-    except ConfigError as error:
-        assert error.where
+    except ConfigError as error:  # what the model itself refuses
+        assert str(error).startswith(("model.efficientdet.", "train_config."))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -164,17 +164,8 @@ def test_pairs_and_ratios_are_shapes_of_anchors() -> None:
 
 
 def test_padding_is_what_normalisation_makes_zero() -> None:
-    for hparams in ("", "scale_range=true"):
-        model = translate("efficientdet-d0", hparams).config.model.efficientdet
-        values = settings_of(model)
-        for value, mean, stddev in zip(
-            model.image_resizer.automl_resizer.per_channel_pad_value,
-            values.mean_rgb,
-            values.stddev_rgb,
-            strict=True,
-        ):
-            normalised = (value - mean) / stddev
-            assert (normalised * 2 / 255 - 1 if hparams else normalised) == pytest.approx(0, abs=1e-4)
+    model = translate("efficientdet-d0", "mean_rgb=1*2*3").config.model.efficientdet
+    assert list(model.image_resizer.automl_resizer.per_channel_pad_value) == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize(

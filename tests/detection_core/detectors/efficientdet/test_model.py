@@ -77,13 +77,25 @@ def test_padding_is_nothing_whatever_its_colour(detector):
     np.testing.assert_array_equal(found[0].boxes, found[1].boxes)
 
 
-def test_crowds_are_not_learnt_from(detector):
+def test_padding_is_the_mean_s_value_of_the_scaled_range():
+    message = goldens.message(
+        "efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1, scale_range=True
+    )
+    detector = build_efficientdet(message, "model.efficientdet", None)
+    pixels = np.full((1, 64, 64, 3), 127.0, np.float32)
+    given = []
+    detector.run = lambda preprocessed, training: given.append(preprocessed)
+    detector.predict(_images(pixels, [[40, 64]]), False)
+    np.testing.assert_allclose(given[0], -1.0)
+
+
+def test_crowds_count_where_the_input_has_not_left_them_out(detector):
     batch = Batch(_images(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
     crowd = batch.truth._replace(is_crowd=tf.constant([[True, False], [False, False]]))
-    absent = batch.truth._replace(valid=tf.constant([[False, True], [True, False]]))
-    found = [detector.losses(batch._replace(truth=truth), False)[TOTAL_LOSS] for truth in (crowd, absent)]
-    np.testing.assert_allclose(found[0], found[1])
-    assert float(detector.losses(batch, False)[TOTAL_LOSS]) != float(found[0])
+    found = [
+        detector.losses(batch._replace(truth=truth), False)[TOTAL_LOSS] for truth in (batch.truth, crowd)
+    ]
+    assert float(found[0]) == float(found[1])
 
 
 def test_detections_lie_in_the_image_and_serving_gives_the_same(detector):
