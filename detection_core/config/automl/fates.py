@@ -73,7 +73,7 @@ FATES: Mapping[str, Fate] = {
     "autoaugment_policy": _followed(f"{_STEPS}: autoaugment_image.policy_name"),
     "grid_mask": _followed(f"{_STEPS}: automl_grid_mask"),
     "sample_image": _nothing("`detflow evaluate` draws what is found in the evaluated images"),
-    "map_freq": _nothing("a training is measured when it is done, by `detflow evaluate` or the workflow"),
+    "map_freq": _followed("train_config.validation.every_steps"),
     "num_classes": _model("num_classes"),
     "seg_num_classes": _model("seg_num_classes"),
     "heads": _model("heads"),

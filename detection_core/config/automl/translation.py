@@ -23,10 +23,13 @@ from detection_core.protos.input_reader_pb2 import PNG_MASKS, InputReader
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
 from detection_core.protos.train_pb2 import V2, TrainConfig
+from detection_core.protos.validation_pb2 import Validation
 
 TO_BE_CONFIGURED = "PATH_TO_BE_CONFIGURED"
 BATCH_SIZE, EXAMPLES_PER_EPOCH = 64, 120_000
 """Defaults of their training's flags."""
+TRAIN_AND_EVALUATE = "traineval"
+MODES = (TRAIN_AND_EVALUATE, "train")
 _COUNT = whole(up_to(1_000_000_000))
 # Models that differ from another in hyper-parameters alone.
 _VARIANTS = {"efficientdet-lite3x": "efficientdet-lite3"}
@@ -40,6 +43,8 @@ class RunFlags:
         batch_size: images an update; 0: what a saved `config.yaml` says, else 64.
         num_examples_per_epoch: 0: what follows from a saved `config.yaml`, else 120,000.
         num_epochs: 0: the hyper-parameter's.
+        mode: "traineval": measured every `map_freq` epochs of training; "train": not measured.
+        eval_samples: images that it is measured on; 0: all.
         train_file_pattern: records to train on; empty: to be filled in.
         val_file_pattern: records to measure on; likewise.
         pretrained_ckpt: checkpoint to start from; empty: none.
@@ -49,6 +54,8 @@ class RunFlags:
     batch_size: int = 0
     num_examples_per_epoch: int = 0
     num_epochs: int = 0
+    mode: str = TRAIN_AND_EVALUATE
+    eval_samples: int = 0
     train_file_pattern: str = ""
     val_file_pattern: str = ""
     pretrained_ckpt: str = ""
@@ -95,7 +102,9 @@ def translate(
     config = TrainEvalPipelineConfig()
     _fill_model(config.model.efficientdet, loaded)
     train = config.train_config
-    fill_optimization(train, values, _run_length(loaded.run, flags))
+    length = _run_length(loaded.run, flags)
+    fill_optimization(train, values, length)
+    _fill_validation(train, length.steps(values.map_freq), flags)
     train.max_number_of_boxes = values.max_instances_per_image
     train.data_augmentation_options.extend(_augmentations(values))
     _fill_checkpoint(train, flags.pretrained_ckpt)
@@ -269,6 +278,15 @@ AUGMENTATIONS: Mapping[str, Callable[[PreprocessingStep, HyperParameters], None]
     "jitter_max": _jitter,
 }
 """Hyper-parameter that asks for a step to what fills it, in the order of their input."""
+
+
+def _fill_validation(train: TrainConfig, every_steps: int, flags: RunFlags) -> None:
+    """Measure on the way, as often as they do; the last weights are kept, as there."""
+    if flags.mode == TRAIN_AND_EVALUATE and 0 < every_steps <= train.num_steps:
+        train.validation.every_steps = every_steps
+        train.validation.weights = Validation.LAST
+        if flags.eval_samples:
+            train.validation.max_images = flags.eval_samples
 
 
 def _fill_checkpoint(train: TrainConfig, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from typing import Any
 
@@ -148,6 +149,15 @@ def test_a_saved_config_gives_the_lengths_of_its_run(tmp_path: pathlib.Path) -> 
     assert (train.batch_size, train.num_steps) == (16, 300 * 7)
     smaller = translate("", str(path), RunFlags(batch_size=4)).config.train_config
     assert (smaller.batch_size, smaller.num_steps) == (4, 300 * 28)
+
+
+def test_training_is_measured_every_so_many_epochs() -> None:
+    flags = RunFlags(batch_size=8, num_examples_per_epoch=80, num_epochs=20, eval_samples=7)
+    found = checked(translate("efficientdet-d0", "map_freq=2", flags).config).train_config.validation
+    assert (found.every_steps, found.max_images, found.weights) == (20, 7, found.LAST)
+    for hparams, mode in (("map_freq=2", "train"), ("map_freq=0", "traineval"), ("map_freq=30", "traineval")):
+        other = translate("efficientdet-d0", hparams, dataclasses.replace(flags, mode=mode)).config
+        assert not other.train_config.HasField("validation")
 
 
 def test_without_flags_paths_are_to_be_configured() -> None:
