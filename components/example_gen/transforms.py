@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
+from components.example_gen.local_workers import run_with_workers
 from components.example_gen.shards import write_shard
 from detection_core.progress import Progress
 from detection_core.storage import files
@@ -22,6 +23,7 @@ _POLL_SECONDS = 1.0
 # What DirectRunner hands its pipelines to. DirectRunner itself, as of Beam 2.77, first tries to download
 # another runner.
 _LOCAL = ["--runner=FnApiRunner"]
+_IN_PROCESSES = "--direct_running_mode=multi_processing"
 IN_PROCESS = [*_LOCAL, "--direct_running_mode=in_memory", "--direct_num_workers=1"]
 
 
@@ -41,9 +43,17 @@ def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
 
     arguments = list(beam_args) or choose_arguments(sum(tasks.values()), len(os.sched_getaffinity(0)))
     _logger.info("ingest | %d images in %d shards | %s", sum(tasks.values()), len(tasks), " ".join(arguments))
-    with _watched(tasks), beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
-        shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
-        _ = shards | "Write" >> beam.Map(_write_shard)
+
+    def run() -> None:
+        with beam.Pipeline(options=PipelineOptions(flags=arguments)) as pipeline:
+            shards = pipeline | "Shards" >> beam.Create([os.fsencode(path) for path in tasks])
+            _ = shards | "Write" >> beam.Map(_write_shard)
+
+    with _watched(tasks):
+        if _IN_PROCESSES in arguments:
+            run_with_workers(run)
+        else:
+            run()
 
 
 def _write_shard(task_path: bytes) -> int:
@@ -61,7 +71,7 @@ def choose_arguments(images: int, cores: int) -> list[str]:
     alone = images / _IMAGES_PER_SECOND
     if alone <= _START_SECONDS + alone / cores:
         return IN_PROCESS
-    return [*_LOCAL, "--direct_running_mode=multi_processing", f"--direct_num_workers={cores}"]
+    return [*_LOCAL, _IN_PROCESSES, f"--direct_num_workers={cores}"]
 
 
 @contextlib.contextmanager

@@ -10,10 +10,13 @@ import threading
 import time
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from component_specs import ExampleGenJob
 from components.example_gen import run as example_gen
+from components.example_gen import transforms
 from tests.detection_core.datasets.dataset_files import Coco
 
 PRISM = os.environ.get("DETFLOW_PRISM", "")
@@ -110,16 +113,59 @@ def test_a_worker_that_is_killed_ends_the_run_and_leaves_nothing_half_made(
     assert len(again) == 50 and again == _shards(tmp_path / "data", tmp_path / "here", [])
 
 
-def _kill_a_worker(pool, folder):
-    """Kill a worker of a pool as soon as some shards are done, and tell whether there was one."""
+def test_one_of_two_workers_that_is_killed_ends_the_run_and_the_next_gives_the_same_bytes(
+    tmp_path, monkeypatch, job_service, worker_pool
+):
+    pool, external = worker_pool
+    Coco(tmp_path / "data", images=200).write("train.json")
+    here = _shards(tmp_path / "data", tmp_path / "here", [])
+    made, killed = tmp_path / "made", []
+    monkeypatch.setattr(example_gen, "write_shards", _write_in_two_environments)
+    killer = threading.Thread(target=lambda: killed.append(_kill_a_worker(pool.pid, made, workers=2)))
+    killer.start()
+    with pytest.raises(RuntimeError, match="SDK worker disconnected"):
+        _shards(tmp_path / "data", made / "examples", [*job_service, *external])
+    killer.join()
+    assert killed == [True] and not (made / "examples").exists()
+    assert _shards(tmp_path / "data", made / "examples", [*job_service, *external]) == here
+
+
+def _write_in_two_environments(tasks, beam_args):
+    """Write half of the shards in a worker each, beside the one that Prism starts for the common environment.
+
+    Prism 2.77 starts one worker for each environment of a job (`wks[envID]` in prism/internal/execute.go) and
+    reads no --sdk_worker_parallelism; different resource hints make environments of their own. When the
+    control stream of one ends, it fails all that was given to it (`SDK worker disconnected` in
+    prism/internal/worker/worker.go), and with it the job.
+    """
+    with beam.Pipeline(options=PipelineOptions(flags=list(beam_args))) as pipeline:
+        for number, memory in enumerate(("1GB", "2GB")):
+            paths = [os.fsencode(path) for path in list(tasks)[number::2]]
+            shards = pipeline | f"Shards {number}" >> beam.Create(paths).with_resource_hints(min_ram=memory)
+            write = beam.Map(transforms._write_shard).with_resource_hints(min_ram=memory)
+            _ = shards | f"Write {number}" >> write
+
+
+def _kill_a_worker(parent, folder, workers=1):
+    """Kill one of so many workers as soon as some shards are done, and tell whether there were so many."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
-        if len(list(folder.rglob("*.report.json"))) >= 3:
-            for worker in _children(pool):
-                os.kill(worker, signal.SIGKILL)
-                return True
+        found = sorted(_workers(parent))
+        if len(found) >= workers and len(list(folder.rglob("*.report.json"))) >= 3:
+            os.kill(found[-1], signal.SIGKILL)
+            return True
         time.sleep(0.005)
     return False
+
+
+def _workers(parent):
+    """Yield the processes below one that run Beam's worker, but not the shells that start them."""
+    for child in _children(parent):
+        with contextlib.suppress(OSError):
+            program, *arguments = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if b"python" in program and any(b"sdk_worker" in argument for argument in arguments):
+                yield child
+        yield from _workers(child)
 
 
 def _children(parent):

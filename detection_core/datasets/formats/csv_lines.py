@@ -65,7 +65,8 @@ class CsvLines:
             head: lines that were read of it already.
         """
         self.taken = 0
-        self._head, self._text = io.StringIO(head, newline=""), text
+        self._text = text
+        self._read = io.StringIO(head, newline="").readline
 
     def __iter__(self) -> Iterator[str]:
         """Return the lines."""
@@ -77,9 +78,11 @@ class CsvLines:
         Raises:
             csv.Error: for a row without an end.
         """
-        line = self._head.readline() or self._text.readline(MAX_ROW + 1)
+        line = self._read(MAX_ROW + 1)
         if not line:
-            raise StopIteration
+            self._read = self._text.readline
+            if not (line := self._read(MAX_ROW + 1)):
+                raise StopIteration
         self.taken += len(line)
         if self.taken > MAX_ROW:
             raise csv.Error(f"a row of more than {MAX_ROW:,} characters")

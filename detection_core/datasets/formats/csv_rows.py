@@ -127,13 +127,14 @@ def read_rows(text: TextIO, where: str) -> Iterator[Row | tuple[int, Rejected]]:
     lines = CsvLines(text, head)
     reader = csv.reader(lines, delimiter=delimiter)
     try:
-        for cells in reader:
+        for row in reader:
             lines.taken = 0
-            if header or not any(cell.strip() for cell in cells):
-                header = header and not any(cell.strip() for cell in cells)
+            cells = [cell.strip() for cell in row]
+            if header or not any(cells):
+                header = header and not any(cells)
                 continue
             try:
-                yield parse([cell.strip() for cell in cells], reader.line_num)
+                yield parse(cells, reader.line_num)
             except Rejected as e:
                 e.mentions = [cell.strip() for cell in cells]
                 yield reader.line_num, e
@@ -153,13 +154,22 @@ def _columns(header: Sequence[str]) -> dict[str, int]:
 
 
 def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
+    image, name, width, height = (columns[column] for column in ("image", "class", "width", "height"))
+    sides = [columns[side] for side in _SIDES]
+    most = max(columns.values())
+
     def parse(cells: Sequence[str], line: int) -> Row:
-        values = {name: cells[at] if 0 <= at < len(cells) else "" for name, at in columns.items()}
+        if len(cells) <= most:
+            cells = [*cells, *[""] * (most + 1 - len(cells))]
+        places = [cells[at] for at in sides]
         if decimal_comma:
-            values |= {name: values[name].replace(",", ".") for name in _SIDES}
-        size = tuple(_number(values[side] or "0", side, line) for side in ("width", "height"))
-        box = _box([values[side] for side in _SIDES], values["class"], line)
-        return Row(line, "", values["image"], (size[0], size[1]), values["class"], box, False)
+            places = [place.replace(",", ".") for place in places]
+        size = (
+            _number(cells[width] or "0", "width", line) if width >= 0 else 0.0,
+            _number(cells[height] or "0", "height", line) if height >= 0 else 0.0,
+        )
+        box = _box(places, cells[name], line)
+        return Row(line, "", cells[image], size, cells[name], box, False)
 
     return parse
 

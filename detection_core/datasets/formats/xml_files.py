@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from detection_core.datasets.annotated_images import Rejected, open_annotation, read_annotation
 
 MAX_SILENCE = 1 << 26
-"""Bytes without the end of an element above which a file is not read on: one endless attribute or text."""
+"""Bytes without the beginning of an element above which a file is not read on: an endless attribute, text."""
 
 _PIECE = 1 << 18
 
@@ -36,40 +39,8 @@ def parse_xml(path: str) -> ElementTree.Element:
 def _rejected() -> Iterator[None]:
     try:
         yield
-    except (ElementTree.ParseError, ValueError, LookupError) as e:
+    except (ElementTree.ParseError, expat.ExpatError, ValueError, LookupError) as e:
         raise Rejected("unreadable_annotation", f"the XML cannot be parsed: {e}") from e
-
-
-class _Children(_PlainTree):
-    """Hands over the elements below the root, and forgets them.
-
-    Attributes:
-        ready: those that have ended since they were taken.
-        ended: how many elements of any depth have ended.
-    """
-
-    def __init__(self, check_root: Callable[[str], None]) -> None:
-        super().__init__()
-        self.ready: list[ElementTree.Element] = []
-        self.ended = 0
-        self._check_root = check_root
-        self._open: list[ElementTree.Element] = []
-
-    def start(self, tag: str, attrs: dict[str, str], /) -> ElementTree.Element:
-        element = super().start(tag, attrs)
-        if not self._open:
-            self._check_root(tag)
-        self._open.append(element)
-        return element
-
-    def end(self, tag: str, /) -> ElementTree.Element:
-        element = super().end(tag)
-        self._open.pop()
-        self.ended += 1
-        if len(self._open) == 1:
-            self.ready.append(element)
-            self._open[0].clear()
-        return element
 
 
 def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[ElementTree.Element]:
@@ -82,19 +53,55 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
     Raises:
         Rejected: when there is no such file, or it cannot be parsed.
     """
-    tree = _Children(check_root)
-    parser = ElementTree.XMLParser(target=tree)
-    silent = ended = 0
+    parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(["start"])
+    prolog = _Prolog()
+    root: ElementTree.Element | None = None
+    silent = 0
     with open_annotation(path) as file:
         while data := file.read(_PIECE):
             with _rejected():
+                prolog.feed(data)
                 parser.feed(data)
-            silent, ended = (0 if tree.ended > ended else silent + len(data)), tree.ended
+                begun = [cast(Any, event)[1] for event in parser.read_events()]
+            if root is None and begun:
+                root = begun[0]
+                check_root(root.tag)
+            silent = 0 if begun else silent + len(data)
             if silent > MAX_SILENCE:
-                detail = f"the XML has more than {MAX_SILENCE:,} bytes in which no element ends"
+                detail = f"the XML has more than {MAX_SILENCE:,} bytes in which no element begins"
                 raise Rejected("unreadable_annotation", detail)
-            ready, tree.ready = tree.ready, []
-            yield from ready
+            if root is not None:
+                # The last one may go on.
+                ended = root[:-1]
+                del root[:-1]
+                yield from ended
     with _rejected():
         parser.close()
-    yield from tree.ready
+        collections.deque(parser.read_events(), maxlen=0)  # raises what is wrong with the end
+    yield from root if root is not None else ()
+
+
+class _Prolog:
+    """Refuses document types, which can only come before the root."""
+
+    def __init__(self) -> None:
+        self._over = False
+        self._parser = expat.ParserCreate()
+        self._parser.StartDoctypeDeclHandler = self._refuse
+        self._parser.StartElementHandler = self._end
+
+    def feed(self, data: bytes) -> None:
+        if not self._over:
+            with contextlib.suppress(_RootBegins):
+                self._parser.Parse(data, False)
+
+    def _refuse(self, name: str, *_: object) -> None:
+        _PlainTree().doctype(name, None, None)
+
+    def _end(self, *_: object) -> None:
+        self._over = True
+        raise _RootBegins
+
+
+class _RootBegins(Exception):
+    """Ends the reading of what comes before the root."""

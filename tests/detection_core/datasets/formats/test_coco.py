@@ -1,9 +1,11 @@
 import json
 import os
 import time
+import tracemalloc
 
 import pytest
 
+from detection_core.datasets import json_lists
 from detection_core.datasets.annotated_images import AnnotatedObject, RunLengths
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats import coco
@@ -185,6 +187,30 @@ def test_an_annotation_file_that_never_ends_is_not_waited_for(tmp_path):
     with pytest.raises(DataError, match=r"pipe\.json: .*cannot be read: expected a regular file"):
         coco.read(str(tmp_path), "pipe.json")
     assert data
+
+
+@pytest.mark.parametrize(
+    ("begin", "unit", "end", "said"),
+    [('{"images": [{"id": 1, "file_name": "', "x", '"}]}', "more than 65,536 characters"),
+     ('{"images": [{', '"key": 1, ', '"id": 1}]}', "more than 65,536 characters"),
+     ('{"images": [], "annotations": [{"segmentation": [[', "1.5, ", "1]]}]}", "more than 65,536 characters"),
+     ('{"info": "', "x", '"}', "more than 65,536 characters"), ('{"images": ', "[", "", "recursion"),
+     ('{"images": [', " ", '], "annotations": []}', "a list 'categories', found none")],
+)  # fmt: skip
+def test_one_endless_line_of_any_kind_is_refused_in_bounded_memory(
+    tmp_path, monkeypatch, begin, unit, end, said
+):
+    monkeypatch.setattr(json_lists, "PIECE", 1 << 12)
+    monkeypatch.setattr(json_lists, "MAX_ELEMENT", 1 << 16)
+    data = Coco(tmp_path)
+    (tmp_path / "train.json").write_text(begin + unit * ((8 << 20) // len(unit)) + end)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=said):
+            list(coco.read(str(data.root), "train.json").images)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def test_children_come_one_by_one_with_all_that_is_in_them(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("text", "said"),
     [(BOMB, "document type"), ("<r><a/>", "cannot be parsed"), ("<r><a/></r><r/>", "cannot be parsed"),
-     ("", "cannot be parsed"), ("<r " + "x" * 300, "in which no element ends"),
-     ("<r>" + "x" * 300 + "</r>", "in which no element ends")],
+     ("", "cannot be parsed"), ("<r " + "x" * 300, "in which no element begins"),
+     ("<r>" + "x" * 300 + "</r>", "in which no element begins")],
 )  # fmt: skip
 def test_children_of_what_is_not_plain_xml_are_refused(tmp_path, monkeypatch, text, said):
     monkeypatch.setattr(xml_files, "_PIECE", 50)
