@@ -103,6 +103,23 @@ def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
     return [(key.strip(), value) for key, _, value in (text.partition("=") for text in texts)]
 
 
+def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
+    """Return a config with the overrides that the arguments name; it is not checked.
+
+    Args:
+        config: a pipeline.config that no file holds.
+        arguments: with `overrides` and `override_files`.
+
+    Raises:
+        ConfigError: when a file cannot be read, or something does not fit the schema.
+    """
+    from detection_core.config.paths.overrides import apply_overrides, merge_override_file
+
+    for path in arguments.override_files:
+        config = merge_override_file(config, path)
+    return apply_overrides(config, config_overrides(arguments.overrides))
+
+
 def valid_config(arguments: argparse.Namespace) -> Any:
     """Return the pipeline.config that the arguments name, overrides applied, where nothing is wrong with it.
 

@@ -16,7 +16,7 @@ from pipeline.cli.base import (
     Result,
     Verb,
     argument,
-    config_overrides,
+    overridden_config,
     valid_config,
 )
 
@@ -62,7 +62,6 @@ def _show(arguments: argparse.Namespace) -> Result:
 def _join(arguments: argparse.Namespace) -> Result:
     """Make one pipeline.config of the files that hold its parts."""
     from detection_core.config.load import format_pipeline_config
-    from detection_core.config.paths.overrides import apply_overrides, merge_override_file
     from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
 
     if arguments.file:
@@ -75,10 +74,7 @@ def _join(arguments: argparse.Namespace) -> Result:
         eval_input_readers=tuple(arguments.eval_input),
         graph_rewriter=arguments.graph_rewriter,
     )
-    joined = load_split_configs(parts)
-    for path in arguments.override_files:
-        joined = merge_override_file(joined, path)
-    joined = apply_overrides(joined, config_overrides(arguments.overrides))
+    joined = overridden_config(load_split_configs(parts), arguments)
     return _written(arguments, format_pipeline_config(joined), [], {})
 
 
@@ -102,13 +98,14 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
         label_map_path=beside,
     )
     found = translate(arguments.file, arguments.hparams, flags)
-    check_pipeline_config(found.config, where=f"config {arguments.action}")
+    config = overridden_config(found.config, arguments)
+    check_pipeline_config(config, where=f"config {arguments.action}")
     data: dict[str, Any] = {"model": arguments.file, "notes": list(found.notes)}
     lines = [f"without effect: {note}" for note in found.notes]
     if found.label_map is not None and beside:
         _write_label_map(beside, found.label_map)
         lines, data = [*lines, beside], {**data, "label_map": beside}
-    return _written(arguments, format_pipeline_config(found.config), lines, data)
+    return _written(arguments, format_pipeline_config(config), lines, data)
 
 
 def _write_label_map(path: str, label_map: LabelMap) -> None:

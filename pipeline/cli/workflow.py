@@ -15,7 +15,7 @@ from pipeline.cli.base import (
     Result,
     Verb,
     argument,
-    config_overrides,
+    overridden_config,
     valid_config,
 )
 from pipeline.cli.server import PARAM
@@ -118,14 +118,10 @@ def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
     """Check a file of hyper-parameters and say what the config of them would build."""
     from detection_core.config.automl.translation import translate
     from detection_core.config.check import check_pipeline_config
-    from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 
     path = arguments.file
     found = translate("", path)
-    config = found.config
-    for override_file in arguments.override_files:
-        config = merge_override_file(config, override_file)
-    config = apply_overrides(config, config_overrides(arguments.overrides))
+    config = overridden_config(found.config, arguments)
     check_pipeline_config(config, where=path)
     with native_output_to(os.devnull), quick_tensorflow():
         from detection_core.tasks.describe import describe

@@ -146,7 +146,16 @@ def test_hyperparameters_of_automl_become_a_config_and_a_label_map(tmp_path, cap
 def test_hyperparameters_of_automl_are_read_from_a_file_and_printed(tmp_path, capsys):
     hparams = tmp_path / "mine.yaml"
     hparams.write_text("num_classes: 3\nimage_size: 256x128\n")
-    patterns = ["--train-file-pattern", "t*", "--val-file-pattern", "v*", "--pretrained-ckpt", "ckpt"]
+    overrides = ["--set", "train_steps=7"]
+    patterns = [
+        *overrides,
+        "--train-file-pattern",
+        "t*",
+        "--val-file-pattern",
+        "v*",
+        "--pretrained-ckpt",
+        "ckpt",
+    ]
     assert parser.main([*AUTOML, "--hparams", str(hparams), *patterns]) == 0
     printed = tmp_path / "printed.config"
     printed.write_text(capsys.readouterr().out)
@@ -154,7 +163,7 @@ def test_hyperparameters_of_automl_are_read_from_a_file_and_printed(tmp_path, ca
     resizer = config.model.efficientdet.image_resizer.automl_resizer
     assert (resizer.height, resizer.width) == (128, 256)
     assert config.eval_input_reader[0].tf_record_input_reader.input_path == ["v*"]
-    assert config.train_config.fine_tune_checkpoint == "ckpt"
+    assert config.train_config.fine_tune_checkpoint == "ckpt" and config.train_config.num_steps == 7
 
 
 @pytest.mark.parametrize(
