@@ -231,7 +231,7 @@ EFFICIENTDET_NAMES = CheckpointNames(
         model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS),
     ),
     name_based=Naming(
-        kinds={kind: _by_name(kind) for kind in ("classification", "detection")},
+        kinds={kind: _by_name(kind) for kind in _PARTS},
         detector="fpn_cells/",
         classifier=("efficientnet-",),
         heads=_CLASS_NET,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from detection_core.detectors.efficientdet.model import EfficientDetModel
+from detection_core.detectors.efficientdet.segmentation import HEAD
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,10 @@ def describe_efficientdet(detector: EfficientDetModel) -> EfficientDetDescriptio
     losses = [f"focal + {settings.box_loss_weight:g} x huber"]
     if settings.iou_loss_type:
         losses.append(f"{settings.iou_loss_weight:g} x {settings.iou_loss_type}")
+    head = f"{settings.box_class_repeats} x {settings.fpn_num_filters}, {settings.act_type}"
+    if HEAD in settings.heads:
+        head += f"; segmentation into {settings.seg_num_classes}"
+        losses.append("cross entropy of pixels")
     shapes = settings.map_shapes(detector.parts.input_size)
     return EfficientDetDescription(
         name=settings.name,
@@ -57,7 +62,7 @@ def describe_efficientdet(detector: EfficientDetModel) -> EfficientDetDescriptio
                 f"{settings.fpn_cell_repeats} x {len(settings.nodes)} nodes of {settings.fpn_num_filters},"
                 f" {settings.fpn_weight_method}"
             ),
-            "head": f"{settings.box_class_repeats} x {settings.fpn_num_filters}, {settings.act_type}",
+            "head": head,
             "losses": " + ".join(losses),
             "suppression": f"{suppression.mode}, {'gaussian' if suppression.soft else 'hard'}",
         },

@@ -2,15 +2,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.builders.image_resizer import build_image_resizer
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
-from detection_core.detectors.efficientdet.build import build_efficientdet
+from detection_core.detectors.efficientdet.build import build_efficientdet, suppression_options
 from detection_core.detectors.efficientdet.losses import (
     CLASSIFICATION_LOSS,
     IOU_LOSS,
     LOCALIZATION_LOSS,
 )
+from detection_core.detectors.efficientdet.post_process import detections_px
 from detection_core.errors import ModelError
 from detection_core.ops.objects import new_truth
+from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.structures import Batch, Images
 from tests.detection_core.detectors.efficientdet import goldens
 
@@ -123,3 +126,39 @@ def test_a_moving_normaliser_is_kept_with_the_weights():
 def test_images_of_another_size_are_refused(detector):
     with pytest.raises(ModelError, match="64x64, found 32x64"):
         detector.detect(_images(np.zeros((1, 32, 64, 3))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["efficientdet-d0", "efficientdet-lite0"])
+def test_detections_in_images_equal_the_reference(name):
+    """From pixels through resizing, padding and normalisation to suppression."""
+    message = goldens.message(name)
+    message.image_resizer.automl_resizer.height = message.image_resizer.automl_resizer.width = 256
+    detector = build_efficientdet(message, "model.efficientdet", None)
+    goldens.set_deterministic_weights(detector.network, detector.parts.settings)
+    pictures = np.random.RandomState(1).randint(0, 256, (2, 180, 260, 3)).astype(np.uint8)
+    resizer = build_image_resizer(message.image_resizer)
+    resized = [resizer(tf.constant(each), tf.zeros([0, 0, 0], tf.uint8)) for each in pictures]
+    images = _images(
+        np.stack([each.image for each in resized]), [each.true_size.numpy().tolist() for each in resized]
+    )
+    golden = goldens.arrays(f"{name}.forward")
+    predictions = detector.predict(images, training=False)
+    at = 0
+    for level, (rows, columns) in zip(range(3, 8), [(32, 32), (16, 16), (8, 8), (4, 4), (2, 2)], strict=True):
+        count = rows * columns * 9
+        for kind, values in (("cls", predictions.class_logits), ("box", predictions.box_codes)):
+            found = goldens.sampled(values[:, at : at + count])
+            np.testing.assert_allclose(found, golden[f"full256/{kind}/level_{level}"], 1e-3, 1e-3)
+        at += count
+    scales = golden["full256/image_scales"][:, np.newaxis, np.newaxis]
+    for mode in ("global", "per_class", "combined"):
+        options = suppression_options(EfficientDet.NonMaxSuppression(mode=mode))
+        found = detections_px(predictions, options, (256, 256))
+        scores = golden[f"full256/{mode}/scores"].reshape(2, -1)
+        # Scores are nearly equal, so that rounding decides which of two boxes lowers the other's.
+        np.testing.assert_allclose(np.sort(found.scores)[:, ::-1], np.sort(scores)[:, ::-1], atol=1e-2)
+        np.testing.assert_allclose(np.max(found.scores, axis=1), np.max(scores, axis=1), 1e-3)
+        boxes, own = golden[f"full256/{mode}/boxes"].reshape(2, -1, 4), found.boxes * scales
+        near = np.abs(own[:, np.newaxis] - boxes[:, :, np.newaxis]).max(axis=-1).min(axis=-1) < 0.5
+        assert near.mean() >= 0.75, mode

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.checkpoint_names import (
@@ -11,11 +10,16 @@ from detection_core.detectors.efficientdet.checkpoint_names import (
     automl_variables,
 )
 from detection_core.errors import ModelError
+from detection_core.exporters.detector_folder import load_detector
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.tasks.import_checkpoint import import_checkpoint
 from detection_core.training.checkpoint_content import checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import Outcome, restore_fine_tune_checkpoint
 from tests.detection_core.detectors.efficientdet import goldens
+from tests.detection_core.tasks.tiny_training import LABELS
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
 CASES = goldens.cases("checkpoint_restore")
 SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "max_level": 6, "fpn_num_filters": 8}
@@ -38,14 +42,6 @@ def _values(detector, change=0.0):
     ]
 
 
-def _write_named(path, entries):
-    names, values = list(entries), [tf.constant(value) for value in entries.values()]
-    tf.raw_ops.SaveV2(
-        prefix=str(path), tensor_names=names, shape_and_slices=[""] * len(names), tensors=values
-    )
-    return str(path)
-
-
 def _named(path, detector, *, averaged, backbone=False):
     entries = {"global_step": np.int64(7)}
     for own, value in _values(detector):
@@ -53,24 +49,11 @@ def _named(path, detector, *, averaged, backbone=False):
             entries[own.name] = value
             if averaged:
                 entries[own.name + AVERAGED] = value + np.float32(1.0)
-    return _write_named(path, entries)
+    return write_named_checkpoint(entries, path)
 
 
 def _objects(path, detector):
-    tree: dict = {}
-    for own, value in _values(detector, 2.0):
-        *folders, leaf = own.key.split("/")
-        place = tree
-        for folder in folders:
-            place = place.setdefault(folder, {})
-        place[leaf] = tf.Variable(value)
-
-    return _tracked(tree).write(str(path))
-
-
-def _tracked(tree):
-    children = {name: _tracked(node) if isinstance(node, dict) else node for name, node in tree.items()}
-    return tf.train.Checkpoint(**children)
+    return write_object_checkpoint({own.key: value for own, value in _values(detector, 2.0)}, path)
 
 
 def _matched(detector):
@@ -115,7 +98,7 @@ def test_values_without_averages_are_taken_as_they_are(small, tmp_path):
 def test_other_classes_keep_all_but_what_depends_on_them(small, tmp_path):
     path = _named(tmp_path / "model", small, averaged=True)
     detector = _detector(classes=7, **SMALL)
-    report = _restore(detector, path, "detection", named=True, heads=True)
+    report = _restore(detector, path, "full", named=True)
     skipped = [row.key for row in report.variables if row.outcome is Outcome.SKIPPED_SHAPE]
     assert skipped == [f"class_net/class-predict/{leaf}{AVERAGED}" for leaf in ("pointwise_kernel", "bias")]
     assert "skipped: another shape: class_head_pointwise/kernel" in report.table()
@@ -152,9 +135,24 @@ def test_what_a_checkpoint_is_shows_in_its_names(small, tmp_path):
 
 
 def test_a_checkpoint_of_something_else_is_refused(small, tmp_path):
-    path = _write_named(tmp_path / "model", {"other/kernel": np.float32([1.0])})
+    path = write_named_checkpoint({"other/kernel": np.float32([1.0])}, tmp_path / "model")
     with pytest.raises(ModelError, match="found none of them"):
         _restore(small, path, "detection", named=True)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_becomes_a_detector_as_it_is(tmp_path):
+    config = TrainEvalPipelineConfig()
+    config.model.efficientdet.CopyFrom(goldens.message("efficientdet-lite0", 128, **SMALL))
+    config.model.efficientdet.num_classes = 2
+    source = build_efficientdet(config.model.efficientdet, "model.efficientdet", 0)
+    path = _named(tmp_path / "model", source, averaged=True)
+    (tmp_path / "classes.pbtxt").write_text(LABELS)
+    labels, folder = str(tmp_path / "classes.pbtxt"), str(tmp_path / "detector")
+    report = import_checkpoint(config, path, label_map=labels, model_dir=folder)
+    variables = _variables(source)
+    assert report.counts() == {"restored": len(variables), "skipped_shape": 0, "missing": 0, "unused": 0}
+    assert _matched(load_detector(folder).model)["averaged"] == len(variables)
 
 
 @pytest.mark.slow

@@ -57,3 +57,23 @@ def test_normalisation_is_the_named_model_s():
     model = build_efficientdet(message, "model.efficientdet", None)
     mean, std = normalisation_of(model.preprocess)
     assert mean == pytest.approx((127.0,) * 3, rel=1e-4) and std == pytest.approx((128.0,) * 3, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_file_of_lite0_gives_what_the_reference_s_gives():
+    from ai_edge_litert.interpreter import Interpreter
+
+    message = goldens.message("efficientdet-lite0", 320)
+    model = build_efficientdet(message, "model.efficientdet", None)
+    goldens.set_deterministic_weights(model.network, model.parts.settings)
+    options = post_process_options(message, outputs(max_detections=100))
+    content = convert(tflite_function(model, options, integer=False), integer=False)
+    run = Interpreter(model_content=content).get_signature_runner()
+    found = run(input=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
+    wanted = goldens.wanted("export_tflite", "lite0_FP32")
+    np.testing.assert_allclose(found["output_0"], wanted["output_0"])
+    np.testing.assert_allclose(found["output_1"][0], wanted["output_1"], 1e-3)
+    # Scores are nearly equal, so that their order is not: each of the best boxes is among ours.
+    boxes, own = wanted["output_3"].reshape(-1, 4)[:50], found["output_3"][0]
+    near = np.abs(own[np.newaxis] - boxes[:, np.newaxis]).max(axis=-1).min(axis=-1) < 1e-2
+    assert near.mean() >= 0.96
