@@ -16,8 +16,13 @@ from pathlib import Path
 import pytest
 
 from components.runtime.kfp.pages import dataset_page, evaluation_page
-from detection_core.artifacts.dataset_card import CARD
+from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
+from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample
+from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, QuarantineCard, SplitCard
 from detection_core.artifacts.evaluation import CURVES, METRICS
+from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
+from detection_core.datasets.box_counter import BoxCounter
+from detection_core.report.data_page import data_page
 from detection_core.report.pictures import Picture
 from pipeline.report.writer import render_report
 from tests.pipeline.report.fixture_run import write_run
@@ -104,6 +109,35 @@ def poison_files(root: Path) -> None:
             path.write_text(path.read_text() + HOSTILE.replace("\0", ""))
 
 
+def write_data_folder(folder: str) -> str:
+    """A data set as DataValidator leaves it, with hostile text wherever text of others comes in."""
+    split = SplitCard(images=1, objects=1, classes={HOSTILE: 1}, quarantined={HOSTILE: 1})
+    card = DatasetCard(
+        format=HOSTILE,
+        classes=[ClassCard(id=1, name=HOSTILE, objects=1)],
+        splits={HOSTILE: split},
+        quarantine=QuarantineCard(records=1, reasons={HOSTILE: 1}),
+    )
+    CARD.write(folder, card)
+    counter = BoxCounter()
+    counter.add([(0.0, 0.0, 4.0, 2.0)], 8, 8)
+    BOX_PROFILES.write(folder, BoxProfiles(splits={HOSTILE: counter.profile()}))
+    entry = QuarantinedEntry(split=HOSTILE, file=HOSTILE, record=HOSTILE, reason=HOSTILE, detail=HOSTILE)
+    QUARANTINE.write(folder, [entry])
+    example = FoundExample(split=HOSTILE, source_id=HOSTILE, record=0, note=HOSTILE, picture=HOSTILE)
+    finding = Finding(
+        id=HOSTILE,
+        check="schema",
+        severity="warn",
+        message=HOSTILE,
+        measured=1.0,
+        threshold=0.0,
+        examples=[example],
+    )
+    FINDINGS.write(folder, DataFindings(findings=[finding], checks={"schema": HOSTILE}, images={HOSTILE: 1}))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = tmp_path_factory.mktemp("hostile")
@@ -136,10 +170,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "failed": render_report(dataclasses.replace(run, steps=failed, **told)),
         "evaluation": evaluation_page(report, CURVES.parse(json.dumps(curves), "curves.json"), [picture]),
         "dataset": dataset_page(CARD.parse(json.dumps(card), "dataset_card.json")),
+        "data": data_page(write_data_folder(str(root / "data")), title=HOSTILE),
     }
 
 
-@pytest.mark.parametrize("name", ["report", "failed", "evaluation", "dataset"])
+@pytest.mark.parametrize("name", ["report", "failed", "evaluation", "dataset", "data"])
 def test_hostile_text_neither_runs_nor_loads(pages: dict[str, str], name: str, tmp_path: Path) -> None:
     page = pages[name]
     assert "onerror" in page  # the text is in it

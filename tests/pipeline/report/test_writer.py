@@ -3,12 +3,17 @@ from __future__ import annotations
 import dataclasses
 import html.parser
 import json
+import os
 import re
 import shutil
 
 import markupsafe
 import pytest
 
+from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES, AnchorMatch, AnchorMatches
+from detection_core.artifacts.box_profile import Histogram, SizeGrid
+from detection_core.artifacts.data_findings import FINDINGS, DataFindings
+from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
 from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
@@ -261,3 +266,30 @@ def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
     entry = {"kind": "side_by_side", "file": "../secret", "caption": "c"}
     files.write_text(str(tmp_path / "pictures" / "index.json"), json.dumps([entry]))
     assert PictureBudget().embed(str(tmp_path), {"side_by_side": 3})["side_by_side"] == []
+
+
+def test_the_data_are_shown_as_data_validator_left_them(tmp_path):
+    """One artifact has all of the data set's section; ExampleGen's files are for runs without it."""
+    run = write_run(tmp_path, images=8)
+    folder = str(tmp_path / "anomalies")
+    CARD.write(folder, DatasetCard(format="of the validator", total=Totals(images=3, objects=5)))
+    FINDINGS.write(folder, DataFindings(findings=[]))
+    match = AnchorMatch(
+        boxes=4,
+        matched=3,
+        overlaps=Histogram(up_to=[1.0], counts=[4]),
+        sizes=SizeGrid(up_to=[1.0], counts=[[4]]),
+        unmatched=SizeGrid(up_to=[1.0], counts=[[1]]),
+    )
+    ANCHOR_MATCHES.write(
+        folder, AnchorMatches(input_size=(1, 1), anchors=9, shapes=[], splits={"train": match})
+    )
+    step = StepInfo(
+        id="data_validator", component="data_validator", state="executed", outputs={"anomalies": folder}
+    )
+    page = render_report(dataclasses.replace(run, steps=(*run.steps, step)))
+    assert "3 images, 5 objects, of the validator" in page and "75.0 % of 4 boxes have an anchor" in page
+    # What an older version validated has findings alone.
+    os.remove(CARD.path(folder))
+    older = render_report(dataclasses.replace(run, steps=(*run.steps, step)))
+    assert "of the validator" not in older and 'id="data"' in older and "Nothing was found" in older

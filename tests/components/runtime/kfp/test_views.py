@@ -110,3 +110,10 @@ def test_parity(tmp_path):
         "int8 ms with 1 threads": 2.5,
         "int8 m": 0.5,
     }
+
+
+def test_the_data_are_shown_by_the_page_that_data_validator_made(tmp_path):
+    (tmp_path / "index.html").write_text("<!doctype html><p>the data")
+    job = types.SimpleNamespace(anomalies=str(tmp_path))
+    drawn = draw_view("data_validator", "report", job, {})
+    assert drawn.content == "<!doctype html><p>the data" and drawn.metadata == {}
