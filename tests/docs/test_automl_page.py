@@ -6,9 +6,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from detection_core.config.automl.fates import FATES
 from pipeline.cli import parser
+from tests.detection_core.validation.made_examples import Made, write_examples
 from tests.docs.automl_page import PAGE, main, render, table
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -61,3 +63,24 @@ def test_commands_on_configs_run_as_they_stand(
         assert parser.main(shlex.split(line)[1:]) == 0, line
     printed = capsys.readouterr().out
     assert "voc.yaml: valid hyper-parameters" in printed and "a valid pipeline.config" in printed
+
+
+@pytest.mark.slow
+def test_commands_that_train_run_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a small model and few images, where the page has the user's own."""
+    monkeypatch.chdir(tmp_path)
+    made = [Made(boxes=((0.1, 0.1, 0.5, 0.4),), classes=("dog",)) for _ in range(4)]
+    write_examples(tmp_path / "EXAMPLES", {"train": made, "eval": made[:2]})
+    Image.new("RGB", (60, 40)).save("photo.jpg")
+    small = "num_classes=2,image_size=64,fpn_cell_repeats=1,box_class_repeats=1,grid_mask=true"
+    small += ",autoaugment_policy=randaug,map_freq=1,lr_warmup_epoch=0.5"
+    length = ["--batch-size", "2", "--num-examples-per-epoch", "4", "--num-epochs", "1"]
+    translated = ["config", "from-automl", "efficientdet-lite0", "--hparams", small, *length]
+    assert parser.main([*translated, "-o", "pipeline.config"]) == 0
+    run = [line for line in _commands() if "build/" in line]
+    assert [line.split()[1] for line in run] == ["train", "evaluate", "predict"]
+    for line in run:
+        assert parser.main(shlex.split(line)[1:]) == 0, (line, capsys.readouterr().err)
+    assert Path("build/evaluated/evaluation").is_dir()
