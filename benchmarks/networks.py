@@ -1,11 +1,12 @@
 """Parameters, operations and memory of the networks that `detflow init` offers: the facts of its ladder.
 
     python -m benchmarks.networks operations [NAME...]
-    python -m benchmarks.networks memory [NAME...]
+    python -m benchmarks.networks memory [--batches=2,6] [NAME...]
 
 `pipeline/init/ladder.py` has them. `operations` builds each network for 90 classes at its published input.
 `memory` trains some steps on noise with two batch sizes, each in a process of its own, and divides the
-difference of their peaks by that of their pixels: bytes for each pixel of a batch, on processors.
+difference of their peaks by that of their pixels: bytes for each pixel of a batch, on processors. Those of
+EfficientDet D5 to D7 are measured with --batches=1,3, for which 16 GiB are enough.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from detection_core.config.paths.overrides import apply_overrides
 from pipeline.init.ladder import find_network, list_networks
 
 _CLASSES = 90
-_SIDE, _BATCHES, _STEPS = 256, (2, 6), 3
+_SIDE, _STEPS = 256, 3
+_BATCHES, _OPTION = (2, 6), "--batches="
 
 
 def _config(name: str, side: int = 0) -> PipelineConfig:
@@ -30,21 +32,22 @@ def _config(name: str, side: int = 0) -> PipelineConfig:
     return apply_overrides(config, {"model.ssd.num_classes": _CLASSES, **changes})
 
 
-def operations(name: str) -> dict[str, int]:
+def operations(name: str, batches: tuple[int, int]) -> dict[str, int]:
     from detection_core.tasks.describe import describe
 
+    del batches
     found = describe(_config(name))
     return {"parameters": found.parameters, "multiply_adds": found.flops // 2}
 
 
-def memory(name: str) -> dict[str, int]:
+def memory(name: str, batches: tuple[int, int]) -> dict[str, int]:
     peaks = []
-    for batch in _BATCHES:
+    for batch in batches:
         command = [sys.executable, "-m", "benchmarks.networks", "peak", name, str(batch)]
         peaks.append(
             int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
         )
-    pixels = (_BATCHES[1] - _BATCHES[0]) * _SIDE**2
+    pixels = (batches[1] - batches[0]) * _SIDE**2
     return {"training_bytes": (peaks[1] - peaks[0]) // pixels, "rest_bytes": peaks[0]}
 
 
@@ -66,8 +69,13 @@ def main() -> None:
     if command == "peak":
         print(peak(names[0], int(names[1])))
         return
+    first, second = next(
+        (map(int, name.removeprefix(_OPTION).split(",")) for name in names if name.startswith(_OPTION)),
+        _BATCHES,
+    )
+    names = [name for name in names if not name.startswith(_OPTION)]
     for name in names or [network.name for network in list_networks()]:
-        print(json.dumps({"name": name, **_COMMANDS[command](name)}), flush=True)
+        print(json.dumps({"name": name, **_COMMANDS[command](name, (first, second))}), flush=True)
 
 
 if __name__ == "__main__":

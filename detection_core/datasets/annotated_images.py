@@ -271,12 +271,19 @@ def _rejected_if_unreadable() -> Iterator[None]:
         raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
 
 
+_LONGEST_TEXT = 4_096  # as Linux has paths; whatever shows a name would be filled with a longer one
+
+
 def checked_text(value: object, what: str) -> str:
-    """Return a value, checked to be text that UTF-8 can encode.
+    """Return a value, checked to be text that UTF-8 can encode, and no longer than a name can be.
 
     Raises:
         Rejected: as a malformed record.
     """
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        found = f"{value[:40]!r}... of {len(value):,}"
+        message = f"expected {what} in {_LONGEST_TEXT:,} characters at most, found {found}"
+        raise Rejected("malformed_record", message)
     if not isinstance(value, str) or not value.isprintable() or not value.strip():
         raise Rejected("malformed_record", f"expected {what} as printable text, found {value!r:.80}")
     return value

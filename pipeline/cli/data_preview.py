@@ -25,7 +25,7 @@ def preview(arguments: argparse.Namespace) -> Result:
     )
     source = arguments.examples or arguments.data
     with (
-        output_folder(arguments.output) as output,
+        output_folder(arguments.output, keep_unfinished=False) as output,
         native_output_to(os.path.join(output, "native.log")),
         examples_of(source, arguments, output) as examples,
     ):

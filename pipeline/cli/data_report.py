@@ -18,7 +18,7 @@ def report(arguments: argparse.Namespace) -> Result:
 
     config = load_checked_config(arguments.config) if arguments.config else None
     with (
-        output_folder(arguments.output) as output,
+        output_folder(arguments.output, keep_unfinished=False) as output,
         native_output_to(os.path.join(output, "native.log")),
         examples_of(arguments.data, arguments, output) as examples,
     ):

@@ -99,8 +99,8 @@ def _list(arguments: argparse.Namespace) -> Result:
         )
         for n in networks
     ]
-    note = "" if arguments.measure else "\n--measure times them on this machine, --speed names a rung"
-    return Result(text=Page((Table(rows), note)), data=data)
+    note = () if arguments.measure else ("\n--measure times them on this machine, --speed names a rung",)
+    return Result(text=Page((Table(rows), *note)), data=data)
 
 
 def _milliseconds(network: Any) -> float:

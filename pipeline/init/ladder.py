@@ -133,7 +133,15 @@ _TRAINING_BYTES: dict[str, int] = {
     "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8": 2_238,
     "ssd_resnet50_v1_fpn_640x640_coco17_tpu-8": 3_441,
     "ssd_resnet50_v1_fpn_1024x1024_coco17_tpu-8": 3_441,
+    "ssd_resnet101_v1_fpn_640x640_coco17_tpu-8": 3_806,
+    "ssd_resnet101_v1_fpn_1024x1024_coco17_tpu-8": 3_806,
+    "ssd_resnet152_v1_fpn_640x640_coco17_tpu-8": 5_569,
+    "ssd_resnet152_v1_fpn_1024x1024_coco17_tpu-8": 5_569,
     "efficientdet_d0_coco17_tpu-32": 4_476,
+    "efficientdet_d1_coco17_tpu-32": 5_223,
+    "efficientdet_d2_coco17_tpu-32": 5_377,
+    "efficientdet_d3_coco17_tpu-32": 6_576,
+    "efficientdet_d4_coco17_tpu-32": 9_131,
 }
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from components.example_gen.ingestion import read_dataset
 from detection_core.data.pixels import check_with_both
-from detection_core.datasets.annotated_images import REASONS, Rejected, path_inside
+from detection_core.datasets.annotated_images import REASONS, Rejected, checked_text, path_inside
 from detection_core.datasets.encoding import make_example
 from tests.detection_core.datasets.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
 
@@ -146,3 +146,9 @@ def test_an_id_that_no_record_can_hold_is_put_aside(tmp_path):
     for splits in ({"train": "annotations.json"}, {"train": 0.5, "eval": 0.5}):
         found = quarantine_of(read_dataset(coco.write(), "coco", splits, None), None)
         assert sorted(found) == [("", "malformed_record"), ("\ud800", "malformed_record")]
+
+
+def test_a_name_has_an_end():
+    assert checked_text("x" * 4_096, "a class") == "x" * 4_096
+    with pytest.raises(Rejected, match=r"a class in 4,096 characters at most, found 'x+'\.\.\. of 1,000,000"):
+        checked_text("x" * 1_000_000, "a class")

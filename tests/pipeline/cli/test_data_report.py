@@ -52,3 +52,16 @@ def test_examples_are_read_as_they_are(voc, tmp_path, capsys):
     )
     code, told = run(capsys, examples, "-o", tmp_path / "out")
     assert code == 0 and set(told["card"]["splits"]) == {"train", "eval"}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_report_that_failed_leaves_its_folder_as_it_was(tmp_path, capsys, there):
+    (tmp_path / "empty").mkdir()
+    output = tmp_path / "report"
+    if there:
+        output.mkdir()
+        (output / "mine.txt").write_text("x")
+    assert main(["data", "report", str(tmp_path / "empty"), "-o", str(output)]) == 2
+    assert "Looked for" in capsys.readouterr().err
+    assert [path.name for path in output.glob("*")] == (["mine.txt"] if there else [])
+    assert output.exists() == there

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.init.written_files import RECORD, write_unchanged
+from tests.storage_faults import KILLED, killed_at, watched
 
 CONTENTS = {"a.yaml": b"a", "b.config": b"b"}
 
@@ -56,6 +57,28 @@ def test_what_somebody_changed_is_left_alone_with_all_the_rest(tmp_path, damage)
         write_unchanged(str(folder), {"a.yaml": b"new", "b.config": b"new"})
     assert caught.value.where == str(folder)
     assert {name: os.lstat(folder / name).st_mtime_ns for name in os.listdir(folder)} == before
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "written before"])
+def test_an_init_that_was_killed_is_repeated(tmp_path, there):
+    """At each change of the disk: files are whole, and the next one writes them all."""
+    new = {name: content * 100 for name, content in CONTENTS.items()} | {"c.png": b"c"}
+    for number in range(1, 100):
+        folder = tmp_path / str(number)
+        if there:
+            write_unchanged(str(folder), CONTENTS)
+        try:
+            with watched(killed_at(number)):
+                write_unchanged(str(folder), new)
+            break
+        except KILLED:
+            old = CONTENTS if there else {}
+            left = contents_of(folder) if folder.exists() else {}
+            whole = {name: content for name, content in left.items() if not name.endswith(".partial")}
+            assert all(content in (old.get(name), new[name]) for name, content in whole.items())
+        write_unchanged(str(folder), new)
+        assert {**contents_of(folder), **new} == contents_of(folder)
+    assert number > 5
 
 
 def test_an_object_store_is_no_folder_for_settings():
