@@ -33,8 +33,8 @@ from components.example_gen.fingerprint import fingerprint
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version
+from components.run_checker.earlier_spans import earlier_spans, span_folder
 from components.run_checker.placeholders import RunValues, fill_placeholders
-from components.run_checker.span_history import earlier_spans, span_folder
 from components.runtime.bind import decode_parameters
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files

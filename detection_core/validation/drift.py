@@ -135,10 +135,12 @@ def check_drift(
     if not drifted:
         return
     worst = drifted[0].comparison.divergence
+    # Splits are beside each other, all others come after what they are compared with.
+    when = (f"in {there}", f"in {here}") if check == "split_drift" else ("before", "now")
     findings.add(
         check,
         f"{here} against {there}",
-        f"{here} differs from {there} in {'; '.join(map(_text, drifted[:5]))}"
+        f"{here} differs from {there} in {'; '.join(_text(drift, when) for drift in drifted[:5])}"
         + (f" and {len(drifted) - 5} more" if len(drifted) > 5 else "")
         + "; look whether it is what the detector will meet",
         measured=worst,
@@ -146,7 +148,8 @@ def check_drift(
     )
 
 
-def _text(drift: Drift) -> str:
+def _text(drift: Drift, when: tuple[str, str]) -> str:
+    then, now = when
     found = drift.comparison
     chance = f"{max(drift.p_value, 1e-12):.1g}"
     if drift.name.startswith(_IN_IMAGES):
@@ -155,9 +158,9 @@ def _text(drift: Drift) -> str:
             if found.most_changed == "with"
             else (1 - found.before, 1 - found.after)
         )
-        return f"{drift.name} ({before:.1%} before, {after:.1%} now, by chance with p = {chance})"
+        return f"{drift.name} ({before:.1%} {then}, {after:.1%} {now}, by chance with p = {chance})"
     return (
-        f"{drift.name} (above all {found.most_changed}: {found.before:.1%} before, {found.after:.1%} now;"
+        f"{drift.name} (above all {found.most_changed}: {found.before:.1%} {then}, {found.after:.1%} {now};"
         f" divergence {found.divergence:.3f}, by chance with p = {chance})"
     )
 

@@ -28,7 +28,9 @@ def report(arguments: argparse.Namespace) -> Result:
         from detection_core.storage import files
         from detection_core.tasks.report_data import report_examples
 
-        made = report_examples(examples, output, title=arguments.data, config=config)
+        made = report_examples(
+            examples, output, title=arguments.data.rstrip("/") or arguments.data, config=config
+        )
     page = files.join(arguments.output, PAGE)
     total = made.card.total
     lines = [f"{total.images:,} images, {total.objects:,} objects, {len(made.card.classes):,} classes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
@@ -12,7 +12,6 @@ from component_specs import TFLiteExporterJob
 from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
 from detection_core.errors import ConfigError, shorten
-from detection_core.validation.checks import CHECKS, make_limits
 from detection_core.zoo.keras_backbones import IMAGENET
 from detection_core.zoo.published_models import find_model
 from detection_core.zoo.starting_points import ZOO
@@ -34,10 +33,10 @@ from pipeline.settings.setting_types import (
     between,
     by_kind,
     matching,
-    one_of,
     setting,
 )
 from pipeline.settings.validation_errors import contradictions
+from pipeline.settings.validation_settings import ValidationSettings
 
 Bound = Literal["lower_bound", "upper_bound", "min_change"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
@@ -144,73 +143,6 @@ class DataSettings(Settings):
         except ConfigError as error:
             raise contradictions([("", error.message)]) from error
         return splits
-
-
-class CheckSettings(Settings):
-    """How a check of the data is made."""
-
-    threshold: Annotated[float, between(0, 1e9)] = setting(
-        0.0, "What the check measures may not be above it.", unset="the check's own"
-    )
-    severity: Literal["off", "warn", "stop"] = setting(
-        "warn", "What a finding does: `warn` goes on, `stop` ends the run before training."
-    )
-
-
-class ValidationSettings(Settings):
-    """What DataValidator looks for."""
-
-    enabled: bool = setting(True, "False leaves DataValidator out.")
-    checks: dict[Annotated[Text, one_of(*CHECKS)], CheckSettings] = setting(
-        dict,
-        "Check to `threshold` and `severity` (`off`, `warn`, `stop`), where they are to differ from the"
-        " check's own; see [the list of checks](data-validation.md#the-checks).",
-        examples=[{"leakage": {"threshold": 0.01, "severity": "stop"}}],
-        unset="all checks, none of which stops the run",
-    )
-    decode_images: Literal["sample", "all", "none"] = setting(
-        "sample",
-        "Which images are decoded in full to see whether they can be: as `data.decode_images`, after they"
-        " were stored.",
-    )
-    earlier_spans: Annotated[int, between(0, 10_000)] = setting(
-        30,
-        "With how many spans before `data.window` the newest one is compared, by the statistics that are"
-        " kept of each; see [drift](data-validation.md#drift).",
-        unit="spans",
-    )
-    schema_file: Path = setting(
-        "",
-        "A schema of TensorFlow Metadata, as text, that the examples are to fit; see"
-        " [a schema of your own](data-validation.md#a-schema-of-your-own).",
-        examples=["examples_schema.pbtxt"],
-        unset="inferred from the split `train`",
-    )
-    near_duplicate_images: Annotated[int, between(0, 10_000_000)] = setting(
-        1_000_000,
-        "How many images there may be for those that look alike to be searched for: it decodes every one,"
-        " some hundred a second and core.",
-        unit="images",
-    )
-
-    @pydantic.field_validator("checks")
-    @classmethod
-    def _check_checks(cls, checks: dict[str, CheckSettings]) -> dict[str, CheckSettings]:
-        try:
-            make_limits({name: check.model_dump(exclude_unset=True) for name, check in checks.items()}, "")
-        except ConfigError as error:
-            raise contradictions([(error.where.lstrip("."), error.message)]) from error
-        return checks
-
-    @pydantic.field_serializer("checks")
-    def _given(self, checks: dict[str, CheckSettings]) -> dict[str, dict[str, Any]]:
-        """Write of each check what was given: the rest is the check's own."""
-        return {name: check.model_dump(exclude_unset=True) for name, check in checks.items()}
-
-    @property
-    def given_checks(self) -> dict[str, dict[str, Any]]:
-        """Check to what was given of it."""
-        return self._given(self.checks)
 
 
 class ModelSettings(Settings):

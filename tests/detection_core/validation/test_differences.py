@@ -57,6 +57,11 @@ def test_a_split_of_another_kind_is_found():
     changed = {**statistics.splits, "eval": draw_images(100, DOGS, seed=6)}
     other = DataStatistics(classes=["cat", "dog"], splits=changed)
     assert _found(other)[0] == {"split_drift:eval against train"}
+    findings = FindingList(make_limits({}))
+    check_differences(other, Before(), findings)
+    [finding] = findings.findings()
+    assert "% in train, " in finding.message and "% in eval" in finding.message
+    assert " before" not in finding.message
 
 
 def test_data_that_differ_from_the_deployed_models_are_found():

@@ -6,7 +6,7 @@ import pytest
 
 from component_specs import RunCheckerJob
 from component_specs.example_gen import Spans
-from components.run_checker.span_history import earlier_spans, span_folder
+from components.run_checker.earlier_spans import earlier_spans, span_folder
 from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.validation.span_history import keep_spans
 
