@@ -108,6 +108,10 @@ def _integers(data: bytes, at: Span) -> list[int]:
             found.append(_signed(content))
             continue
         position = content.begin
+        packed = data[position : content.end]
+        if packed.isascii():  # each is of one byte
+            found += packed
+            continue
         while position < content.end:
             value, position = _varint(data, position, content.end)
             found.append(_signed(value))
@@ -141,6 +145,8 @@ def _fields(data: bytes, at: Span) -> Iterator[tuple[int, Span | int]]:
 
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    if position < end and data[position] < 0x80:  # as most are
+        return data[position], position + 1
     value = 0
     for shift in range(0, 70, 7):
         if position >= end:

@@ -12,6 +12,7 @@ from detection_core.datasets.splits import check_splits, split_at, split_positio
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
 from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.detection_core.datasets.same_set import WRITERS
 
 RATIOS = {"train": 0.8, "eval": 0.2}
 
@@ -51,6 +52,16 @@ def test_splits_of_a_divided_set_are_counted(tmp_path):
         "eval": 2,
         "test": 0,
     }
+
+
+def test_boxes_in_fractions_are_those_in_pixels(tmp_path):
+    for name in ("yolo", "coco"):
+        WRITERS[name](tmp_path / name)
+    by_format = [survey(str(tmp_path / name), name, RATIOS) for name in ("yolo", "coco")]
+    for field in ("boxes", "box_sides", "sizes"):
+        one, other = (np.sort(getattr(seen, field), axis=0) for seen in by_format)
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert by_format[0].empty_images == by_format[1].empty_images == 1
 
 
 def test_rare_classes_are_shown(tmp_path):
