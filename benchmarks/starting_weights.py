@@ -54,7 +54,13 @@ def fetch_tflite(folder: Path) -> Path:
     path = folder / "object_detection.tflite"
     if not path.exists():
         command = ["npm", "pack", PACKAGE, "--silent", "--pack-destination", str(folder)]
-        name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
+        try:
+            name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise SystemExit(
+                f"expected npm to fetch {PACKAGE}, found: {error}; with --output FOLDER put bytes"
+                f" {FIRST_BYTE} to {END} of its {ASSETS} there as {path.name}"
+            ) from error
         with tarfile.open(folder / name) as package:
             assets = package.extractfile(ASSETS)
             assert assets is not None

@@ -58,3 +58,13 @@ def test_operations_of_a_network(monkeypatch, capsys):
     printed = json.loads(run(monkeypatch, capsys, "networks", "operations", smallest))
     assert printed["name"] == smallest
     assert printed["multiply_adds"] > printed["parameters"] > 0
+
+
+def test_weights_that_npm_cannot_fetch_may_be_put_by_hand(monkeypatch, tmp_path):
+    from benchmarks.starting_weights import fetch_tflite
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"bytes 184 to 9987912 of .* as object_detection\.tflite"):
+        fetch_tflite(tmp_path)
+    (tmp_path / "object_detection.tflite").write_bytes(b"weights")
+    assert fetch_tflite(tmp_path) == tmp_path / "object_detection.tflite"
