@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import HISTORY, LOGS, FitReport, LeftOut
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import (
@@ -21,6 +22,7 @@ from detection_core.builders.datasets import (
     naming_bad_train_records,
 )
 from detection_core.builders.train_plan import TrainPlan, build_optimization
+from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
@@ -58,7 +60,8 @@ class FitRequest:
         config: with its input readers filled in.
         label_map: of the examples.
         plan: what the config says of the training: how long, how often.
-        work_folder: gets `checkpoints/`, `logs/` and `history.jsonl`; a training found there is continued.
+        work_folder: gets the config, `checkpoints/`, `logs/` and `history.jsonl`; a training found there is
+            continued.
         plain_model: model of plain variables that is validated in its place, where `model` has copies of its
             variables on several devices.
         step: global step from `new_step`, where the model itself depends on it.
@@ -89,6 +92,8 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
         ConfigError, DataError, ModelError: as `run_training` and the builders raise them.
     """
     worker, left_out = current_worker(), load_left_out(request.work_folder)
+    if worker.is_chief:
+        write_as_run(request.config, files.join(request.work_folder, PIPELINE_CONFIG))
     variables = list(request.model.variables)
     train = functools.partial(_train, request, job, progress)
     first_weights = [variable.numpy() for variable in variables] if worker.count == 1 else []

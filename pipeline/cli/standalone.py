@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,12 @@ def _published_config(checkpoint: str) -> str:
 
 
 def evaluate(arguments: argparse.Namespace) -> Result:
-    """Measure a detector."""
+    """Measure a detector, or the checkpoints of a training."""
+    if arguments.watch:
+        return _watch(arguments)
+    for name in ("model", "examples"):
+        if not getattr(arguments, name):
+            raise ConfigError("expected a folder, found none", where=f"--{name}")
     from component_specs import EvaluatorJob
     from components.runtime.bind import decode_parameters
     from detection_core.artifacts.evaluation import METRICS
@@ -141,6 +147,31 @@ def evaluate(arguments: argparse.Namespace) -> Result:
     lines = [f"{name:50s} {value:.4f}" for name, value in data["metrics"].items() if value is not None]
     lines.append(f"{'blessed' if data['blessed'] else 'not blessed'}; pictures: {pictures}")
     return Result(text="\n".join(lines), data=data)
+
+
+def _watch(arguments: argparse.Namespace) -> Result:
+    """Measure the checkpoints of a training that goes on elsewhere."""
+    if arguments.model:
+        raise ConfigError("expected a detector or a training to watch, found both", where="--watch")
+    from detection_core.storage import files
+    from detection_core.tasks.watch import WatchOptions, watch
+    from detection_core.training.validation import best_lines
+
+    options = WatchOptions(
+        timeout_minutes=arguments.timeout, examples_dir=arguments.examples, split=arguments.split
+    )
+    # Each line goes to the output at once, on an object store too; what libraries print stays here.
+    with tempfile.TemporaryDirectory(prefix="detflow-") as scratch:
+        logs = scratch if files.is_remote(arguments.output) else arguments.output
+        make_folder(logs)
+        with native_output_to(os.path.join(logs, "native.log")):
+            lines = watch(arguments.watch, arguments.output, options)
+    scores = {line.step: line.score for line in lines}
+    rows = [f"step {n:,}: {'unknown' if score is None else f'{score:.4f}'}" for n, score in scores.items()]
+    best = [line.step for line in best_lines(lines, 1)]
+    rows.append(f"best: step {best[0]:,}" if best else "no checkpoint has a score")
+    data = {"best_step": best[0] if best else None, "scores": scores}
+    return Result(text="\n".join(rows), data=data)
 
 
 def quantize(arguments: argparse.Namespace) -> Result:
@@ -245,8 +276,26 @@ VERBS = (
         summary="Measure a detector: COCO metrics, curves, pictures and a verdict.",
         example="detflow evaluate --model build/trained/model --examples build/examples --output build/eval",
         arguments=(
-            _MODEL,
-            _EXAMPLES,
+            argument("--model", default="", metavar="DIR", help="trained detector"),
+            argument(
+                "--watch",
+                default="",
+                metavar="DIR",
+                help="measure each checkpoint of a training that goes on elsewhere, such as OUTPUT/work",
+            ),
+            argument(
+                "--timeout",
+                type=float,
+                default=60.0,
+                metavar="MINUTES",
+                help="without a new checkpoint, after which --watch ends (default: 60)",
+            ),
+            argument(
+                "--examples",
+                default="",
+                metavar="DIR",
+                help="what ExampleGen wrote; with --watch, those of the training if not given",
+            ),
             _OUTPUT,
             _SPLIT,
             argument("--baseline", default="", metavar="DIR", help="detector to compare with"),

@@ -8,6 +8,7 @@ import pytest
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run as generate
+from detection_core.artifacts.model_run import VALIDATIONS
 from pipeline.cli.parser import main
 from tests.detection_core.tasks.tiny_training import LABELS, config_text
 from tests.end_to_end.conftest import ROOT, SMALL, Workflow
@@ -33,6 +34,11 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     trained = cli.call("train", "--config", CONFIG, *common, "--set", "train_steps=6")
     assert trained["steps"] == 6
 
+    watched = cli.call("evaluate", "--watch", tmp_path / "work", "--output", tmp_path / "watched")
+    assert list(watched["scores"]) == ["6"]
+    refused = cli.call("evaluate", "--output", tmp_path / "none", code=2)
+    assert "--model: expected a folder, found none" in refused["message"]
+
     warm = ["--warm-start", tmp_path / "model", "--output", tmp_path / "again"]
     again = cli.call("train", "--config", CONFIG, *common, *warm, "--set", "train_steps=2")
     assert "weights of" in again["started_from"]
@@ -41,8 +47,11 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     evaluated = cli.call("evaluate", *model, "--examples", examples, "--output", tmp_path)
     assert evaluated["images"] == 8 and evaluated["blessed"]
 
-    quantized = cli.call("quantize", "--config", CONFIG, *model, *common, "--set", "train_steps=2")
+    changes = ["--set", "train_steps=2", "--set", "train_config.validation.every_steps=1"]
+    quantized = cli.call("quantize", "--config", CONFIG, *model, *common, *changes)
     assert quantized["quantized"]
+    validations = VALIDATIONS.read(str(tmp_path / "quantized_run"))
+    assert [line.step for line in validations] == [1, 2]
 
     files = ["--quantized-model", tmp_path / "quantized_model", "--max-map-drop", "1.0"]
     exported = cli.call("export", *model, *files, "--examples", examples, "--output", tmp_path)

@@ -77,6 +77,7 @@ REMOTE = {
     "import --output",
     "import --override-file",
     "evaluate --model",
+    "evaluate --watch",
     "evaluate --examples",
     "evaluate --output",
     "evaluate --baseline",
@@ -97,6 +98,7 @@ REMOTE = {
     "config --override-file",
     "config --model-config",
     "config --train-config",
+    "config --hparams",
     "config --train-input",
     "config --eval-config",
     "config --eval-input",
@@ -143,6 +145,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "input.config": "label_map_path: 'x'",
         "eval.config": "num_examples: 3",
         "rewriter.config": "quantization { delay: 1 }",
+        "hparams.yaml": "num_classes: 7",
     }
     for name, text in texts.items():
         (root / name).write_text(text)
@@ -253,6 +256,10 @@ def test_configurations_are_shown_converted_and_joined_there(
     override = ["--override-file", f"{store}/partial.config"]
     _call(capsys, "config", "join", *given, *override, "-o", f"{store}/joined.config")
     assert parse_pipeline_config(files.read_text(f"{store}/joined.config")).train_config.num_steps == 1
+    hparams = ["--hparams", f"{store}/hparams.yaml", "-o", f"{store}/lite0.config"]
+    _call(capsys, "config", "from-automl", "efficientdet-lite0", *hparams)
+    translated = parse_pipeline_config(files.read_text(f"{store}/lite0.config"))
+    assert translated.model.efficientdet.num_classes == 7
 
 
 def test_packages_are_compiled_to_a_store_and_submitted_from_it(
@@ -348,6 +355,9 @@ def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_ther
     assert store in first["started_from"]
     work = files.join(output, "work", first["fingerprint"])
     assert "ckpt-1.index" in files.list_dir(f"{work}/checkpoints") and files.list_dir(f"{work}/logs/train")
+    watched = ["--watch", f"{output}/work", "--output", f"{output}/watched"]
+    assert list(_call(capsys, "evaluate", *watched)["scores"]) == ["1"]
+    assert len(files.read_text(f"{output}/watched/validation.jsonl").splitlines()) == 1
     assert _call(capsys, "train", *arguments)["start_step"] == 1
     assert files.exists(f"{output}/model/Format-Serving/saved_model.pb")
 

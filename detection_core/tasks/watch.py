@@ -1,0 +1,218 @@
+"""Measuring the checkpoints of a training that another process runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import tempfile
+import time
+from collections.abc import Iterator
+
+from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.model_run import LOGS, VALIDATIONS, ValidationLine
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.train_plan import TrainPlan, build_optimization, build_train_plan
+from detection_core.builders.validation_plan import ValidationPlan
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.num_classes import with_classes
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.errors import ConfigError, DataError
+from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.storage import files
+from detection_core.tasks.detector_measure import DetectorMeasure
+from detection_core.tasks.work_folder import FINISHED
+from detection_core.training.actions import TensorBoardValidation
+from detection_core.training.checkpoints import TrainingCheckpoints
+from detection_core.training.validation import ValidationOptions, best_lines
+from detection_core.training.variables import trained_variables
+
+_logger = logging.getLogger(__name__)
+
+CHECKPOINTS = "checkpoints"
+"""Folder of the checkpoints of an unfinished training, below its own."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """How long to follow a training.
+
+    Attributes:
+        timeout_minutes: without a new checkpoint, after which watching ends.
+        poll_seconds: between two looks.
+        examples_dir: what ExampleGen wrote, to measure on; "": what the training's config evaluates.
+        split: of `examples_dir`.
+    """
+
+    timeout_minutes: float = 60.0
+    poll_seconds: float = 5.0
+    examples_dir: str = ""
+    split: str = "eval"
+
+
+def watch(work_dir: str, output_dir: str, options: WatchOptions | None = None) -> list[ValidationLine]:
+    """Measure each new checkpoint of a training until its last step.
+
+    Checkpoints are copied before they are read, so that one which the training removes meanwhile is passed
+    over. Of several new ones the newest is measured. What was measured before, in `output_dir`, is not
+    measured again.
+
+    Args:
+        work_dir: the folder of the unfinished training, or the one above it.
+        output_dir: gets `validation.jsonl` and `logs/eval`.
+        options: how long, and on what.
+
+    Returns:
+        What was found, by rising steps.
+
+    Raises:
+        ConfigError: when the folder belongs to several trainings.
+        DataError: when no training appears there in time.
+        ModelError: when the checkpoints are of another model than the config's, as those of a
+            quantization-aware training.
+    """
+    options = options or WatchOptions()
+    watched = _Watched(_await_training(work_dir, options), output_dir, options)
+    try:
+        return watched.follow()
+    finally:
+        watched.close()
+
+
+class _Watched:
+    """A training that is followed."""
+
+    def __init__(self, folder: str, output_dir: str, options: WatchOptions) -> None:
+        self._folder, self._output, self._options = folder, output_dir, options
+        config = _training_config(folder, options)
+        self._plan = build_train_plan(config)
+        label_map = load_label_map(self._plan.label_map_path)
+        config = with_classes(config, label_map.num_classes)
+        self._validation = self._plan.validation or _default_validation(self._plan)
+        self._model = configured_model(config).build()
+        decay = build_optimization(config).average_decay
+        trained = trained_variables(self._model.trainable_variables, self._plan.options)
+        self._average = MovingAverage(trained, decay) if decay else None
+        self._measure = DetectorMeasure(self._model, config, label_map, self._validation)
+        files.make_dirs(output_dir)
+        self._lines = VALIDATIONS.read_whole_lines(output_dir)
+        self._passed_over: set[int] = set()
+        self._events = TensorBoardValidation(files.join(output_dir, LOGS, "eval"))
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._events.close()
+
+    def follow(self) -> list[ValidationLine]:
+        """Measure what comes until the end."""
+        waiting_since = time.monotonic()
+        while True:
+            finished = files.exists(files.join(self._folder, FINISHED)) or not files.exists(self._folder)
+            newest = max(self._new_steps(), default=None)
+            if newest is not None and self._measure_step(newest):
+                waiting_since = time.monotonic()
+                continue
+            if finished or any(line.step >= self._plan.options.num_steps for line in self._lines):
+                return self._lines
+            if time.monotonic() - waiting_since >= 60 * self._options.timeout_minutes:
+                _logger.warning(
+                    "watch | no new checkpoint in %g minutes in %s; the training goes on unwatched",
+                    self._options.timeout_minutes,
+                    self._folder,
+                )
+                return self._lines
+            time.sleep(self._options.poll_seconds)
+
+    def _new_steps(self) -> Iterator[int]:
+        measured = max((line.step for line in self._lines), default=-1)
+        for path in files.list_matching(files.join(self._folder, CHECKPOINTS), "ckpt-*.index"):
+            step = path.rpartition("ckpt-")[2].removesuffix(".index")
+            if step.isdecimal() and int(step) > measured and int(step) not in self._passed_over:
+                yield int(step)
+
+    def _measure_step(self, step: int) -> bool:
+        """Measure a checkpoint; tell whether it was still there."""
+        parts = {"model": self._model} | ({"moving_average": self._average} if self._average else {})
+        with tempfile.TemporaryDirectory(prefix="watched-") as scratch:
+            copied = self._copy(step, scratch)
+            if not copied or not TrainingCheckpoints(parts, scratch).restore(step):
+                self._passed_over.add(step)
+                return False
+        began = time.monotonic()
+        averaged = self._average if self._validation.options.averaged else None
+        with averaged.swapped_in() if averaged else contextlib.nullcontext():
+            metrics = dict(self._measure())
+        line = ValidationLine(
+            step=step,
+            score=self._validation.options.score(metrics),
+            metrics=metrics,
+            seconds=round(time.monotonic() - began, 3),
+            time=round(time.time(), 3),
+        )
+        self._lines.append(line)
+        VALIDATIONS.write(self._output, self._lines)
+        self._events.validated(line)
+        best = next(iter(best_lines(self._lines, 1)), None)
+        score = "unknown" if line.score is None else f"{line.score:.4f}"
+        _logger.info("watch | step %d: score %s; best at step %d", step, score, best.step if best else step)
+        return True
+
+    def _copy(self, step: int, scratch: str) -> bool:
+        """Copy a checkpoint; tell whether the training has kept it until all of it was here."""
+        folder, name = files.join(self._folder, CHECKPOINTS), f"ckpt-{step}"
+        try:
+            for path in files.list_matching(folder, f"{name}.*"):
+                files.download(path, files.join(scratch, path.rpartition("/")[2]))
+        except FileNotFoundError:
+            return False
+        # The index goes first when a checkpoint is removed, see `TrainingCheckpoints.remove`.
+        return files.exists(files.join(folder, f"{name}.index"))
+
+
+def _default_validation(plan: TrainPlan) -> ValidationPlan:
+    """Compare by COCO's mAP what the training would write."""
+    options = ValidationOptions(every_steps=1, objective={MAP: 1.0}, averaged=plan.writes_average)
+    return ValidationPlan(options=options, max_images=0, writes_best=True)
+
+
+def _training_config(folder: str, options: WatchOptions) -> PipelineConfig:
+    config = load_pipeline_config(files.join(folder, PIPELINE_CONFIG))
+    if options.examples_dir:
+        return point_at_examples(config, options.examples_dir, eval_split=options.split)
+    return config
+
+
+def _await_training(work_dir: str, options: WatchOptions) -> str:
+    """Return the folder of the training, once its config is there."""
+    deadline = time.monotonic() + 60 * options.timeout_minutes
+    while True:
+        found = _trainings(work_dir)
+        if len(found) > 1:
+            raise ConfigError(
+                f"expected the folder of one training, found {len(found)}: {', '.join(found)}; name one",
+                where=work_dir,
+            )
+        if found:
+            return found[0]
+        if time.monotonic() >= deadline:
+            raise DataError(
+                f"expected a training to watch, found none in {options.timeout_minutes:g} minutes; name the"
+                " folder of its unfinished work, such as OUTPUT/work of detflow train",
+                where=work_dir,
+            )
+        time.sleep(options.poll_seconds)
+
+
+def _trainings(work_dir: str) -> list[str]:
+    """Return the folders of trainings: the one that is named, else those below it that are not finished."""
+    if files.exists(files.join(work_dir, PIPELINE_CONFIG)):
+        return [work_dir]
+    below = [
+        files.join(work_dir, name) for name in (files.list_dir(work_dir) if files.is_dir(work_dir) else ())
+    ]
+    found = [folder for folder in below if files.exists(files.join(folder, PIPELINE_CONFIG))]
+    unfinished = [folder for folder in found if not files.exists(files.join(folder, FINISHED))]
+    return unfinished or found
