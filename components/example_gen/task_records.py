@@ -25,12 +25,14 @@ from detection_core.datasets.annotated_images import (
 
 
 def format_record(image: AnnotatedImage) -> str:
-    """Return an image as a JSON text, a list of its fields."""
+    """Return an image as a JSON text, a list of its fields; two lists where it has masks, which come last."""
     objects = [_object_fields(item) for item in image.objects]
     more = list(image[_OBJECTS_AT + 1 :])
     while more and more[-1] == _MORE_UNSAID[len(more) - 1]:
         more.pop()
-    return _encode([*image[:_OBJECTS_AT], objects, *more])
+    text = _encode([*image[:_OBJECTS_AT], objects, *more])
+    masks = [_mask_text(item.mask) for item in image.objects]
+    return f"[{text}, [{', '.join(masks)}]]" if any(mask != _NO_MASK for mask in masks) else text
 
 
 def read_record(fields: list[Any]) -> AnnotatedImage:
@@ -39,9 +41,15 @@ def read_record(fields: list[Any]) -> AnnotatedImage:
     Args:
         fields: the parsed text.
     """
+    masks: list[Any] = []
+    if isinstance(fields[0], list):
+        fields, masks = fields
     before, objects, more = fields[:_OBJECTS_AT], fields[_OBJECTS_AT], fields[_OBJECTS_AT + 1 :]
+    items = [_object(*item) for item in objects]
+    if masks:
+        items = [item._replace(mask=_mask(mask)) for item, mask in zip(items, masks, strict=True)]
     labels = [ImageLabel(*label) for label in more[0]] if more else ()
-    return AnnotatedImage._make([*before, [_object(*item) for item in objects], labels or (), *_rest(more)])
+    return AnnotatedImage._make([*before, items, labels or (), *_rest(more)])
 
 
 def _rest(more: list[Any]) -> list[Any]:
@@ -53,9 +61,8 @@ _encode = json.JSONEncoder(check_circular=False).encode
 
 def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:
     said = item[: _LABEL_AT + 1]
-    if item[_LABEL_AT + 1 :] == _UNSAID:
-        return said
-    return (*said, _mask_fields(item.mask), *item[_LABEL_AT + 2 :])
+    more = item[_LABEL_AT + 2 :]
+    return said if more == _UNSAID[1:] else (*said, None, *more)
 
 
 _OBJECTS_AT = AnnotatedImage._fields.index("objects")
@@ -68,20 +75,27 @@ _UNSAID = (None,) * (len(AnnotatedObject._fields) - _LABEL_AT - 1)
 
 def _object(name: str, box: list[float], *rest: Any) -> AnnotatedObject:
     item = AnnotatedObject._make((name, tuple(box), *rest, *(_UNSAID if len(rest) < _LABEL_AT else ())))
-    if item.keypoints is None and item.mask is None:
+    if item.keypoints is None:
         return item
-    points = None if item.keypoints is None else [(x, y, seen) for x, y, seen in item.keypoints]
-    return item._replace(mask=_mask(rest[_LABEL_AT - 1]), keypoints=points)
+    return item._replace(keypoints=[(x, y, seen) for x, y, seen in item.keypoints])
 
 
-def _mask_fields(mask: Mask | None) -> dict[str, Any] | None:
+_NO_MASK = "null"
+
+
+def _mask_text(mask: Mask | None) -> str:
+    if mask is None:
+        return _NO_MASK
     if isinstance(mask, Polygons):
-        # As text a number takes a hundred times as long to write and read, and masks are made of them.
-        return {"rings": [binascii.b2a_base64(_doubles(ring), newline=False).decode() for ring in mask.rings]}
+        # As text a number takes a hundred times as long to write and read, and masks are made of them. Base64
+        # has no character that JSON would escape, so nothing looks for one.
+        rings = (binascii.b2a_base64(_doubles(ring), newline=False).decode() for ring in mask.rings)
+        quoted = ", ".join(f'"{ring}"' for ring in rings)
+        return f'{{"rings": [{quoted}]}}'
     if isinstance(mask, RunLengths):
         counts = mask.counts if isinstance(mask.counts, str) else list(mask.counts)
-        return {"size": [mask.height, mask.width], "counts": counts}
-    return None if mask is None else {"path": mask.path}
+        return _encode({"size": [mask.height, mask.width], "counts": counts})
+    return _encode({"path": mask.path})
 
 
 def _doubles(ring: Sequence[float]) -> bytes:

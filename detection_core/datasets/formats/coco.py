@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import functools
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,7 +144,12 @@ def _pack_rings(annotation: dict[str, Any]) -> None:
     segmentation = annotation["segmentation"]
     if type(segmentation) is list and all(type(ring) is list for ring in segmentation):
         with contextlib.suppress(struct.error, OverflowError):
-            annotation["segmentation"] = [struct.pack(f"{len(ring)}d", *ring) for ring in segmentation]
+            annotation["segmentation"] = [_packer(len(ring))(*ring) for ring in segmentation]
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _packer(count: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{count}d").pack
 
 
 _LISTS: dict[str, Any] = {
