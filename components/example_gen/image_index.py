@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from components.example_gen.task_records import format_record, read_record
+from components.example_gen.task_records import format_record, parse_json, read_record
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
 from detection_core.datasets.grouping import open_index
 from detection_core.datasets.splits import order_digest
@@ -97,7 +97,7 @@ class IndexedImages(Collection[AnnotatedImage]):
         return self._index.count("images", self._split)
 
     def __iter__(self) -> Iterator[AnnotatedImage]:
-        return (read_record(json.loads(text)) for text in self.texts())
+        return (read_record(parse_json(text)) for text in self.texts())
 
     def __contains__(self, image: object) -> bool:
         return any(image == each for each in self)

@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 import google_crc32c
 
 from components.example_gen.image_index import IndexedImages
-from components.example_gen.task_records import read_record
+from components.example_gen.task_records import parse_json, read_record
 from detection_core.artifacts.shard_manifest import write_manifest
 from detection_core.data.record_writer import write_record
 from detection_core.datasets.annotated_images import Rejected, Rejection
@@ -111,7 +111,7 @@ def write_shard(task_path: str) -> int:
     Returns:
         How many examples it holds.
     """
-    task = json.loads(files.read_bytes(task_path))
+    task = parse_json(files.read_bytes(task_path))
     folder = task["shards"] or task["folder"]
     name = f"examples-{task['index']:05d}-of-{task['count']:05d}.tfrecord{SUFFIXES[task['compression']]}"
     counts, rejected, decoding = Counts(), [], find_decoding(task["decode"])

@@ -6,12 +6,14 @@ import array
 import base64
 import binascii
 import json
+import math
 import struct
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
@@ -30,7 +32,8 @@ def format_record(image: AnnotatedImage) -> str:
     more = list(image[_OBJECTS_AT + 1 :])
     while more and more[-1] == _MORE_UNSAID[len(more) - 1]:
         more.pop()
-    text = _encode([*image[:_OBJECTS_AT], objects, *more])
+    fields = [*image[:_OBJECTS_AT], objects, *more]
+    text = _encode(fields) if _is_finite(image.objects) else _encode_any(fields)
     masks = [_mask_text(item.mask) for item in image.objects]
     return f"[{text}, [{', '.join(masks)}]]" if any(mask != _NO_MASK for mask in masks) else text
 
@@ -56,7 +59,32 @@ def _rest(more: list[Any]) -> list[Any]:
     return [*more[1:], *_MORE_UNSAID[max(1, len(more)) :]]
 
 
-_encode = json.JSONEncoder(check_circular=False).encode
+_encode_any = json.JSONEncoder(check_circular=False).encode
+
+
+def _encode(value: Any) -> str:
+    """Return the JSON text of what has no number that JSON lacks, which orjson would write as null."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # a lone surrogate, a number of more than 64 bits, a named tuple
+        return _encode_any(value)
+
+
+def _is_finite(objects: Sequence[AnnotatedObject]) -> bool:
+    """Tell whether all numbers of the objects may be written by orjson; what has more than a box may not."""
+    for item in objects:
+        xmin, ymin, xmax, ymax = item.box
+        if not math.isfinite(xmin + ymin + xmax + ymax + item.area) or item[_LABEL_AT + 2 :] != _UNSAID[1:]:
+            return False
+    return True
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse what `format_record` wrote, or a list of it; with NaN and infinity, as the standard library."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)
 
 
 def _object_fields(item: AnnotatedObject) -> tuple[Any, ...]:

@@ -67,6 +67,8 @@ def find_annotation_frame(record: AnnotatedImage, frame: Frame, unsaid: str) -> 
         Rejected: when the size is neither of the two.
     """
     stored = (frame.width, frame.height)
+    if frame.orientation == UPRIGHT and (record.width, record.height) == stored:
+        return unsaid  # both are the same
     sizes = {SHOWN: frame.upright, STORED: stored}
     fitting = [
         name for name, size in sizes.items() if record.width in (0, size[0]) and record.height in (0, size[1])

@@ -14,6 +14,8 @@ from detection_core.datasets.encoding import CheckedExample
 BOX_SIDES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 """Upper edges of the histogram of box sizes, as a fraction of the image's side."""
 
+# The last edge is 1.0, which a division may pass by a rounding error.
+_SIDE_NAMES = (*map(str, BOX_SIDES), str(BOX_SIDES[-1]))
 _SMALL, _MEDIUM = 32**2, 96**2
 
 
@@ -64,19 +66,26 @@ class Counts:
         self.digests.append(image.sha256[:16])
         pairs = zip(example.boxes, example.objects, strict=True)
         self.boxes.add([box for box, item in pairs if not item.crowd], image.width, image.height)
-        for item, box in zip(example.objects, example.boxes, strict=True):
-            total["crowd"] += item.crowd
-            total["difficult"] += item.difficult or 0
-            total["truncated"] += item.truncated or 0
-            self.counts["classes"][item.name] += 1
-            area = (box[2] - box[0]) * (box[3] - box[1])
-            side = math.sqrt(area / (image.width * image.height))
-            # The last edge is 1.0, which a division may pass by a rounding error.
-            bucket = min(bisect.bisect_left(BOX_SIDES, side), len(BOX_SIDES) - 1)
-            self.counts["box_sides"][str(BOX_SIDES[bucket])] += 1
+        if example.objects:
+            self._add_objects(example)
+
+    def _add_objects(self, example: CheckedExample) -> None:
+        classes, sides, areas = (self.counts[table] for table in ("classes", "box_sides", "box_areas"))
+        pixels = example.image.width * example.image.height
+        crowd = difficult = truncated = 0
+        for item, (xmin, ymin, xmax, ymax) in zip(example.objects, example.boxes, strict=True):
+            crowd += item.crowd
+            difficult += item.difficult or 0
+            truncated += item.truncated or 0
+            classes[item.name] += 1
+            area = (xmax - xmin) * (ymax - ymin)
+            sides[_SIDE_NAMES[bisect.bisect_left(BOX_SIDES, math.sqrt(area / pixels))]] += 1
             area = item.area or area
-            size = "small" if area < _SMALL else "medium" if area < _MEDIUM else "large"
-            self.counts["box_areas"][size] += 1
+            areas["small" if area < _SMALL else "medium" if area < _MEDIUM else "large"] += 1
+        total = self.counts["total"]
+        total["crowd"] += crowd
+        total["difficult"] += difficult
+        total["truncated"] += truncated
 
     def _range(self, name: str, value: float) -> None:
         known = self.ranges.setdefault(name, [0, 0, value, value])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -241,7 +242,7 @@ def _columns(
         is_crowd=[o.crowd for o in objects],
         area=[o.area or (b[2] - b[0]) * (b[3] - b[1]) for o, b in zip(objects, boxes, strict=True)],
         **_mask_columns(objects, drawn_on),
-        **{name: _filled([getattr(o, field) for o in objects], default) for name, field, default in _MORE},
+        **_more_columns(objects),
     )
 
 
@@ -258,10 +259,16 @@ _MORE: tuple[tuple[str, str, Any], ...] = (
 """Column, field of the object, and what an object has that does not say, where another one does."""
 
 
-def _filled(values: list[Any], default: Any) -> list[Any] | None:
-    if all(value is None for value in values):
-        return None
-    return [default if value is None else value for value in values]
+_SAID = operator.itemgetter(*(AnnotatedObject._fields.index(field) for _, field, _ in _MORE))
+
+
+def _more_columns(objects: Sequence[AnnotatedObject]) -> dict[str, list[Any]]:
+    """Return the columns of which at least one object says something."""
+    found = {}
+    for (name, _, default), values in zip(_MORE, zip(*map(_SAID, objects), strict=True), strict=False):
+        if values.count(None) < len(values):
+            found[name] = [default if value is None else value for value in values]
+    return found
 
 
 def _mask_columns(objects: list[AnnotatedObject], drawn_on: Frame) -> dict[str, Any]:
