@@ -133,7 +133,7 @@ class _Reading:
             if split := split_of(rejection.record or rejection.file):
                 self._index.reject(split, [_rejection_in_span(rejection, span)])
         self._parts.append(_Part(span, split_of, found.unannotated, found.about))
-        return dataclasses.replace(found, images=(), rejected=[], unannotated=(), about=())
+        return dataclasses.replace(found, images=(), rejected=[], unannotated=[], about=set())
 
     def sort_out(self, *, add: bool) -> dict[str, int]:
         """Return split to images that no annotation of any part is about; add them to their splits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
@@ -221,8 +221,8 @@ class Annotations:
     images: Iterable[AnnotatedImage]
     rejected: list[Rejection]
     keypoint_names: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    unannotated: Sequence[AnnotatedImage] = ()
-    about: Collection[str] = ()
+    unannotated: list[AnnotatedImage] = dataclasses.field(default_factory=list)
+    about: set[str] = dataclasses.field(default_factory=set)
 
 
 def path_inside(folder: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -65,9 +66,11 @@ class AnnotationReader:
             class_names: id to name, as far as something beside the annotations tells them.
         """
         found = self.read_annotations(root, location, class_names)
-        if not self.background or not found.unannotated:
+        if not self.background:
             return found
-        return dataclasses.replace(found, images=[*found.images, *found.unannotated], unannotated=())
+        # The latter are complete when the former have been read.
+        images = itertools.chain(found.images, found.unannotated)
+        return dataclasses.replace(found, images=images, unannotated=[])
 
     def read_annotations(
         self, root: str, location: Any, class_names: Mapping[int, str] | None

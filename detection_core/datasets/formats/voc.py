@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
@@ -83,27 +84,39 @@ def read(root: str, location: Any) -> Annotations:
         DataError: when folders or the image set are not there.
     """
     image_set, annotations, folder = locate(root, location)
-    images, rejected, available = [], [], ImageFiles(folder)
-    about: set[str] = set()
-    shown = os.path.relpath(annotations, root)
     listed = [f"{name}.xml" for name in _image_set(image_set)] if image_set else _all_files(annotations)
+    shown = os.path.relpath(annotations, root)
+    found = Annotations(categories={}, images=(), rejected=[])
+    images = _read_images(found, annotations, listed, ImageFiles(folder), shown, whole=not image_set)
+    return dataclasses.replace(found, images=images)
+
+
+def _read_images(
+    found: Annotations,
+    annotations: str,
+    listed: Iterable[str],
+    available: ImageFiles,
+    shown: str,
+    *,
+    whole: bool,
+) -> Iterator[AnnotatedImage]:
+    """Yield the images of annotation files, and fill in what is known when the last one was read."""
+    about, ids = found.about, []
     for path in listed:
         name = stem(path)
         try:
-            images.append(_image(name, path_inside(annotations, path), available))
+            image = _image(name, path_inside(annotations, path), available)
         except Rejected as e:
             file = os.path.normpath(os.path.join(shown, path))
-            rejected.append(Rejection(file, name, e.reason, e.detail))
+            found.rejected.append(Rejection(file, name, e.reason, e.detail))
             about |= available.paths_like(name) | available.paths_like(os.path.basename(name))
-    about.update(image.path for image in images)
-    ids = [image.source_id for image in images]
-    return Annotations(
-        categories={o.name: 0 for image in images for o in image.objects},
-        images=images,
-        rejected=rejected,
-        unannotated=[] if image_set else images_without_annotation(available, about, ids),
-        about=about,
-    )
+            continue
+        found.categories.update((item.name, 0) for item in image.objects)
+        about.add(image.path)
+        ids.append(image.source_id)
+        yield image
+    if whole:
+        found.unannotated.extend(images_without_annotation(available, about, ids))
 
 
 def _image_set(path: str) -> list[str]:

@@ -6,6 +6,7 @@ center, `class x y x y ...` of an outline, and boxes followed by keypoints where
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,22 +79,15 @@ def read(root: str, location: Any) -> Annotations:
             "images, or with the images",
             where=root,
         )
-    images: list[AnnotatedImage] = []
-    background: list[AnnotatedImage] = []
-    rejected: list[Rejection] = []
-    for image, entry in _read_images(listing, found, paths, labels):
-        if isinstance(entry, Rejected):
-            rejected.append(Rejection(labels.get(image, image), image, entry.reason, entry.detail))
-        else:
-            (images if image in labels else background).append(entry)
-    return Annotations(
+    annotations = Annotations(
         categories={name: number + 1 for number, name in found.names.items()},
-        images=images,
-        rejected=rejected,
+        images=(),
+        rejected=[],
         keypoint_names=_keypoint_names(found),
-        unannotated=background,
         about={listing.path(image) for image in labels},
     )
+    images = _read_images(listing, found, paths, labels, annotations)
+    return dataclasses.replace(annotations, images=images)
 
 
 def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str, str]]:
@@ -117,16 +111,26 @@ def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str
 
 
 def _read_images(
-    listing: FolderListing, found: YoloSet, paths: Sequence[str], labels: Mapping[str, str]
-) -> Iterator[tuple[str, AnnotatedImage | Rejected]]:
+    listing: FolderListing,
+    found: YoloSet,
+    paths: Sequence[str],
+    labels: Mapping[str, str],
+    annotations: Annotations,
+) -> Iterator[AnnotatedImage]:
+    """Yield the images that have a label file; the others are background, kept aside."""
     for image in paths:
         try:
             path = path_inside(listing.root, checked_text(image, "the image's name"))
             lines = _lines(listing.path(labels[image])) if image in labels else []
             objects = [_object(line, number, found) for number, line in lines]
-            yield image, AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
+            entry = AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
         except Rejected as e:
-            yield image, e
+            annotations.rejected.append(Rejection(labels.get(image, image), image, e.reason, e.detail))
+            continue
+        if image in labels:
+            yield entry
+        else:
+            annotations.unannotated.append(entry)
 
 
 def _lines(path: str) -> list[tuple[int, list[str]]]:

@@ -119,7 +119,7 @@ def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, write, data_
 def test_images_of_one_name_in_several_folders_are_those_of_the_annotations_own(tmp_path):
     _cameras(tmp_path)
     layout = find_layout(str(tmp_path))
-    images = find_reader("voc").read(layout.path, None).images
+    images = list(find_reader("voc").read(layout.path, None).images)
     assert sorted(image.path for image in images) == sorted(map(str, tmp_path.rglob("*.jpg")))
     assert all(image.source_id == image.filename.removesuffix(".jpg") for image in images)
 
@@ -132,7 +132,7 @@ def test_the_same_set_is_found_on_an_object_store(tmp_path):
         files.copy_tree(str(tmp_path), f"{bucket}/mine")
         here, there = find_layout(str(tmp_path)), find_layout(f"{bucket}/mine")
         assert (there.path, there.splits, there.evidence) == (f"{bucket}/mine", here.splits, here.evidence)
-        assert len(find_reader("voc").read(there.path, there.splits["train"]).images) == 3
+        assert len(list(find_reader("voc").read(there.path, there.splits["train"]).images)) == 3
 
 
 def test_a_set_of_every_format_is_found_and_read_on_an_object_store(tmp_path):

@@ -6,14 +6,18 @@ import pytest
 from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.formats import voc
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import voc_xml, write_voc
+from tests.detection_core.datasets.dataset_files import voc_xml, whole, write_voc
 
 TRAIN = "ImageSets/Main/train.txt"
 
 
+def _read(root, location):
+    return whole(voc.read(root, location))
+
+
 def test_every_field_of_an_object_is_kept(tmp_path):
     path = write_voc(tmp_path, ["a"])
-    found = voc.read(path, TRAIN)
+    found = _read(path, TRAIN)
     (image,) = found.images
     assert (image.source_id, image.filename, image.width, image.height) == ("a", "a.jpg", 40, 30)
     assert image.path == str(tmp_path / "JPEGImages" / "a.jpg")
@@ -32,24 +36,24 @@ def test_every_field_of_an_object_is_kept(tmp_path):
 )
 def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, text, occluded):
     xml = voc_xml("a").replace("</object>", f"{text}</object>")
-    (image,) = voc.read(write_voc(tmp_path, ["a"], a=xml), TRAIN).images
+    (image,) = _read(write_voc(tmp_path, ["a"], a=xml), TRAIN).images
     assert image.objects[0].occluded == occluded
 
 
 def test_an_image_set_chooses_and_orders_the_images(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_text("c\n\n a  1\nb -1\n")
-    assert [image.source_id for image in voc.read(path, TRAIN).images] == ["c", "a", "b"]
-    assert [image.source_id for image in voc.read(path, None).images] == ["a", "b", "c", "d"]
+    assert [image.source_id for image in _read(path, TRAIN).images] == ["c", "a", "b"]
+    assert [image.source_id for image in _read(path, None).images] == ["a", "b", "c", "d"]
 
 
 def test_a_file_name_that_no_image_has_means_the_one_that_is_called_like_the_annotation(tmp_path):
     nameless = voc_xml("a").replace("<filename>a.jpg</filename>", "")
     bare, elsewhere = voc_xml("a").replace("a.jpg", "other"), voc_xml("a").replace("a.jpg", "C:\\mine\\x.png")
-    found = voc.read(write_voc(tmp_path, a=nameless, b=bare, c=elsewhere), None)
+    found = _read(write_voc(tmp_path, a=nameless, b=bare, c=elsewhere), None)
     assert [image.filename for image in found.images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
     (tmp_path / "JPEGImages" / "b.jpg").unlink()
-    assert voc.read(str(tmp_path), None).images[1].filename == "other.jpg"
+    assert _read(str(tmp_path), None).images[1].filename == "other.jpg"
 
 
 @pytest.mark.parametrize(
@@ -71,13 +75,13 @@ def test_folders_may_have_any_name(tmp_path, annotations, images):
             (tmp_path / folder / "deep").mkdir(parents=True, exist_ok=True)
             (tmp_path / folder / "deep" / (name + suffix)).write_bytes(data)
     for location in (None, {"annotations": annotations, "images": images}):
-        found = voc.read(str(tmp_path), location)
+        found = _read(str(tmp_path), location)
         paths = [tmp_path / images / "deep" / f"{name}.jpeg" for name in "ab"]
         assert [Path(image.path).resolve() for image in found.images] == paths and not found.rejected
 
 
 def test_an_image_without_a_size_is_taken_as_it_is(tmp_path):
-    found = voc.read(write_voc(tmp_path, a=voc_xml("a", size=("", ""))), None)
+    found = _read(write_voc(tmp_path, a=voc_xml("a", size=("", ""))), None)
     assert (found.images[0].width, found.images[0].height) == (0, 0)
 
 
@@ -101,7 +105,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
     ],
 )
 def test_a_bad_file_costs_only_its_image(tmp_path, text, reason):
-    found = voc.read(write_voc(tmp_path, a=text), None)
+    found = _read(write_voc(tmp_path, a=text), None)
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("Annotations/a.xml", "a", reason)]
     assert [image.source_id for image in found.images] == ["b", "c", "d"]
 
@@ -109,7 +113,7 @@ def test_a_bad_file_costs_only_its_image(tmp_path, text, reason):
 def test_an_image_set_cannot_name_files_elsewhere(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_text("a\n../../secret\n")
-    assert [r.reason for r in voc.read(path, TRAIN).rejected] == ["path_outside"]
+    assert [r.reason for r in _read(path, TRAIN).rejected] == ["path_outside"]
 
 
 def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
@@ -127,13 +131,13 @@ def test_an_image_set_in_another_encoding_is_one_error(tmp_path, encoding):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
     with pytest.raises(DataError, match=r"train\.txt: expected an image set in UTF-8"):
-        voc.read(path, TRAIN)
+        _read(path, TRAIN)
 
 
 def test_a_mark_of_utf_8_is_no_part_of_the_first_name(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_bytes(b"\xef\xbb\xbfb\nc\n")
-    assert [image.source_id for image in voc.read(path, TRAIN).images] == ["b", "c"]
+    assert [image.source_id for image in _read(path, TRAIN).images] == ["b", "c"]
 
 
 def test_a_folder_in_the_place_of_an_annotation_is_put_aside(tmp_path):
@@ -142,7 +146,7 @@ def test_a_folder_in_the_place_of_an_annotation_is_put_aside(tmp_path):
     (tmp_path / "Annotations" / "b.xml").mkdir()
     (tmp_path / "Annotations" / "deep.xml").mkdir()
     (tmp_path / "Annotations" / "deep.xml" / "c.XML").write_text(voc_xml("c"))
-    found = voc.read(root, {"annotations": "Annotations", "images": "JPEGImages"})
+    found = _read(root, {"annotations": "Annotations", "images": "JPEGImages"})
     assert [(r.file, r.reason) for r in found.rejected] == [("Annotations/b.xml", "unreadable_annotation")]
     assert [image.source_id for image in found.images] == ["a", "deep.xml/c"]
 
@@ -151,16 +155,16 @@ def test_pipes_are_put_aside_and_not_waited_for(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / "Annotations" / "b.xml").unlink()
     os.mkfifo(tmp_path / "Annotations" / "b.xml")
-    (rejection,) = voc.read(path, TRAIN).rejected
+    (rejection,) = _read(path, TRAIN).rejected
     assert (rejection.record, rejection.reason) == ("b", "unreadable_annotation")
     os.mkfifo(tmp_path / "ImageSets" / "Main" / "pipe.txt")
     with pytest.raises(DataError, match="cannot be read: expected a regular file"):
-        voc.read(path, "ImageSets/Main/pipe.txt")
+        _read(path, "ImageSets/Main/pipe.txt")
 
 
 def test_a_name_that_is_no_utf_8_is_put_aside(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / "Annotations" / os.fsdecode(b"b\xff.xml")).write_text(voc_xml("b"))
-    found = voc.read(path, None)
+    found = _read(path, None)
     assert [(r.record, r.reason) for r in found.rejected] == [("b\udcff", "malformed_record")]
     assert len(found.images) == 4

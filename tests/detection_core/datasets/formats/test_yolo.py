@@ -12,7 +12,11 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import in_pixels, picture
+from tests.detection_core.datasets.dataset_files import in_pixels, picture, whole
+
+
+def _read(root, location):
+    return whole(yolo.read(root, location))
 
 
 def write(root, **contents):
@@ -114,7 +118,7 @@ def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, h
     assert layout.images == train + held_out and "with 2 classes" in layout.evidence
     locations = [None] if splits == RATIOS else splits.values()
     for location, count in zip(locations, (train, held_out), strict=False):
-        found = yolo.read(layout.path, location)
+        found = _read(layout.path, location)
         assert len(found.images) == count and not found.rejected
         assert found.categories == {"cat": 1, "dog": 2}
         assert all(image.in_fractions and not image.width for image in found.images)
@@ -142,18 +146,18 @@ def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_re
     write_split(tmp_path, "images/val", "")
     write(tmp_path, **{"images/train/empty.jpg": picture(), "images/train/blank.jpg": picture()})
     write(tmp_path, **{"labels/train/blank.txt": "\n"})
-    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    found = _read(str(tmp_path), DIVIDED["train"])
     assert [len(image.objects) for image in found.images] == [0, 1, 1, 1]
     assert [image.filename for image in found.unannotated] == ["images/train/empty.jpg"]
     assert READERS["yolo"].background
     with pytest.raises(DataError, match="expected label files, found none for 3 images"):
-        yolo.read(str(tmp_path), DIVIDED["eval"])
+        _read(str(tmp_path), DIVIDED["eval"])
 
 
 def test_an_outline_is_a_mask_with_the_box_around_it(tmp_path):
     write(tmp_path, **{"classes.txt": "cat\ndog"})
     write_split(tmp_path, "images", "labels", 1, "1 0.25 0.5 0.5 0.5 0.5 0.9\n0 .5 .5 1 1\n")
-    outlined, boxed = in_pixels(yolo.read(str(tmp_path), None).images[0]).objects
+    outlined, boxed = in_pixels(_read(str(tmp_path), None).images[0]).objects
     assert outlined.name == "dog" and outlined.box == (10, 15, 20, 27)
     assert [list(ring) for ring in outlined.mask.rings] == [[10, 15, 20, 15, 20, 27]]
     assert boxed.box == (0, 0, 40, 30) and boxed.mask is None
@@ -167,7 +171,7 @@ def test_keypoints_follow_the_box(tmp_path, dims, values, points):
     text = f"{YAML}kpt_shape: [2, {dims}]\nkpt_names:\n  0: [nose, tail]\n"
     write(tmp_path, **{"data.yaml": text})
     write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
-    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    found = _read(str(tmp_path), DIVIDED["train"])
     assert [item.keypoints for item in in_pixels(found.images[0]).objects] == [points, None]
     assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
 
@@ -184,7 +188,7 @@ def test_a_bad_line_costs_only_its_image(tmp_path, text, reason):
     write(tmp_path, **{"classes.txt": "cat"})
     write_split(tmp_path, "images", "labels", 2)
     write(tmp_path, **{"labels/images1.txt": text})
-    found = yolo.read(str(tmp_path), None)
+    found = _read(str(tmp_path), None)
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [
         ("labels/images1.txt", "images/images1.jpg", reason)
     ]
@@ -198,7 +202,7 @@ def test_an_image_is_looked_at_when_it_is_encoded_and_not_when_its_labels_are_re
     write(tmp_path, **{"images/train/bad.jpg": b"no image", "images/train/cut.jpg": picture()[:80]})
     names = ("bad.jpg", "cut.jpg", "none.jpg", "../../../secret.jpg", "images_train0.jpg")
     write(tmp_path, **{"train.txt": "\n".join(f"images/train/{name}" for name in names)})
-    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    found = _read(str(tmp_path), DIVIDED["train"])
     assert [r.reason for r in found.rejected] == ["path_outside"]
     reasons = []
     for image in found.unannotated:
@@ -215,7 +219,7 @@ def test_a_folder_in_the_place_of_a_label_file_is_put_aside_and_no_background(tm
     label = sorted((tmp_path / "labels" / "train").iterdir())[0]
     label.unlink()
     label.mkdir()
-    found = yolo.read(str(tmp_path), DIVIDED["train"])
+    found = _read(str(tmp_path), DIVIDED["train"])
     assert [r.reason for r in found.rejected] == ["unreadable_annotation"] and len(found.images) == 1
 
 
@@ -226,13 +230,13 @@ def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
         with pytest.raises(ConfigError, match=r"expected .*data\.yaml.*found"):
             yolo.locate(root, location)
     with pytest.raises(DataError, match="file of the classes, found nothing"):
-        yolo.read(root, {"data": "../data.yaml", "split": "train"})
+        _read(root, {"data": "../data.yaml", "split": "train"})
     with pytest.raises(DataError, match="expected the split 'test', found train, val"):
-        yolo.read(root, {"data": "data.yaml", "split": "test"})
+        _read(root, {"data": "data.yaml", "split": "test"})
     with pytest.raises(DataError, match="image folder, found nothing"):
-        yolo.read(root, {"names": "data.yaml", "images": "../.."})
+        _read(root, {"names": "data.yaml", "images": "../.."})
     with pytest.raises(DataError, match=r"expected a data\.yaml"):
-        yolo.read(str(tmp_path / "images"), None)
+        _read(str(tmp_path / "images"), None)
 
 
 @settings(deadline=None)
