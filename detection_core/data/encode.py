@@ -149,11 +149,9 @@ def encode_features(
     Raises:
         ValueError: when the columns differ in length, or a float does not fit float32.
     """
-    columns = {f.name: getattr(objects, f.name) for f in dataclasses.fields(objects)}
-    if len({len(c) for c in columns.values() if c is not None}) != 1:
-        raise ValueError(
-            f"columns differ in length: { {n: len(c) for n, c in columns.items() if c is not None} }"
-        )
+    lengths = {name: len(c) for name in _COLUMNS if (c := getattr(objects, name)) is not None}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"columns differ in length: {lengths}")
     name = image.filename.encode()
     features = {
         "image/encoded": bytes_feature([image.data]),
@@ -201,7 +199,11 @@ def _keypoint_features(keypoints: KeypointColumns, objects: int) -> dict[str, by
 
 def bytes_feature(values: Iterable[bytes]) -> bytes:
     """Return a serialised `tf.train.Feature` that holds byte strings."""
-    return _delimited(_BYTES_LIST, b"".join([_delimited(_FIELD_1, value) for value in values]))
+    parts = []
+    for value in values:
+        parts += [_FIELD_1, _varint(len(value)), value]
+    # Joined once, as an image is among the values.
+    return b"".join([_BYTES_LIST, _varint(sum(map(len, parts))), *parts])
 
 
 def float_feature(values: Sequence[float]) -> bytes:
@@ -217,9 +219,12 @@ def float_feature(values: Sequence[float]) -> bytes:
     return _delimited(_FLOAT_LIST, _delimited(_FIELD_1, packed) if packed else b"")
 
 
-def int64_feature(values: Iterable[int]) -> bytes:
+def int64_feature(values: Sequence[int]) -> bytes:
     """Return a serialised `tf.train.Feature` that holds integers; negative ones in two's complement."""
-    packed = b"".join([_varint(value & 0xFFFFFFFFFFFFFFFF) for value in values])
+    if values and min(values) >= 0 and max(values) < 128:
+        packed = bytes(values)  # flags and most classes: a byte each
+    else:
+        packed = b"".join([_varint(value & 0xFFFFFFFFFFFFFFFF) for value in values])
     return _delimited(_INT64_LIST, _delimited(_FIELD_1, packed) if packed else b"")
 
 
@@ -257,6 +262,9 @@ _OPTIONAL: dict[str, tuple[str, Callable[..., bytes]]] = {
 """Feature key to column of `ObjectColumns` and how it is encoded, for those that a source may lack."""
 
 
+_COLUMNS = tuple(field.name for field in dataclasses.fields(ObjectColumns))
+
+
 @functools.lru_cache(maxsize=4096)
 def _text_value(text: str) -> bytes:
     """Return field 1 of a message; feature keys and class names are the same few for all images."""
@@ -270,6 +278,8 @@ def _delimited(tag: bytes, payload: bytes) -> bytes:
 def _varint(value: int) -> bytes:
     if value < 128:
         return _SHORT[value]
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 127 | 128)
