@@ -121,7 +121,7 @@ BACKBONES: dict[str, BackboneEntry] = {
         build=_mobilenet_v2,
     ),
     **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
-    **{f"efficientnet_b{version}": _efficientnet(version) for version in efficientnet.SCALES},
+    **{f"efficientnet_b{version}": _efficientnet(version) for version in range(8)},
 }
 """Name, as `Extractor.backbone` has it, to backbone; `register_backbone` adds to it."""
 

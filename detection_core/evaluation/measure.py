@@ -11,7 +11,7 @@ import numpy as np
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError, ModelError
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.evaluation.runner import Runner
+from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.structures import ImageDetections, ImageTruth
 

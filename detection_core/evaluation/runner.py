@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
-from detection_core.evaluation.checked_detections import checked_detections
+from detection_core.evaluation.signature_runner import OUTPUTS, Runner, SignatureRunner, first_line
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
-from detection_core.structures import FIRST_CLASS, ImageDetections
 
 _logger = logging.getLogger(__name__)
 
 SIGNATURE = "serving_default"
-OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
 OUTPUT_SHAPES: dict[str, list[int | None]] = {
     "detection_boxes": [1, None, 4],
     "detection_scores": [1, None],
@@ -31,68 +28,6 @@ OUTPUT_SHAPES: dict[str, list[int | None]] = {
 }
 # What TensorFlow raises for damaged files of a SavedModel, beside its own errors.
 _UNLOADABLE = (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, tf.errors.OpError)
-
-
-class Runner(Protocol):
-    """A detector that takes one image at a time."""
-
-    @property
-    def path(self) -> str:
-        """Where it was loaded from."""
-        ...
-
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
-        """Detect objects.
-
-        Args:
-            image: uint8 [H, W, 3], RGB, of any size.
-            source_id: id that the detections carry.
-
-        Raises:
-            ModelError: when the detector gives NaN or infinity.
-        """
-        ...
-
-
-class SignatureRunner:
-    """A function with the inputs and outputs of the Object Detection API's `image_tensor` signature."""
-
-    def __init__(self, function: Callable[[tf.Tensor], Mapping[str, Any]], path: str) -> None:
-        """Take the function.
-
-        Args:
-            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`.
-            path: where it comes from, for errors.
-        """
-        self.path = path
-        self._function = function
-
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
-        """Detect objects; see `Runner`."""
-        try:
-            outputs = self._function(tf.constant(image[np.newaxis]))
-            boxes, scores, classes, count = (np.asarray(outputs[name])[0] for name in OUTPUTS)
-        except (tf.errors.OpError, ValueError, IndexError) as error:
-            raise ModelError(
-                f"expected a detector of one image, found one that fails on image {source_id!r}"
-                f" ({_first_line(error)}); export the model again",
-                where=self.path,
-            ) from error
-        if not np.isfinite(count) or not 0 <= count <= len(scores):
-            raise ModelError(
-                f"expected 0 to {len(scores)} detections in num_detections for image {source_id!r}, found"
-                f" {count}; export the model again",
-                where=self.path,
-            )
-        return checked_detections(
-            # Its classes are numbered as in the label map; those of a TensorFlow Lite file from 0.
-            boxes,
-            scores,
-            classes - FIRST_CLASS,
-            int(count),
-            source_id=source_id,
-            where=self.path,
-        )
 
 
 class SavedModelRunner(SignatureRunner):
@@ -119,17 +54,13 @@ class SavedModelRunner(SignatureRunner):
                 self._model = tf.saved_model.load(here)
         except _UNLOADABLE as error:
             raise ModelError(
-                f"expected a SavedModel, found files that cannot be loaded ({_first_line(error)});"
+                f"expected a SavedModel, found files that cannot be loaded ({first_line(error)});"
                 " export the model again",
                 where=path,
             ) from error
         signature = _serving_signature(self._model, path)
         name = next(iter(signature.structured_input_signature[1]))
         super().__init__(lambda image: signature(**{name: image}), path)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _serving_signature(model: tf.Module, path: str) -> Any:

@@ -20,7 +20,7 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.results import only_labelled
-from detection_core.evaluation.runner import SignatureRunner
+from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import serving_function
 from detection_core.training.distribution import current_worker
 

@@ -30,7 +30,11 @@ def closures():
         ("components.evaluator.run", {"evaluator"}),
         ("component_specs.evaluator", {"evaluator"}),
         ("detection_core.evaluation.curves", {"evaluator"}),
-        ("detection_core.evaluation.coco_metrics", {"evaluator", "tflite_exporter"}),
+        (
+            # Trainings that are validated keep the weights that measure best.
+            "detection_core.evaluation.coco_metrics",
+            {"evaluator", "tflite_exporter", "trainer", "quantization_rewriter"},
+        ),
         ("detection_core.tasks.train", {"trainer"}),
         (
             "detection_core.detectors.parts.losses.focal",

@@ -10,8 +10,8 @@ from detection_core.protos import model_pb2
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("center_net {}", "expected ssd, found center_net: CenterNet is not built here"),
-        ("", "expected ssd, found none: set one"),
+        ("center_net {}", "expected ssd or efficientdet, found center_net: CenterNet is not built here"),
+        ("", "expected ssd or efficientdet, found none: set one"),
         ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
         ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
     ],

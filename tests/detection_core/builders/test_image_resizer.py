@@ -68,7 +68,7 @@ def test_the_resizer_of_a_model_is_found_in_any_kind() -> None:
 
 
 def test_a_model_without_a_resizer_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"^model: expected ssd, found none"):
+    with pytest.raises(ConfigError, match=r"^model: expected one of ssd, efficientdet, found none"):
         model_image_resizer(model_pb2.DetectionModel())
     with pytest.raises(ConfigError, match=r"model\.ssd\.image_resizer"):
         model_image_resizer(text_format.Parse("ssd {}", model_pb2.DetectionModel()))

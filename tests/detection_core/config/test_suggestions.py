@@ -36,7 +36,7 @@ def test_an_unknown_field_is_likened_to_its_neighbours_or_found_elsewhere():
         (
             "optimizer",
             "a message {...} of Optimizer: adam_optimizer, momentum_optimizer, moving_average_decay, "
-            "rms_prop_optimizer, use_moving_average",
+            "moving_average_from_weights, rms_prop_optimizer, use_moving_average",
         ),
     ],
 )

@@ -235,7 +235,10 @@ def test_a_bias_that_does_not_fit_is_refused(monkeypatch):
             " weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -5 max: 5 } } } }",
             "box_encodings_clip_range: expected box codes as the network gives them",
         ),
-        ("faster_rcnn {}", "expected a model that converts to TensorFlow Lite, ssd, found faster_rcnn"),
+        (
+            "faster_rcnn {}",
+            "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn",
+        ),
     ],
 )
 def test_what_a_fixed_input_cannot_hold_is_refused(text, message):

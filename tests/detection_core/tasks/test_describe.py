@@ -142,7 +142,7 @@ def test_a_checkpoint_that_is_not_what_the_config_says_is_refused(tmp_path, writ
 
 
 def test_what_cannot_be_built_is_one_error():
-    with pytest.raises(ConfigError, match="expected ssd, found faster_rcnn: two-stage detectors"):
+    with pytest.raises(ConfigError, match="ssd or efficientdet, found faster_rcnn: two-stage detectors"):
         describe(load_pipeline_config(TWO_STAGE))
 
 

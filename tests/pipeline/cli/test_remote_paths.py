@@ -41,6 +41,7 @@ workspace: WORKSPACE
 data: {path: data, label_map: label_map.pbtxt, shards_uri: shards}
 model: {config: pipeline.config, override_files: [partial.config]}
 train: {warm_start: base}
+validation: {schema_file: schema.pbtxt}
 push: {destination: pushed}
 schedule: {cron: 0 0 3 * * *}
 """
@@ -146,6 +147,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "eval.config": "num_examples: 3",
         "rewriter.config": "quantization { delay: 1 }",
         "hparams.yaml": "num_classes: 7",
+        "schema.pbtxt": "feature { name: 'image/encoded' type: BYTES }",
     }
     for name, text in texts.items():
         (root / name).write_text(text)
@@ -204,6 +206,7 @@ def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store: str
         "train.warm_start": f"{store}/base",
         "push.destination": f"{store}/pushed",
         "train.weights_mirror": "",
+        "validation.schema_file": f"{store}/schema.pbtxt",
     }
 
 

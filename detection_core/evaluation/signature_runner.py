@@ -1,0 +1,82 @@
+"""Running a detector that is a function of one image, whatever it was loaded from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.errors import ModelError
+from detection_core.evaluation.checked_detections import checked_detections
+from detection_core.structures import FIRST_CLASS, ImageDetections
+
+OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
+
+
+class Runner(Protocol):
+    """A detector that takes one image at a time."""
+
+    @property
+    def path(self) -> str:
+        """Where it was loaded from."""
+        ...
+
+    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+        """Detect objects.
+
+        Args:
+            image: uint8 [H, W, 3], RGB, of any size.
+            source_id: id that the detections carry.
+
+        Raises:
+            ModelError: when the detector gives NaN or infinity.
+        """
+        ...
+
+
+class SignatureRunner:
+    """A function with the inputs and outputs of the Object Detection API's `image_tensor` signature."""
+
+    def __init__(self, function: Callable[[tf.Tensor], Mapping[str, Any]], path: str) -> None:
+        """Take the function.
+
+        Args:
+            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`.
+            path: where it comes from, for errors.
+        """
+        self.path = path
+        self._function = function
+
+    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+        """Detect objects; see `Runner`."""
+        try:
+            outputs = self._function(tf.constant(image[np.newaxis]))
+            boxes, scores, classes, count = (np.asarray(outputs[name])[0] for name in OUTPUTS)
+        except (tf.errors.OpError, ValueError, IndexError) as error:
+            raise ModelError(
+                f"expected a detector of one image, found one that fails on image {source_id!r}"
+                f" ({first_line(error)}); export the model again",
+                where=self.path,
+            ) from error
+        if not np.isfinite(count) or not 0 <= count <= len(scores):
+            raise ModelError(
+                f"expected 0 to {len(scores)} detections in num_detections for image {source_id!r}, found"
+                f" {count}; export the model again",
+                where=self.path,
+            )
+        return checked_detections(
+            # Its classes are numbered as in the label map; those of a TensorFlow Lite file from 0.
+            boxes,
+            scores,
+            classes - FIRST_CLASS,
+            int(count),
+            source_id=source_id,
+            where=self.path,
+        )
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of TensorFlow's, which goes on with its graph."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
