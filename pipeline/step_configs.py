@@ -73,10 +73,11 @@ def schema_text(settings: PipelineSettings) -> str:
     Raises:
         ConfigError: for a file that cannot be read or is no schema.
     """
+    if not settings.validation.schema_file:
+        return ""
     from detection_core.validation.schema_file import read_schema_text
 
-    path = settings.validation.schema_file
-    return read_schema_text(path) if path else ""
+    return read_schema_text(settings.validation.schema_file)
 
 
 def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:

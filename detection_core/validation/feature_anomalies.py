@@ -16,6 +16,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
 from detection_core.validation.feature_statistics import INVALID_TEXT
+from detection_core.validation.schema_file import is_current
 
 _INFO = anomalies_pb2.AnomalyInfo
 _STATS = pb.FeatureNameStatistics
@@ -28,13 +29,6 @@ FEATURE_TYPES = {
 """Type of statistics to type of a feature."""
 _FOR_FILES = (None, "image_domain", "natural_language_domain", "url_domain")
 """Domains that a column of files may have."""
-_NOT_CURRENT = (
-    schema_pb2.PLANNED,
-    schema_pb2.ALPHA,
-    schema_pb2.DEPRECATED,
-    schema_pb2.DEBUG_ONLY,
-    schema_pb2.DISABLED,
-)
 
 Reason = tuple[int, str, str]
 """Type of the anomaly, and what was found, in short and in full."""
@@ -76,11 +70,6 @@ def find_anomalies(
 
 _NEW = (_INFO.SCHEMA_NEW_COLUMN, "New column", "New column (column in data but not in schema)")
 _MISSING = (_INFO.SCHEMA_MISSING_COLUMN, "Column dropped", "Column is completely missing")
-
-
-def is_current(feature: schema_pb2.Feature) -> bool:
-    """Tell whether a feature of a schema is checked: it is neither planned, nor experimental, nor retired."""
-    return not feature.deprecated and feature.lifecycle_stage not in _NOT_CURRENT
 
 
 def _is_required(feature: schema_pb2.Feature) -> bool:

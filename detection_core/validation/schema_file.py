@@ -9,8 +9,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from detection_core.config.text.text_proto import parse_message, read_message_text
 from detection_core.errors import ConfigError, shorten
-from detection_core.validation.feature_anomalies import is_current
 
+_NOT_CURRENT = (
+    schema_pb2.PLANNED,
+    schema_pb2.ALPHA,
+    schema_pb2.DEPRECATED,
+    schema_pb2.DEBUG_ONLY,
+    schema_pb2.DISABLED,
+)
 _ANY = (schema_pb2.INT, schema_pb2.FLOAT, schema_pb2.BYTES, schema_pb2.STRUCT)
 _TYPES: Mapping[str, tuple[int, ...]] = {
     "domain": (schema_pb2.BYTES,),
@@ -136,3 +142,8 @@ def unchecked_constraints(schema: schema_pb2.Schema) -> list[str]:
 
 
 _NOT_CHECKED_OF_SCHEMA = ("sparse_feature", "weighted_feature", "default_environment")
+
+
+def is_current(feature: schema_pb2.Feature) -> bool:
+    """Tell whether a feature of a schema is checked: it is neither planned, nor experimental, nor retired."""
+    return not feature.deprecated and feature.lifecycle_stage not in _NOT_CURRENT

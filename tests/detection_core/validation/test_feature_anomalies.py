@@ -8,8 +8,9 @@ from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
-from detection_core.validation.feature_anomalies import find_anomalies, is_current
+from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.feature_statistics import FeatureCounter
+from detection_core.validation.schema_file import is_current
 
 RECORDS = (
     {
