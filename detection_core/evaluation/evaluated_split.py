@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
 from detection_core.evaluation.matching import ImageMatch, best_score_threshold, match_image
-from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.results import EvaluatedImage, only_labelled
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,20 @@ class EvaluatedSplit:
 
     images: tuple[EvaluatedImage, ...]
     class_names: Mapping[int, str]
+
+    @classmethod
+    def counting(
+        cls, images: tuple[EvaluatedImage, ...], class_names: Mapping[int, str], *, labelled_only: bool
+    ) -> EvaluatedSplit:
+        """Make it of the detections that COCO's numbers count.
+
+        Args:
+            images: every image once.
+            class_names: class in [0, C) to name.
+            labelled_only: leave out detections of classes that nobody looked for in an image.
+        """
+        counted = tuple(map(only_labelled, images)) if labelled_only else images
+        return cls(images=counted, class_names=class_names)
 
     @functools.cached_property
     def coco(self) -> CocoResult:

@@ -8,6 +8,11 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 
+def with_average(average: MovingAverage | None, *, asked: bool) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which weights have their averages, where such are kept and asked for."""
+    return average.swapped_in() if average is not None and asked else contextlib.nullcontext()
+
+
 class MovingAverage(tf.Module):
     """A slowly moving copy of weights, which usually generalises a little better than the last ones.
 

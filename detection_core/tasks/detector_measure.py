@@ -19,7 +19,6 @@ from detection_core.errors import ConfigError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
-from detection_core.evaluation.results import only_labelled
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import serving_function
 from detection_core.training.distribution import current_worker
@@ -81,10 +80,9 @@ class DetectorMeasure:
         truth = iterate_truth(self._config, label_map=self._label_map)
         found = measure({_NAME: runner}, truth, self._label_map, job="validate", total=self.images)
         images = found[_NAME].images
-        counted = tuple(map(only_labelled, images)) if self._options.only_labelled else images
         names = class_names(self._label_map)
-        coco = EvaluatedSplit(images=counted, class_names=names).coco
-        return finite(compute_metrics(images, coco, names, self._options, self._demanded))
+        split = EvaluatedSplit.counting(images, names, labelled_only=self._options.only_labelled)
+        return finite(compute_metrics(images, split.coco, names, self._options, self._demanded))
 
 
 def _check_metrics(names: Sequence[str], known: Sequence[str]) -> None:

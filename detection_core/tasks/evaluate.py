@@ -24,7 +24,6 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
-from detection_core.evaluation.results import EvaluatedImage, only_labelled
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from detection_core.storage import files
@@ -75,7 +74,7 @@ def evaluate(
     measured = measure(runners, truth(), label_map, total=options.images)
 
     splits = {
-        name: EvaluatedSplit(images=_counted(m.images, options), class_names=names)
+        name: EvaluatedSplit.counting(m.images, names, labelled_only=options.metrics.only_labelled)
         for name, m in measured.items()
     }
     demanded = [t.metric for t in thresholds]
@@ -188,11 +187,6 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
     note = "not compared with the baseline, which knows other classes: " + ", ".join(list(other.values())[:8])
     _logger.warning("evaluate | %s (%s)", note, baseline_path)
     return note
-
-
-def _counted(images: tuple[EvaluatedImage, ...], options: EvaluateOptions) -> tuple[EvaluatedImage, ...]:
-    """Return the images with the detections that COCO's numbers count."""
-    return tuple(map(only_labelled, images)) if options.metrics.only_labelled else images
 
 
 def _write_details(folder: str, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions) -> None:

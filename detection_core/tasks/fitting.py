@@ -28,6 +28,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
+from detection_core.optimizers.moving_average import with_average
 from detection_core.progress import Reporter
 from detection_core.storage import files
 from detection_core.tasks.detector_measure import DetectorMeasure
@@ -122,9 +123,7 @@ def written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.Abstr
     They are those that `fit` restored, the best of all validations, where there are such; else the averaged
     ones where the config asks for them; else the last.
     """
-    if result.restored is None and plan.writes_average and result.average is not None:
-        return result.average.swapped_in()
-    return contextlib.nullcontext()
+    return with_average(result.average, asked=result.restored is None and plan.writes_average)
 
 
 def weights_kind(plan: TrainPlan, result: TrainingResult) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import tempfile
@@ -21,19 +20,17 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError, DataError
-from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.optimizers.moving_average import MovingAverage, with_average
 from detection_core.storage import files
 from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.work_folder import FINISHED
 from detection_core.training.actions import TensorBoardValidation
-from detection_core.training.checkpoints import TrainingCheckpoints
+from detection_core.training.checkpoints import TrainingCheckpoints, checkpoint_steps
+from detection_core.training.loop import CHECKPOINTS
 from detection_core.training.validation import ValidationOptions, best_lines
 from detection_core.training.variables import trained_variables
 
 _logger = logging.getLogger(__name__)
-
-CHECKPOINTS = "checkpoints"
-"""Folder of the checkpoints of an unfinished training, below its own."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,10 +125,9 @@ class _Watched:
 
     def _new_steps(self) -> Iterator[int]:
         measured = max((line.step for line in self._lines), default=-1)
-        for path in files.list_matching(files.join(self._folder, CHECKPOINTS), "ckpt-*.index"):
-            step = path.rpartition("ckpt-")[2].removesuffix(".index")
-            if step.isdecimal() and int(step) > measured and int(step) not in self._passed_over:
-                yield int(step)
+        for step in checkpoint_steps(files.join(self._folder, CHECKPOINTS)):
+            if step > measured and step not in self._passed_over:
+                yield step
 
     def _measure_step(self, step: int) -> bool:
         """Measure a checkpoint; tell whether it was still there."""
@@ -141,17 +137,9 @@ class _Watched:
             if not copied or not TrainingCheckpoints(parts, scratch).restore(step):
                 self._passed_over.add(step)
                 return False
-        began = time.monotonic()
-        averaged = self._average if self._validation.options.averaged else None
-        with averaged.swapped_in() if averaged else contextlib.nullcontext():
-            metrics = dict(self._measure())
-        line = ValidationLine(
-            step=step,
-            score=self._validation.options.score(metrics),
-            metrics=metrics,
-            seconds=round(time.monotonic() - began, 3),
-            time=round(time.time(), 3),
-        )
+        options = self._validation.options
+        with with_average(self._average, asked=options.averaged):
+            line = options.measured(self._measure, step)
         self._lines.append(line)
         VALIDATIONS.write(self._output, self._lines)
         self._events.validated(line)

@@ -61,9 +61,7 @@ class TrainingCheckpoints:
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint, rising."""
-        paths = map(os.path.basename, files.list_matching(self.directory, "ckpt-*.index"))
-        names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in paths)
-        return sorted(int(match[1]) for match in names if match)
+        return checkpoint_steps(self.directory)
 
     def path(self, step: int) -> str:
         """Return the prefix of the checkpoint's files."""
@@ -166,6 +164,13 @@ class TrainingCheckpoints:
                 where=self.path(step),
             ) from error
         return True
+
+
+def checkpoint_steps(directory: str) -> list[int]:
+    """Return the steps that have a checkpoint in a folder, rising; nothing where there is no such folder."""
+    paths = map(os.path.basename, files.list_matching(directory, "ckpt-*.index"))
+    names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in paths)
+    return sorted(int(match[1]) for match in names if match)
 
 
 def _damage(prefix: str) -> str:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.errors import DataError
-from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.optimizers.moving_average import MovingAverage, with_average
 from detection_core.optimizers.optimization import Optimization
 from detection_core.progress import RateMeter
 from detection_core.storage import files
@@ -28,6 +28,9 @@ from detection_core.training.stop_signal import StopSignal
 from detection_core.training.validation import Validation
 
 _logger = logging.getLogger(__name__)
+
+CHECKPOINTS = "checkpoints"
+"""Folder of the checkpoints of an unfinished training, below its own."""
 
 DatasetFactory = Callable[[int], tf.data.Dataset]
 
@@ -93,7 +96,7 @@ def run_training(
     state = TrainState(model, optimization, options, step)
     checkpoints = TrainingCheckpoints(
         state.checkpointed(),
-        files.join(work_dir, "checkpoints"),
+        files.join(work_dir, CHECKPOINTS),
         keep=options.checkpoints_to_keep,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
     )
@@ -195,8 +198,7 @@ class _Loop:
         if not (last or validation.is_due(step) or self._agreed(step, validation.is_late())):
             return False
         self._guard.check()
-        average = self._state.average if validation.options.averaged else None
-        with average.swapped_in() if average else contextlib.nullcontext():
+        with with_average(self._state.average, asked=validation.options.averaged):
             line = validation.run(step)
         for action in self._actions:
             action.validated(line)

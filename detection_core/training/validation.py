@@ -54,6 +54,18 @@ class ValidationOptions:
         known = [value * weight for value, weight in values if value is not None and math.isfinite(value)]
         return sum(known) if len(known) == len(values) else None
 
+    def measured(self, measure: Measure, step: int) -> ValidationLine:
+        """Measure the model's present weights, and score what is found."""
+        began = time.monotonic()
+        metrics = dict(measure())
+        return ValidationLine(
+            step=step,
+            score=self.score(metrics),
+            metrics=metrics,
+            seconds=round(time.monotonic() - began, 3),
+            time=round(time.time(), 3),
+        )
+
 
 def best_lines(lines: Sequence[ValidationLine], count: int) -> list[ValidationLine]:
     """Return the validations of the highest scores, the best first; of equal ones the earlier."""
@@ -153,15 +165,7 @@ class Validation:
 
     def run(self, step: int) -> ValidationLine:
         """Measure the model, whose weights are those to compare, and keep them if they are of the best."""
-        began = time.monotonic()
-        metrics = dict(self._measure())
-        line = ValidationLine(
-            step=step,
-            score=self.options.score(metrics),
-            metrics=metrics,
-            seconds=round(time.monotonic() - began, 3),
-            time=round(time.time(), 3),
-        )
+        line = self.options.measured(self._measure, step)
         self._lines.append(line)
         kept = [best.step for best in best_lines(self._lines, self.options.keep_best)]
         if self._agreed(step in kept):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.errors import ConfigError
@@ -72,28 +73,29 @@ def _adam(optimizer: Optimizer, values: HyperParameters) -> LearningRate:
     return optimizer.adam_optimizer.learning_rate
 
 
-def _cosine(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
-    schedule = rate.automl_cosine_learning_rate
+def _begin(schedule: Any, values: HyperParameters, length: RunLength) -> None:
+    """Set the target rate and the warm-up, which all their schedules have."""
     schedule.learning_rate = _scaled_rate(values, length)
     schedule.warmup_learning_rate = values.lr_warmup_init
     schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
+
+
+def _cosine(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
+    schedule = rate.automl_cosine_learning_rate
+    _begin(schedule, values, length)
     schedule.total_steps = length.steps(values.num_epochs)
 
 
 def _polynomial(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
     schedule = rate.automl_polynomial_learning_rate
-    schedule.learning_rate = _scaled_rate(values, length)
-    schedule.warmup_learning_rate = values.lr_warmup_init
-    schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
+    _begin(schedule, values, length)
     schedule.total_steps = length.steps(values.num_epochs)
     schedule.power = values.poly_lr_power
 
 
 def _stepwise(rate: LearningRate, values: HyperParameters, length: RunLength) -> None:
     schedule = rate.automl_stepwise_learning_rate
-    schedule.learning_rate = _scaled_rate(values, length)
-    schedule.warmup_learning_rate = values.lr_warmup_init
-    schedule.warmup_steps = length.steps(values.lr_warmup_epoch)
+    _begin(schedule, values, length)
     schedule.first_drop_step = length.steps(values.first_lr_drop_epoch)
     schedule.second_drop_step = length.steps(values.second_lr_drop_epoch)
 
