@@ -78,6 +78,12 @@ EXTRAS: Mapping[str, Extra] = {
             gives="paths that begin with abfs://, abfss:// or az://",
             remedy="install it with `pip install 'detflow[azure]'`",
         ),
+        Extra(
+            name="video",
+            modules=("av",),
+            gives="video files in `detflow predict`",
+            remedy="install it with `pip install 'detflow[video]'`",
+        ),
     )
 }
 

@@ -18,6 +18,8 @@ FILE_BUDGET, FUNCTION_BUDGET = 400, 60
 TESTED_IN = {
     "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
     "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
+    "detection_core/artifacts/ensemble.py": "detection_core/evaluation/test_ensemble_runner.py",
+    "detection_core/evaluation/known_classes.py": "detection_core/evaluation/test_ensemble_runner.py",
     "detection_core/artifacts/anchor_matches.py": "detection_core/validation/test_anchor_comparison.py",
     "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_card.py",
     "detection_core/artifacts/data_findings.py": "components/data_validator/test_run.py",
@@ -43,6 +45,7 @@ TESTED_IN = {
     "pipeline/kubeflow/schedule_removal.py": "pipeline/kubeflow/test_schedules.py",
     "pipeline/doctor/custom_resources.py": "pipeline/doctor/test_cluster.py",
     "pipeline/doctor/rights.py": "pipeline/doctor/test_cluster.py",
+    "pipeline/cli/detector_arguments.py": "pipeline/cli/test_inference.py",
     "pipeline/cli/group.py": "pipeline/cli/test_parser.py",
     "pipeline/cli/server.py": "pipeline/cli/test_cluster.py",
     "pipeline/cli/standalone.py": "end_to_end/test_standalone.py",

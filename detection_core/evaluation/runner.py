@@ -10,8 +10,10 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
+from detection_core.artifacts.ensemble import find_ensemble, members
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
+from detection_core.evaluation.ensemble_runner import EnsembleRunner, check_same_classes
 from detection_core.evaluation.signature_runner import OUTPUTS, Runner, SignatureRunner, first_line
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.storage import files
@@ -100,7 +102,8 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
     """Load a detector for evaluation or prediction.
 
     Args:
-        path: a detector folder, a SavedModel's folder, a published version, or a .tflite file.
+        path: a detector folder, a SavedModel's folder, a published version, a .tflite file, or the folder of
+            an ensemble.
         threads: of the TensorFlow Lite interpreter; 0: one a core. TensorFlow chooses its own.
         trust: run a SavedModel even if its graph does more than compute, such as reading files.
 
@@ -113,6 +116,11 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
         raise ModelError(
             "expected a detector folder or a .tflite file, found nothing there; check the path", where=path
         )
+    ensemble = find_ensemble(path)
+    if ensemble is not None:
+        check_same_classes(members(path))
+        runners = [load_runner(member, threads=threads, trust=trust) for member in members(path)]
+        return EnsembleRunner(path, runners, ensemble.iou_threshold)
     kind = os.path.splitext(path)[1].lower()
     load = _LOADERS[kind if kind in _LOADERS else ""]
     return load(path, threads or os.cpu_count() or 1, trust)

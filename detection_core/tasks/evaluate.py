@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.ensemble import members
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import iterate_truth
@@ -53,7 +54,7 @@ def evaluate(
     Only detections are kept in memory. The baseline runs in the same pass, on the same images.
 
     Args:
-        model_path: a detector folder, a SavedModel or a .tflite file.
+        model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
         truth: gives the images and their ground truth.
         label_map: classes of the ground truth and of the detector.
         evaluation_dir: folder to make; one that exists is replaced.
@@ -164,7 +165,11 @@ def evaluate_config(
 
 
 def own_config(model_path: str) -> PipelineConfig:
-    """Return the config inside a detector folder; an empty one for a file or a SavedModel of others."""
+    """Return the config inside a detector folder, of an ensemble that of its first detector.
+
+    It is empty for a file or a SavedModel of others.
+    """
+    model_path = members(model_path)[0]
     if not files.is_dir(model_path):
         return PipelineConfig()
     path = layout.extra_file(model_path, layout.PIPELINE_CONFIG)
@@ -175,10 +180,11 @@ def own_config(model_path: str) -> PipelineConfig:
 
 def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
     """Return "" where the baseline has the same classes; a detector of other classes is no measure."""
-    if not files.is_dir(baseline_path):
+    detector = members(baseline_path)[0]
+    if not files.is_dir(detector):
         return ""
     try:
-        text = layout.read_extra(baseline_path, layout.LABEL_MAP)
+        text = layout.read_extra(detector, layout.LABEL_MAP)
     except ContractError:  # a SavedModel of others: nothing is known of its classes but what it detects
         return ""
     other = class_names(parse_label_map(text, baseline_path))

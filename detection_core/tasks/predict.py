@@ -10,15 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from detection_core.artifacts import detector as layout
 from detection_core.artifacts.prediction import DetectedObject, Prediction, write_prediction
-from detection_core.artifacts.tflite_metadata import read_description
-from detection_core.config.label_map_file import load_label_map
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.measure import class_names
+from detection_core.evaluation.known_classes import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.progress import Progress
@@ -43,7 +40,7 @@ def predict(
     An image that cannot be used is reported and the others go on.
 
     Args:
-        model_path: a detector folder, a SavedModel or a .tflite file.
+        model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
         images: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`, or pixels,
             uint8 [H, W, 3], RGB.
         output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing. "": nothing is written.
@@ -61,7 +58,7 @@ def predict(
     if not math.isfinite(min_score):
         raise ConfigError(f"expected a number, found {min_score}", where="min_score")
     runner = load_runner(model_path, trust=trust)
-    names = _names(model_path)
+    names = known_classes(model_path)
     if output_dir:
         files.make_dirs(output_dir)
     results: list[Prediction] = []
@@ -104,14 +101,6 @@ def read_image(path: str) -> np.ndarray:
         return read_pixels(io.BytesIO(data), upright=True)
     except ImageFault as error:
         raise DataError(error.message, where=path) from error
-
-
-def _names(model_path: str) -> dict[int, str]:
-    """Return class to name from what lies beside the model; none where it says nothing."""
-    if files.is_dir(model_path):
-        path = layout.extra_file(model_path, layout.LABEL_MAP)
-        return class_names(load_label_map(path)) if files.exists(path) else {}
-    return dict(enumerate(read_description(files.read_bytes(model_path), where=model_path).labels))
 
 
 def _checked_pixels(image: np.ndarray, where: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The steps as verbs of their own: train, import, evaluate, quantize, export, predict."""
+"""The steps as verbs of their own: train, import, evaluate, quantize, export."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
+from pipeline.cli.detector_arguments import OUTPUT, TRUST, one_model
 from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 _CONFIG = argument("--config", required=True, help="pipeline.config")
 _EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
 _MODEL = argument("--model", required=True, metavar="DIR", help="trained detector")
-_OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
-_TRUST = argument(
-    "--trust",
-    action="store_true",
-    help="run a model whose graph may read or write files or run code; only for models that you trust",
-)
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
 
@@ -137,7 +132,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         METRICS,
         "evaluation",
         arguments,
-        model=arguments.model,
+        model=one_model(arguments),
         baseline=arguments.baseline,
         split=arguments.split,
         trust=arguments.trust,
@@ -204,18 +199,6 @@ def export(arguments: argparse.Namespace) -> Result:
     return Result(text=text, data=data, exit_code=0 if data["blessed"] else 1)
 
 
-def predict(arguments: argparse.Namespace) -> Result:
-    """Detect and draw."""
-    with native_output_to(os.devnull):
-        from detection_core.tasks.predict import predict as predict_images
-
-        results = predict_images(
-            arguments.model, arguments.images, arguments.output, arguments.min_score, trust=arguments.trust
-        )
-    data = [prediction.as_json() for prediction in results]
-    return Result(text=f"{len(results)} pictures in {arguments.output}", data=data)
-
-
 def _gate_arguments() -> Iterator[Argument]:
     """Yield the thresholds for TensorFlow Lite files; the component's defaults apply."""
     from component_specs import TFLiteExporterJob
@@ -235,7 +218,7 @@ VERBS = (
         arguments=(
             _CONFIG,
             _EXAMPLES,
-            _OUTPUT,
+            OUTPUT,
             argument("--warm-start", default="", metavar="DIR", help="detector to start from"),
             SET,
             OVERRIDE_FILE,
@@ -265,7 +248,7 @@ VERBS = (
                 metavar="FILE",
                 help="classes of the detector, .pbtxt (default: with zoo:NAME those of COCO)",
             ),
-            _OUTPUT,
+            OUTPUT,
             SET,
             OVERRIDE_FILE,
         ),
@@ -276,7 +259,13 @@ VERBS = (
         summary="Measure a detector: COCO metrics, curves, pictures and a verdict.",
         example="detflow evaluate --model build/trained/model --examples build/examples --output build/eval",
         arguments=(
-            argument("--model", default="", metavar="DIR", help="trained detector"),
+            argument(
+                "--model",
+                action="append",
+                default=[],
+                metavar="DIR",
+                help="trained detector; given several times, what they find is fused (OUTPUT/ensemble)",
+            ),
             argument(
                 "--watch",
                 default="",
@@ -296,13 +285,13 @@ VERBS = (
                 metavar="DIR",
                 help="what ExampleGen wrote; with --watch, those of the training if not given",
             ),
-            _OUTPUT,
+            OUTPUT,
             _SPLIT,
             argument("--baseline", default="", metavar="DIR", help="detector to compare with"),
             argument(
                 "--thresholds", default="{}", metavar="JSON", help="metric to lower_bound, min_change, ..."
             ),
-            _TRUST,
+            TRUST,
         ),
         command=evaluate,
     ),
@@ -313,7 +302,7 @@ VERBS = (
             "detflow quantize --config pipeline.config --model build/trained/model "
             "--examples build/examples --output build/quantized"
         ),
-        arguments=(_CONFIG, _MODEL, _EXAMPLES, _OUTPUT, SET, OVERRIDE_FILE),
+        arguments=(_CONFIG, _MODEL, _EXAMPLES, OUTPUT, SET, OVERRIDE_FILE),
         command=quantize,
     ),
     Verb(
@@ -327,27 +316,10 @@ VERBS = (
             _MODEL,
             argument("--quantized-model", default="", metavar="DIR", help="what `detflow quantize` made"),
             _EXAMPLES,
-            _OUTPUT,
+            OUTPUT,
             _SPLIT,
             _gate_arguments,
         ),
         command=export,
-    ),
-    Verb(
-        name="predict",
-        summary="Detect objects in images and draw their boxes.",
-        example="detflow predict --model build/trained/model photo.jpg --output build/predicted",
-        arguments=(
-            argument(
-                "--model", required=True, metavar="DIR_OR_TFLITE", help="detector folder or .tflite file"
-            ),
-            argument("images", nargs="+", metavar="IMAGE", help="images to look at"),
-            _OUTPUT,
-            argument(
-                "--min-score", type=float, default=0.5, help="draw detections from this score (default: 0.5)"
-            ),
-            _TRUST,
-        ),
-        command=predict,
     ),
 )

@@ -13,6 +13,7 @@ from components.evaluator.run import run
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.errors import ConfigError, DataError, ModelError
+from detection_core.evaluation.ensemble_runner import write_ensemble
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
 
 PER_CATEGORY = "eval_config { include_metrics_per_category: true }"
@@ -118,6 +119,15 @@ def test_a_detector_behind_its_baseline_is_not_blessed(folders, tmp_path):
     assert "the baseline's 1.0000: a change of -" in read(tmp_path, "blessing", "reasons.json")["reasons"][0]
     kinds = {e["kind"] for e in read(tmp_path, "evaluation", "pictures", "index.json")}
     assert "side_by_side" in kinds
+
+
+def test_an_ensemble_is_measured_as_its_first_detector_says(folders, tmp_path):
+    write_ensemble(str(tmp_path / "ensemble"), [folders["good"], folders["worse"]])
+    run(job(folders, tmp_path, model=str(tmp_path / "ensemble"), baseline=folders["good"]))
+    metrics = read(tmp_path, "evaluation", "metrics.json")
+    assert metrics["metrics"][MAP] < metrics["baseline"][MAP] == pytest.approx(1.0)
+    # By the config of the first detector, which asks for it.
+    assert "DetectionBoxes_PerformanceByCategory/mAP/green" in metrics["metrics"]
 
 
 def test_a_baseline_of_other_classes_is_no_measure(folders, tmp_path):

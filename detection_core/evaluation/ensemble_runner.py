@@ -1,0 +1,87 @@
+"""Several detectors as one: what they find in an image is fused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble
+from detection_core.errors import ConfigError, ModelError
+from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.signature_runner import Runner
+from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
+from detection_core.storage import files
+from detection_core.structures import ImageDetections
+
+
+class EnsembleRunner:
+    """Runs each detector on an image, and fuses what they find by weighted boxes fusion."""
+
+    def __init__(self, path: str, runners: Sequence[Runner], iou_threshold: float = IOU_THRESHOLD) -> None:
+        """Take the detectors.
+
+        Args:
+            path: of the ensemble.
+            runners: of its detectors, which have the same classes.
+            iou_threshold: overlap from which two boxes show one object.
+        """
+        self.path = path
+        self._runners = tuple(runners)
+        self._iou_threshold = iou_threshold
+
+    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+        """Detect objects; see `Runner`."""
+        found = [runner(image, source_id) for runner in self._runners]
+        boxes, scores, classes = fuse_boxes(
+            np.concatenate([f.boxes for f in found]),
+            np.concatenate([f.scores for f in found]),
+            np.concatenate([f.classes for f in found]),
+            models=len(found),
+            iou_threshold=self._iou_threshold,
+        )
+        return ImageDetections(source_id=source_id, boxes=boxes, scores=scores, classes=classes)
+
+
+def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: float = IOU_THRESHOLD) -> None:
+    """Write an ensemble's folder, which every reader of detectors for evaluation or prediction takes.
+
+    Args:
+        directory: folder to write; made where it is missing.
+        detectors: detector folders, SavedModels or .tflite files, with the same classes.
+        iou_threshold: overlap from which two boxes show one object, above 0 and at most 1.
+
+    Raises:
+        ConfigError: for a threshold out of range, or fewer than two detectors.
+        ModelError: when they do not have the same classes.
+    """
+    if len(detectors) < 2 or not 0 < iou_threshold <= 1:
+        raise ConfigError(
+            f"expected two or more detectors and an overlap in (0, 1], found {len(detectors)} and"
+            f" {iou_threshold:g}; name each detector by a --model of its own",
+            where="ensemble",
+        )
+    check_same_classes(detectors)
+    paths = tuple(path if files.is_remote(path) else os.path.abspath(path) for path in detectors)
+    files.make_dirs(directory)
+    ENSEMBLE.write(directory, Ensemble(detectors=paths, iou_threshold=iou_threshold))
+
+
+def check_same_classes(detectors: Sequence[str]) -> None:
+    """Refuse detectors whose classes differ, as fusing them would mix objects up.
+
+    Raises:
+        ModelError: naming the first class that differs.
+    """
+    known = {path: names for path in detectors if (names := known_classes(path))}
+    for path, names in known.items():
+        first, expected = next(iter(known.items()))
+        differing = [c for c in sorted({*names, *expected}) if names.get(c) != expected.get(c)]
+        if differing:
+            label = differing[0]
+            raise ModelError(
+                f"expected the classes of {first}, found class {label + 1} to be {names.get(label)!r}, not"
+                f" {expected.get(label)!r}; fuse detectors of the same label map",
+                where=path,
+            )

@@ -1,0 +1,30 @@
+"""Arguments that verbs on detectors share, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipeline.cli.base import argument
+
+OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
+TRUST = argument(
+    "--trust",
+    action="store_true",
+    help="run a model whose graph may read or write files or run code; only for models that you trust",
+)
+
+
+def one_model(arguments: argparse.Namespace) -> str:
+    """Return the detector that `--model` names, or of several an ensemble, written into the output folder.
+
+    Raises:
+        DetectionError: as `detection_core.evaluation.ensemble_runner.write_ensemble`.
+    """
+    if len(arguments.model) == 1:
+        return str(arguments.model[0])
+    from detection_core.evaluation.ensemble_runner import write_ensemble
+    from detection_core.storage import files
+
+    folder = files.join(arguments.output, "ensemble")
+    write_ensemble(folder, arguments.model)
+    return folder

@@ -1,0 +1,95 @@
+"""Several detectors as one: fused detections, classes that have to agree, and a folder that moves."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble, members
+from detection_core.errors import ConfigError, ContractError, ModelError
+from detection_core.evaluation.ensemble_runner import EnsembleRunner, write_ensemble
+from detection_core.evaluation.runner import load_runner
+from detection_core.structures import ImageDetections
+from detection_core.tasks.predict import predict
+from tests.components.evaluator.test_run import save_model
+from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+
+IMAGE = scenes(1)[0][0]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("detectors")
+    save_model(BlobDetector(), folder / "a")
+    save_model(BlobDetector(score=0.6, shift=0.02), folder / "b")
+    save_model(BlobDetector(), folder / "other", names=["cat", "dog"])
+    return folder
+
+
+def test_an_object_that_all_detectors_see_is_found_once_between_their_boxes(root, tmp_path):
+    write_ensemble(str(tmp_path), [str(root / "a"), str(root / "b")])
+    found = load_runner(str(tmp_path))(IMAGE, "x")
+    one, other = (load_runner(str(root / name))(IMAGE) for name in "ab")
+    np.testing.assert_allclose(found.boxes[0], one.boxes[0] * 0.6 + other.boxes[0] * 0.4, atol=1e-6)
+    assert found.source_id == "x" and len(found.scores) == 1
+    assert found.scores[0] == pytest.approx(0.75)
+
+
+class Fixed:
+    """Finds what it was told to."""
+
+    path = "fixed"
+
+    def __init__(self, *rows):
+        self._rows = rows
+
+    def __call__(self, image, source_id=""):
+        boxes = np.array([box for box, _ in self._rows], np.float32).reshape(-1, 4)
+        scores = np.array([score for _, score in self._rows], np.float32)
+        classes = np.zeros(len(self._rows), np.int32)
+        return ImageDetections(source_id=source_id, boxes=boxes, scores=scores, classes=classes)
+
+
+def test_what_one_of_two_sees_counts_half_and_nothing_is_nothing():
+    runner = EnsembleRunner("e", [Fixed(((0, 0, 1, 1), 0.8)), Fixed()])
+    assert runner(IMAGE).scores.tolist() == pytest.approx([0.4])
+    assert EnsembleRunner("e", [Fixed(), Fixed()])(IMAGE).boxes.shape == (0, 4)
+
+
+def test_detectors_of_other_classes_are_refused_when_written_and_when_read(root, tmp_path):
+    paths = [str(root / "a"), str(root / "other")]
+    with pytest.raises(ModelError, match=r"expected the classes of .*a, found class 1 to be 'cat'"):
+        write_ensemble(str(tmp_path), paths)
+    ENSEMBLE.write(str(tmp_path), Ensemble(detectors=tuple(paths), iou_threshold=0.55))
+    with pytest.raises(ModelError, match="found class 1 to be 'cat'"):
+        load_runner(str(tmp_path))
+
+
+@pytest.mark.parametrize(("count", "threshold"), [(1, 0.5), (0, 0.5), (2, 0.0), (2, 1.1), (2, float("nan"))])
+def test_what_makes_no_ensemble_is_refused(root, tmp_path, count, threshold):
+    with pytest.raises(ConfigError, match="expected two or more detectors"):
+        write_ensemble(str(tmp_path), [str(root / "a")] * count, iou_threshold=threshold)
+
+
+def test_relative_paths_start_at_the_folder_so_that_it_moves_with_its_detectors(root, tmp_path):
+    for name in "ab":
+        shutil.copytree(root / name, tmp_path / "before" / name)
+    ensemble = Ensemble(detectors=("a", "b"), iou_threshold=0.55)
+    ENSEMBLE.write(str(tmp_path / "before"), ensemble)
+    (tmp_path / "before").rename(tmp_path / "after")
+    assert members(str(tmp_path / "after")) == (f"{tmp_path}/after/a", f"{tmp_path}/after/b")
+    assert len(load_runner(str(tmp_path / "after"))(IMAGE).scores) == 1
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    (tmp_path / "ensemble.json").write_text("{")
+    with pytest.raises(ContractError, match=r"ensemble\.json"):
+        load_runner(str(tmp_path))
+
+
+def test_a_prediction_of_an_ensemble_has_the_names_of_its_detectors(root, tmp_path):
+    write_ensemble(str(tmp_path), [str(root / "a"), str(root / "b")])
+    (found,) = predict(str(tmp_path), [IMAGE])
+    assert [d.name for d in found.detections] == ["red"]
