@@ -16,6 +16,7 @@ from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.evaluation import METRICS
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.artifacts.pushed import PUSHED, PushReport
+from detection_core.artifacts.tflite_provenance import without_provenance
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
 
@@ -120,5 +121,6 @@ def _fingerprint(saved_model: str, tflite: str) -> str:
     digest = hashlib.sha256(fingerprint_saved_model(saved_model).encode())
     for path in files.list_matching(tflite, "*.tflite") if tflite else []:
         digest.update(os.path.basename(path).encode())
-        digest.update(files.read_bytes(path))
+        # What a file says of itself, such as its metrics on a split, makes it no other model.
+        digest.update(without_provenance(files.read_bytes(path)))
     return digest.hexdigest()

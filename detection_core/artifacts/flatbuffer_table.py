@@ -62,6 +62,11 @@ class Table:
         count, start = self._vector(slot, 4)
         return struct.unpack_from(f"<{count}i", self.data, start)
 
+    def longs(self, slot: int) -> tuple[int, ...]:
+        """Return a vector of int64."""
+        count, start = self._vector(slot, 8)
+        return struct.unpack_from(f"<{count}q", self.data, start)
+
     def table(self, slot: int) -> Table:
         """Return a field that is a table."""
         field = self._field(slot)

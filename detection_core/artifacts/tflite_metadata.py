@@ -11,6 +11,7 @@ import io
 import lzma
 import zipfile
 import zlib
+from collections.abc import Iterator
 
 from detection_core.artifacts import tflite_slots as slots
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
@@ -60,6 +61,26 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
         ModelError: when it is no TensorFlow Lite file or a damaged one, has no metadata with a normalisation,
             or labels that cannot be read.
     """
+    description = find_description(content, where=where)
+    if description is not None:
+        return description
+    raise ModelError(
+        "expected metadata that says how the input is normalised, found none; export the file with"
+        " `detflow export`, or add the metadata to it",
+        where=where,
+    )
+
+
+def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | None:
+    """Read the same, or None where the file has no metadata with a normalisation.
+
+    Args:
+        content: a TensorFlow Lite file.
+        where: its path, for errors.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file or a damaged one, or has labels that cannot be read.
+    """
     verify_tflite(content, where=where)
     try:
         options, name = _normalisation(Table.root(content))
@@ -70,28 +91,53 @@ def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
             return TFLiteDescription(name=name, mean=mean, std=std, labels=labels)
     except FlatbufferError as error:
         raise damaged(error, where) from error
-    raise ModelError(
-        "expected metadata that says how the input is normalised, found none; export the file with"
-        " `detflow export`, or add the metadata to it",
-        where=where,
-    )
+    return None
+
+
+def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read what the metadata call the file's inputs and outputs, in their order; nothing where it has none.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file or a damaged one.
+    """
+    verify_tflite(content, where=where)
+    try:
+        graphs = [g for m in _metadata(Table.root(content)) for g in _graphs(m)][:1]
+        inputs, outputs = (
+            tuple(t.text(slots.TensorMetadata.NAME) for g in graphs for t in g.tables(slot))
+            for slot in (
+                slots.SubGraphMetadata.INPUT_TENSOR_METADATA,
+                slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA,
+            )
+        )
+    except FlatbufferError as error:
+        raise damaged(error, where) from error
+    return inputs, outputs
 
 
 def _normalisation(model: Table) -> tuple[Table | None, str]:
     """Return the options of the input's normalisation, and the model's name."""
+    for metadata in _metadata(model):
+        graphs = _graphs(metadata)
+        inputs = graphs[0].tables(slots.SubGraphMetadata.INPUT_TENSOR_METADATA) if graphs else []
+        for unit in inputs[0].tables(slots.TensorMetadata.PROCESS_UNITS) if inputs else []:
+            if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.NORMALIZATION_OPTIONS:
+                return unit.table(slots.ProcessUnit.OPTIONS), metadata.text(slots.ModelMetadata.NAME)
+    return None, ""
+
+
+def _metadata(model: Table) -> Iterator[Table]:
     buffers = model.tables(slots.Model.BUFFERS)
     for entry in model.tables(slots.Model.METADATA):
         if entry.text(slots.Metadata.NAME) == METADATA_NAME:
             index = entry.number(slots.Metadata.BUFFER, "I")
             if index >= len(buffers):
                 raise FlatbufferError(f"metadata in buffer {index} of {len(buffers)}")
-            metadata = Table.root(buffers[index].raw(slots.Buffer.DATA))
-            graphs = metadata.tables(slots.ModelMetadata.SUBGRAPH_METADATA)
-            inputs = graphs[0].tables(slots.SubGraphMetadata.INPUT_TENSOR_METADATA) if graphs else []
-            for unit in inputs[0].tables(slots.TensorMetadata.PROCESS_UNITS) if inputs else []:
-                if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.NORMALIZATION_OPTIONS:
-                    return unit.table(slots.ProcessUnit.OPTIONS), metadata.text(slots.ModelMetadata.NAME)
-    return None, ""
+            yield Table.root(buffers[index].raw(slots.Buffer.DATA))
+
+
+def _graphs(metadata: Table) -> list[Table]:
+    return metadata.tables(slots.ModelMetadata.SUBGRAPH_METADATA)
 
 
 def _read_labels(content: bytes, where: str) -> tuple[str, ...]:

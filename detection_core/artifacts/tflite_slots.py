@@ -16,10 +16,22 @@ METADATA_IDENTIFIER = b"M001"
 class Model(IntEnum):
     """The root of a file."""
 
+    VERSION = 0
     OPERATOR_CODES = 1
     SUBGRAPHS = 2
+    DESCRIPTION = 3
     BUFFERS = 4
     METADATA = 6
+    SIGNATURE_DEFS = 7
+
+
+class OperatorCode(IntEnum):
+    """A kind of operation; codes above 127 are in the second field alone."""
+
+    DEPRECATED_BUILTIN_CODE = 0
+    CUSTOM_CODE = 1
+    VERSION = 2
+    BUILTIN_CODE = 3
 
 
 class SubGraph(IntEnum):
@@ -38,7 +50,32 @@ class Tensor(IntEnum):
     TYPE = 1
     BUFFER = 2
     NAME = 3
+    QUANTIZATION = 4
     SPARSITY = 6
+
+
+class QuantizationParameters(IntEnum):
+    """How numbers are stored as integers: (code - zero point) * scale."""
+
+    SCALE = 2
+    ZERO_POINT = 3
+    QUANTIZED_DIMENSION = 6
+
+
+class SignatureDef(IntEnum):
+    """Names of a graph's inputs and outputs."""
+
+    INPUTS = 0
+    OUTPUTS = 1
+    SIGNATURE_KEY = 2
+    SUBGRAPH_INDEX = 4
+
+
+class TensorMap(IntEnum):
+    """A name in a signature, and its tensor."""
+
+    NAME = 0
+    TENSOR_INDEX = 1
 
 
 class Operator(IntEnum):

@@ -11,10 +11,9 @@ import flatbuffers  # type: ignore[import-untyped]
 
 from detection_core.artifacts import tflite_slots as slots
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, METADATA_NAME, TFLiteDescription
+from detection_core.artifacts.tflite_provenance import ZIP_TIME
 from detection_core.exporters.signatures import TFLITE_OUTPUTS
 
-# A zip entry carries a time; a fixed one keeps equal models equal.
-ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 # Task libraries find a detector's outputs by these names; the order of the box is left, top, right, bottom.
 OUTPUT_NAMES = {
     "boxes": "location",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
+from importlib import metadata
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
+from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import parse_pipeline_config
@@ -194,6 +196,19 @@ FORMATS: Mapping[str, Callable[[_Source], tuple[Detector, str]]] = {
 """Format to what gives the model that is converted, and how it was quantized."""
 
 
+def _origin(source: _Source, name: str, quantization: str) -> Provenance:
+    """Tell where a file comes from, by what the detector's folder says of its training."""
+    aware = quantization == "aware"
+    info = layout.read_info(source.quantized_dir) if aware else source.detector.info
+    return dataclasses.replace(
+        provenance_of_training(info.extra),
+        written_by=f"detflow {metadata.version('detflow')}",
+        model=info.name,
+        format=name,
+        quantization=quantization,
+    )
+
+
 def _check_bits(quantized_dir: str) -> None:
     where = layout.extra_file(quantized_dir, QUANTIZATION.name)
     settings = QUANTIZATION.parse(layout.read_extra(quantized_dir, QUANTIZATION.name), where).settings
@@ -230,7 +245,8 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
             )
             files.write_bytes(files.join(folder, file_name(name)), content)
             path = files.join(tflite_dir, file_name(name))
-            written.append(Candidate(path=path, format=name, quantization=quantization))
+            origin = _origin(source, name, quantization)
+            written.append(Candidate(path=path, format=name, quantization=quantization, origin=origin))
             _logger.info("export | %s | %d bytes", file_name(name), len(content))
         files.write_text(files.join(folder, LABEL_FILE), "".join(f"{label}\n" for label in labels))
     return written

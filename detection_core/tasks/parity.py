@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.parity import FileReport, ParityReport
+from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
@@ -32,11 +33,13 @@ class Candidate:
         path: of the file.
         format: of `tasks.export.FORMATS`.
         quantization: `none`, `aware` (trained so) or `post_training`.
+        origin: what the file is going to say of itself, beside its metrics.
     """
 
     path: str
     format: str
     quantization: str
+    origin: Provenance | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,8 @@ def measure_parity(
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
     names = class_names(label_map)
     metrics = {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
+    for candidate in candidates:
+        _stamp(candidate, metrics[candidate.path], options.split)
     if metrics[REFERENCE][MAP_50] < 0:
         raise DataError(
             "expected a split with objects to measure parity on, found none; name another split",
@@ -95,6 +100,15 @@ def measure_parity(
         blessed=all(report.passed for report in reports),
         reasons=[_reason(report) for report in decisive],
     )
+
+
+def _stamp(candidate: Candidate, metrics: dict[str, float], split: str) -> None:
+    """Write into a file where it comes from and what it was measured at."""
+    if candidate.origin is not None:
+        known = {name: None if value < 0 else value for name, value in metrics.items()}
+        provenance = dataclasses.replace(candidate.origin, split=split, metrics=known)
+        content = with_provenance(files.read_bytes(candidate.path), provenance)
+        files.write_bytes(candidate.path, content)
 
 
 def _compare(

@@ -28,6 +28,7 @@ from detection_core.tasks.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
     training_fingerprint,
+    training_origin,
     work_folder,
 )
 from detection_core.training.distribution import choose_strategy
@@ -163,6 +164,7 @@ def _write(
         "steps": report.steps,
         "quantized_steps": report.quantized_steps,
         "trained_as": report.fingerprint,
+        **training_origin(config),
     }
     write_detector(
         rewritten.model,

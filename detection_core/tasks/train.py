@@ -30,6 +30,7 @@ from detection_core.tasks.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
     training_fingerprint,
+    training_origin,
     work_folder,
 )
 from detection_core.training.distribution import choose_strategy, this_worker
@@ -200,5 +201,6 @@ def _write_model(
         "started_from": report.started_from,
         "weights": report.weights,
         "trained_as": report.fingerprint,
+        **training_origin(config),
     }
     write_detector(model, config, label_map, model_dir, extra=summary)

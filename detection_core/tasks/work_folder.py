@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 
-from detection_core.builders.training_identity import build_training_identity
+from detection_core.builders.training_identity import TrainingIdentity, build_training_identity
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.storage import files, local_files
 from detection_core.tasks.starting_files import fingerprint_files
@@ -60,11 +60,30 @@ def training_fingerprint(config: PipelineConfig, *, weights: Iterable[str] = ())
     identity, digest = build_training_identity(config), hashlib.sha256()
     digest.update(f"{CHECKPOINT_FORMAT}\n{identity.text}".encode())
     digest.update(fingerprint_files(weights).encode())
-    for pattern in identity.inputs:
-        for path in files.glob(pattern):
-            digest.update(b"\n")
-            digest.update(_sampled_content(path))
+    digest.update(_sampled_inputs(identity))
     return digest.hexdigest()[:16]
+
+
+def training_origin(config: PipelineConfig) -> dict[str, str]:
+    """Name what a training was asked for and what it was given, each on its own, for the detector's folder.
+
+    Args:
+        config: as run.
+
+    Returns:
+        `config_hash`, of the config without its paths, and `data_fingerprint`, of the content of the
+        examples; sixteen hexadecimal digits each.
+    """
+    identity = build_training_identity(config)
+    return {
+        "config_hash": hashlib.sha256(identity.text.encode()).hexdigest()[:16],
+        "data_fingerprint": hashlib.sha256(_sampled_inputs(identity)).hexdigest()[:16],
+    }
+
+
+def _sampled_inputs(identity: TrainingIdentity) -> bytes:
+    paths = [path for pattern in identity.inputs for path in files.glob(pattern)]
+    return b"".join(b"\n" + _sampled_content(path) for path in paths)
 
 
 def _sampled_content(path: str) -> bytes:

@@ -9,8 +9,10 @@ from component_specs import PusherJob
 from components.publishing.destination import PushDestination
 from components.pusher.run import run
 from detection_core.artifacts.blessing import write_blessing
+from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.errors import ContractError
 from detection_core.storage import files
+from tests.detection_core.artifacts.test_tflite_metadata import bare_file
 
 
 @pytest.fixture
@@ -127,6 +129,17 @@ def test_the_weights_of_a_neighbour_do_not_count(artifacts):
     files.write_text(str(weights), "other weights")
     report = run(_job(artifacts, model=str(here / "model"), tflite=str(here / "tflite"), run_key=""))
     assert report["pushed"]
+
+
+def test_a_file_that_was_measured_anew_is_the_same_model(artifacts):
+    path = artifacts / "tflite" / "model_int8.tflite"
+    path.write_bytes(with_provenance(bare_file(), Provenance(metrics={"mAP": 0.5})))
+    first = run(_job(artifacts))
+    path.write_bytes(with_provenance(bare_file(), Provenance(metrics={"mAP": 0.6})))
+    again = run(_job(artifacts, run_key="other", baseline_version=str(first["version"])))
+    assert not again["pushed"] and "the same model is deployed" in again["reasons"][0]
+    path.write_bytes(path.read_bytes().replace(b"MLIR", b"mlir", 1))
+    assert run(_job(artifacts, run_key="third", baseline_version=str(first["version"])))["pushed"]
 
 
 def test_another_graph_with_the_same_weights_is_another_model(artifacts):

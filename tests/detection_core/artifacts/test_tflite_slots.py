@@ -16,7 +16,19 @@ ROOT = Path(detection_core.__file__).parent
 
 
 @pytest.mark.parametrize(
-    "table", [slots.Model, slots.SubGraph, slots.Tensor, slots.Operator, slots.Buffer, slots.Metadata]
+    "table",
+    [
+        slots.Model,
+        slots.OperatorCode,
+        slots.SubGraph,
+        slots.Tensor,
+        slots.QuantizationParameters,
+        slots.SignatureDef,
+        slots.TensorMap,
+        slots.Operator,
+        slots.Buffer,
+        slots.Metadata,
+    ],
 )
 def test_a_field_lies_where_the_compiled_schema_has_it(table):
     code = inspect.getsource(schema)
@@ -35,6 +47,7 @@ def test_the_identifier_is_that_of_the_compiled_schema():
 
 
 @pytest.mark.parametrize("name", ["artifacts/tflite_metadata.py", "artifacts/tflite_file.py",
+                                  "artifacts/tflite_graph.py",
                                   "exporters/tflite_description.py"])  # fmt: skip
 def test_readers_and_the_writer_state_no_slot(name):
     code = (ROOT / name).read_text(encoding="utf-8")

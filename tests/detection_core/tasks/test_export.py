@@ -14,6 +14,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import read_description
+from detection_core.artifacts.tflite_provenance import read_provenance
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
@@ -78,6 +79,19 @@ def test_every_file_is_there_with_labels_and_description(workbench, report):
     for name in names[1:]:
         described = read_description((folder / name).read_bytes())
         assert described.labels == ("dark", "bright") and described.std == pytest.approx((127.5,) * 3)
+
+
+def test_every_file_says_where_it_comes_from_and_how_good_it_is(workbench, report):
+    folder = workbench.root / "both" / "tflite"
+    for file in report.files:
+        content = (folder / file.file).read_bytes()
+        origin = read_provenance(content)
+        assert origin.written_by.startswith("detflow ") and origin.split == "eval"
+        assert (origin.format, origin.quantization) == (file.format, file.quantization)
+        assert set(origin.metrics) == set(file.metrics)
+        for name, value in file.metrics.items():
+            assert origin.metrics[name] == (None if value < 0 else round(value, 4))
+        assert read_description(content).labels == ("dark", "bright")
 
 
 def test_all_of_a_real_network_runs_in_int8(workbench, report):

@@ -94,6 +94,8 @@ def test_the_detector_holds_the_weights_of_the_last_checkpoint(run: Run, report:
     for variable, value in zip(loaded.model.network.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value, err_msg=variable.name)
     assert loaded.info.extra["trained_as"] == report.fingerprint
+    for key in ("config_hash", "data_fingerprint"):
+        assert len(loaded.info.extra[key]) == 16
 
 
 def test_the_same_training_again_is_already_done(run: Run, report: TrainReport) -> None:

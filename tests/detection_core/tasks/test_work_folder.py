@@ -14,7 +14,13 @@ from detection_core.errors import StorageError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.tasks import work_folder as module
-from detection_core.tasks.work_folder import FINISHED, code_versions, training_fingerprint, work_folder
+from detection_core.tasks.work_folder import (
+    FINISHED,
+    code_versions,
+    training_fingerprint,
+    training_origin,
+    work_folder,
+)
 from tests.detection_core.tasks.tiny_training import config_text
 
 
@@ -39,6 +45,15 @@ def test_the_name_depends_on_the_content_and_not_on_the_place(tmp_path: Path) ->
         training_fingerprint(config(tmp_path / "e"), weights=[f"{tmp_path}/e/label_map.pbtxt"]),
     ]
     assert len({here, *others}) == 4
+
+
+def test_config_and_data_of_a_training_are_told_apart_wherever_they_lie(tmp_path: Path) -> None:
+    here = training_origin(config(tmp_path / "here"))
+    assert training_origin(config(tmp_path / "there")) == here
+    data = training_origin(config(tmp_path / "b", content=b"Records"))
+    steps = training_origin(config(tmp_path / "c", "train_config { num_steps: 3 }"))
+    assert data["config_hash"] == here["config_hash"] != steps["config_hash"]
+    assert data["data_fingerprint"] != here["data_fingerprint"] == steps["data_fingerprint"]
 
 
 def test_unfinished_work_is_found_under_the_name_that_it_always_had(tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""Where a TensorFlow Lite file comes from: detflow.json in the archive at its end, beside the labels.
+
+The archive is that of TensorFlow Lite's metadata for associated files, so every reader loads the file as it
+did without. Nothing in it tells a time or a place: the same checkpoint gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.tflite_file import verify_tflite
+from detection_core.errors import ModelError
+
+ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+"""A zip entry carries a time; a fixed one keeps equal models equal."""
+MAX_BYTES = 2**20
+METRIC_DIGITS = 4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What the file says of itself.
+
+    Attributes:
+        written_by: program and its version.
+        model: name of the detector.
+        format: of the file, such as `int8`.
+        quantization: `none`, `aware` (trained so) or `post_training`.
+        config_hash: of the pipeline.config that it was trained with, wherever its files lay.
+        data_fingerprint: of the content of the examples that it was trained on.
+        trained_as: name of the training, which goes by config, data and first weights.
+        split: on which its metrics were measured.
+        metrics: COCO metrics of this very file, run in LiteRT, to four digits; None for what has no value.
+    """
+
+    written_by: str = ""
+    model: str = ""
+    format: str = ""
+    quantization: str = ""
+    config_hash: str = ""
+    data_fingerprint: str = ""
+    trained_as: str = ""
+    split: str = ""
+    metrics: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+
+
+def provenance_of_training(extra: Mapping[str, Any]) -> Provenance:
+    """Return what a detector's `DetectorInfo.extra` says of its training; an older one says less."""
+    return Provenance(
+        config_hash=str(extra.get("config_hash", "")),
+        data_fingerprint=str(extra.get("data_fingerprint", "")),
+        trained_as=str(extra.get("trained_as", "")),
+    )
+
+
+PROVENANCE = JsonFile(
+    name="detflow.json",
+    content=Provenance,
+    writer="TFLiteExporter",
+    remedy="export the file again",
+    sort_keys=True,
+)
+
+
+def with_provenance(content: bytes, provenance: Provenance) -> bytes:
+    """Return the file with its provenance in the archive at its end; one that was there is replaced.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file, or its archive is damaged.
+    """
+    rounded = {
+        name: None if value is None else round(value, METRIC_DIGITS)
+        for name, value in provenance.metrics.items()
+    }
+    text = PROVENANCE.format(dataclasses.replace(provenance, metrics=rounded))
+    model, entries = _parts(content)
+    return model + _archive(entries | {PROVENANCE.name: text.encode()})
+
+
+def without_provenance(content: bytes) -> bytes:
+    """Return the file as it is without its provenance: what it computes, its metadata and its labels.
+
+    Whatever has no provenance comes back as it is.
+
+    Raises:
+        ModelError: as `with_provenance`.
+    """
+    if PROVENANCE.name.encode() not in content:
+        return content
+    model, entries = _parts(content)
+    if PROVENANCE.name not in entries:
+        return content
+    del entries[PROVENANCE.name]
+    return model + (_archive(entries) if entries else b"")
+
+
+def read_provenance(content: bytes, *, where: str = "") -> Provenance | None:
+    """Read the provenance; None where the file has none, as those that other programs wrote.
+
+    Args:
+        content: a TensorFlow Lite file.
+        where: its path, for errors.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file, or its archive is damaged.
+        ContractError: when the provenance is something else or of a newer version.
+    """
+    verify_tflite(content, where=where)
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if PROVENANCE.name not in archive.namelist():
+                return None
+            with archive.open(PROVENANCE.name) as file:
+                text = file.read(MAX_BYTES + 1)[:MAX_BYTES].decode()
+    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
+        raise _damaged_archive(error, where) from error
+    return PROVENANCE.parse(text, where)
+
+
+def _parts(content: bytes) -> tuple[bytes, dict[str, bytes]]:
+    """Split a file into the model and the entries of its archive."""
+    verify_tflite(content)
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return content, {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            infos = archive.infolist()
+            start = min((info.header_offset for info in infos), default=archive.start_dir)
+            return content[:start], {info.filename: archive.read(info) for info in infos}
+    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
+        raise _damaged_archive(error, "") from error
+
+
+def _archive(entries: Mapping[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in entries.items():
+            archive.writestr(zipfile.ZipInfo(name, ZIP_TIME), data)
+    return stream.getvalue()
+
+
+def _damaged_archive(error: Exception, where: str) -> ModelError:
+    return ModelError(
+        f"expected an archive at the file's end that can be read, found a damaged one ({error}); export the"
+        " file again",
+        where=where,
+    )

@@ -1,0 +1,228 @@
+"""What a TensorFlow Lite file, a detector folder or a SavedModel is, read without running it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.json_values import encode
+from detection_core.artifacts.published import (
+    IN_SERVICE,
+    TFLITE,
+    VERSIONS,
+    WITHDRAWN,
+    read_version,
+    version_file,
+)
+from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
+from detection_core.artifacts.tflite_metadata import TFLiteDescription, find_description, read_tensor_names
+from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training, read_provenance
+from detection_core.errors import ContractError, ModelError
+from detection_core.storage import files
+
+SERVING_SIGNATURE = "serving_default"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorFacts:
+    """An input or an output, in the order of the file.
+
+    Attributes:
+        index: of its tensor; of a SavedModel the place among the names.
+        name: in the graph.
+        signature: name in the signature; "" where it has none.
+        described_as: name in the metadata, by which task libraries find it; "" where it has none.
+        dtype: such as `uint8`.
+        shape: -1 for a free dimension.
+        scale: of its integers, (code - zero_point) * scale; None where numbers are what they are.
+        zero_point: as said.
+    """
+
+    index: int
+    name: str
+    signature: str = ""
+    described_as: str = ""
+    dtype: str
+    shape: tuple[int, ...]
+    scale: float | None = None
+    zero_point: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """What is known of a file or folder.
+
+    Attributes:
+        path: as given.
+        kind: `tflite`, or `saved_model`.
+        size_bytes: of the file, or of all files of the SavedModel.
+        sha256: of the file, or of saved_model.pb.
+        inputs: in order.
+        outputs: in order.
+        operators: name to how often it is there, the most frequent first.
+        description: normalisation and labels of the metadata; None where there are none.
+        provenance: where it comes from; None where it does not say.
+        detector: model.json of a detector folder; None elsewhere.
+        published: the version's record where it lies at a push destination.
+    """
+
+    path: str
+    kind: str
+    size_bytes: int
+    sha256: str
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
+    operators: Mapping[str, int]
+    description: TFLiteDescription | None = None
+    provenance: Provenance | None = None
+    detector: layout.DetectorInfo | None = None
+    published: Mapping[str, Any] | None = None
+
+    def data(self) -> dict[str, Any]:
+        """Return all of it, JSON-ready."""
+        return dict(encode(self))
+
+
+def inspect(path: str) -> Inspection:
+    """Read what a file or folder is; nothing of it is run.
+
+    Args:
+        path: a .tflite file, a detector folder, its SavedModel, or a SavedModel of another program.
+
+    Raises:
+        ModelError: when it is a file of another kind, or a damaged one.
+        ContractError: when it is a folder without a SavedModel, or a part of it is something else.
+    """
+    if not files.exists(path):
+        raise ContractError(
+            "expected a .tflite file or a folder with a SavedModel, found nothing", where=path
+        )
+    return _inspect_saved_model(path) if files.is_dir(path) else _inspect_tflite(path)
+
+
+def _inspect_tflite(path: str) -> Inspection:
+    content = files.read_bytes(path)
+    graph = read_graph(content, where=path)
+    named_inputs, named_outputs = read_tensor_names(content, where=path)
+    return Inspection(
+        path=path,
+        kind="tflite",
+        size_bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        inputs=_tensors(graph, graph.inputs, named_inputs),
+        outputs=_tensors(graph, graph.outputs, named_outputs),
+        operators=graph.operator_counts(),
+        description=find_description(content, where=path),
+        provenance=read_provenance(content, where=path),
+        published=_published(os.path.dirname(_absolute(path)), (TFLITE,)),
+    )
+
+
+def _tensors(
+    graph: TFLiteGraph, indices: tuple[int, ...], described: tuple[str, ...]
+) -> tuple[TensorFacts, ...]:
+    found = []
+    for place, index in enumerate(indices):
+        tensor = graph.tensors[index]
+        scale, zero_point = _one_scale(tensor)
+        found.append(
+            TensorFacts(
+                index=index,
+                name=tensor.name,
+                signature=graph.signature_names.get(index, ""),
+                described_as=described[place] if place < len(described) else "",
+                dtype=tensor.dtype,
+                shape=tensor.shape,
+                scale=scale,
+                zero_point=zero_point,
+            )
+        )
+    return tuple(found)
+
+
+def _one_scale(tensor: TensorInfo) -> tuple[float | None, int | None]:
+    if tensor.quantization is None:
+        return None, None
+    return tensor.quantization.scale[0], tensor.quantization.zero_point[0]
+
+
+def _inspect_saved_model(path: str) -> Inspection:
+    folder = layout.serving_dir(path)
+    content = files.read_bytes(files.join(folder, layout.SAVED_MODEL))
+    meta = _read_saved_model(content, folder)
+    served = meta.signature_def[SERVING_SIGNATURE]  # an empty one where there is none
+    info = None
+    if files.exists(layout.extra_file(path, layout.MODEL_INFO)):
+        info = layout.read_info(path)
+    return Inspection(
+        path=path,
+        kind="saved_model",
+        size_bytes=files.total_size(folder),
+        sha256=hashlib.sha256(content).hexdigest(),
+        inputs=_signature_tensors(served.inputs),
+        outputs=_signature_tensors(served.outputs),
+        operators=_operations(meta.graph_def),
+        provenance=_trained_as(info),
+        detector=info,
+        published=_published(folder, (IN_SERVICE, WITHDRAWN)),
+    )
+
+
+def _read_saved_model(content: bytes, where: str) -> Any:
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    try:
+        return saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
+    except (DecodeError, IndexError) as error:
+        raise ModelError(
+            f"expected a SavedModel, found a file that is damaged or none ({error}); export the model again",
+            where=where,
+        ) from error
+
+
+def _signature_tensors(tensors: Mapping[str, Any]) -> tuple[TensorFacts, ...]:
+    from tensorflow.python.framework import dtypes
+
+    return tuple(
+        TensorFacts(
+            index=place,
+            name=tensor.name,
+            signature=name,
+            dtype=dtypes.as_dtype(tensor.dtype).name,
+            shape=tuple(side.size for side in tensor.tensor_shape.dim),
+        )
+        for place, (name, tensor) in enumerate(sorted(tensors.items()))
+    )
+
+
+def _operations(graph: Any) -> dict[str, int]:
+    nodes = [graph.node, *(function.node_def for function in graph.library.function)]
+    counts = collections.Counter(node.op for part in nodes for node in part)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _trained_as(info: layout.DetectorInfo | None) -> Provenance | None:
+    if info is None:
+        return None
+    return dataclasses.replace(provenance_of_training(info.extra), model=info.name, format=info.kind)
+
+
+def _published(folder: str, below: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the record of the version that a folder of a push destination belongs to."""
+    parts = _absolute(folder).rsplit("/", 2)
+    if len(parts) < 3 or parts[1] not in below or not parts[2].isdigit():
+        return None
+    path = files.join(parts[0], VERSIONS, version_file(int(parts[2])))
+    if not files.exists(path):
+        return None
+    return dict(encode(read_version(path, int(parts[2]))))
+
+
+def _absolute(path: str) -> str:
+    return path.rstrip("/") if files.is_remote(path) else os.path.abspath(path)

@@ -1,0 +1,121 @@
+"""The verb that shows what a TensorFlow Lite file, a detector folder or a SavedModel is."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from detection_core.report.formats import metric, size
+from pipeline.cli.base import Result, Verb, argument
+from pipeline.console import native_output_to
+from pipeline.tables import Page, Table
+
+if TYPE_CHECKING:
+    from detection_core.tasks.inspection import Inspection, TensorFacts
+
+_NAMED_OPERATORS = 12
+_NAMED_LABELS = 10
+_UNKNOWN = "unknown"
+
+
+def inspect(arguments: argparse.Namespace) -> Result:
+    """Show what a file or folder is."""
+    with native_output_to(os.devnull):
+        from detection_core.tasks.inspection import inspect as read
+
+        found = read(arguments.path)
+    return Result(text=Page(tuple(_page(found))), data=found.data())
+
+
+def _page(found: Inspection) -> Iterator[str | Table]:
+    yield Table([*_about(found), *_origin(found)], header=False)
+    header = ("", "name", "as", "type", "shape", "quantization")
+    rows = [
+        (f"{side} {place}", *_cells(tensor))
+        for side, tensors in (("input", found.inputs), ("output", found.outputs))
+        for place, tensor in enumerate(tensors)
+    ]
+    yield ""
+    yield Table([header, *rows])
+    for title, metrics in _metrics(found):
+        rows = [(name, metric(value, 4)) for name, value in metrics.items()]
+        yield ""
+        yield Table([(title, "value"), *rows])
+
+
+def _about(found: Inspection) -> Iterator[tuple[str, str]]:
+    kinds = {"tflite": "TensorFlow Lite file", "saved_model": "SavedModel"}
+    yield "file", found.path
+    yield "kind", f"{kinds[found.kind]}, {size(found.size_bytes)} ({found.size_bytes:,} bytes)"
+    yield "sha256", found.sha256
+    counts = list(found.operators.items())
+    named = ", ".join(f"{count} {name}" for name, count in counts[:_NAMED_OPERATORS])
+    more = f", {len(counts) - _NAMED_OPERATORS} more kinds" if len(counts) > _NAMED_OPERATORS else ""
+    yield "operations", f"{sum(found.operators.values()):,}: {named}{more}"
+    if found.description:
+        described = found.description
+        mean, std = (", ".join(f"{x:g}" for x in values) for values in (described.mean, described.std))
+        yield "normalisation", f"(pixel - mean) / std, mean {mean}, std {std}"
+        labels = ", ".join(described.labels[:_NAMED_LABELS])
+        rest = len(described.labels) - _NAMED_LABELS
+        yield "labels", f"{len(described.labels)}: {labels}{f', {rest} more' if rest > 0 else ''}"
+    elif found.kind == "tflite":
+        yield "normalisation", "unknown: the file has no metadata that say it"
+
+
+def _origin(found: Inspection) -> Iterator[tuple[str, str]]:
+    if found.published:
+        yield "published as", f"version {found.published['number']}"
+    origin = found.provenance
+    if origin is None:
+        yield "origin", "unknown: the file does not say where it comes from"
+        return
+    yield "model", origin.model or _UNKNOWN
+    if origin.format:
+        quantized = f", quantization {origin.quantization}" if origin.quantization else ""
+        yield "format", f"{origin.format}{quantized}"
+    if origin.written_by:
+        yield "written by", origin.written_by
+    yield "config hash", origin.config_hash or _UNKNOWN
+    yield "data fingerprint", origin.data_fingerprint or _UNKNOWN
+    yield "training", origin.trained_as or _UNKNOWN
+    if found.detector:
+        rows, columns = found.detector.input_size
+        yield (
+            "network",
+            f"{rows} x {columns} pixels, {found.detector.num_classes:,} classes,"
+            f" {found.detector.parameters:,} parameters",
+        )
+
+
+def _cells(tensor: TensorFacts) -> tuple[str, ...]:
+    shape = " x ".join("?" if side < 0 else str(side) for side in tensor.shape)
+    scale = "-" if tensor.scale is None else f"(code - {tensor.zero_point}) * {tensor.scale:g}"
+    signature = ", ".join(name for name in (tensor.signature, tensor.described_as) if name) or "-"
+    return tensor.name, signature, tensor.dtype, shape or "scalar", scale
+
+
+def _metrics(found: Inspection) -> Iterator[tuple[str, Mapping[str, float | None]]]:
+    if found.provenance and found.provenance.metrics:
+        yield f"metric of this file, split {found.provenance.split}", found.provenance.metrics
+    if found.published:
+        yield "metric of the published SavedModel", found.published["metrics"]
+
+
+VERBS = (
+    Verb(
+        name="inspect",
+        summary="Show inputs, outputs, operations, labels, origin and metrics of a model file.",
+        example="detflow inspect build/exported/tflite/model_int8.tflite",
+        arguments=(
+            argument(
+                "path",
+                metavar="FILE",
+                help=".tflite file, detector folder, published version, or another SavedModel",
+            ),
+        ),
+        command=inspect,
+    ),
+)

@@ -1,0 +1,85 @@
+"""Provenance in the archive at a file's end: read back, removed again, and no hindrance to any reader."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import zipfile
+
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+
+from detection_core.artifacts.tflite_metadata import TFLiteDescription, read_description
+from detection_core.artifacts.tflite_provenance import (
+    PROVENANCE,
+    Provenance,
+    read_provenance,
+    with_provenance,
+    without_provenance,
+)
+from detection_core.errors import ContractError, ModelError
+from detection_core.exporters.tflite_description import add_description
+from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+
+ORIGIN = Provenance(
+    written_by="detflow 1.2.3",
+    model="tiny",
+    format="int8",
+    quantization="aware",
+    config_hash="0123456789abcdef",
+    data_fingerprint="fedcba9876543210",
+    trained_as="aaaa",
+    split="eval",
+    metrics={"mAP": 0.5, "mAP (large)": None},
+)
+
+
+@pytest.fixture(scope="module")
+def described() -> bytes:
+    description = TFLiteDescription(name="m", mean=(0.0,), std=(1.0,), labels=("a", "b"))
+    return add_description(bare_file(), description)
+
+
+def test_it_is_read_back_beside_the_labels(described):
+    content = with_provenance(described, ORIGIN)
+    assert read_provenance(content) == ORIGIN
+    assert read_description(content) == read_description(described)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.namelist() == ["labels.txt", "detflow.json"]
+        # MediaPipe's reader of associated files takes stored entries alone.
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+def test_metrics_are_rounded_so_that_the_last_bits_of_a_machine_do_not_count(described):
+    noisy = dataclasses.replace(ORIGIN, metrics={"mAP": 0.50000012345, "mAP (large)": None})
+    assert with_provenance(described, noisy) == with_provenance(described, ORIGIN)
+
+
+def test_it_replaces_an_earlier_one_and_goes_without_a_trace(described):
+    other = dataclasses.replace(ORIGIN, format="float32")
+    assert with_provenance(with_provenance(described, other), ORIGIN) == with_provenance(described, ORIGIN)
+    assert without_provenance(with_provenance(described, ORIGIN)) == described
+    assert without_provenance(described) == described
+    assert without_provenance(with_provenance(bare_file(), ORIGIN)) == bare_file()
+
+
+def test_litert_loads_it(described):
+    interpreter = Interpreter(model_content=with_provenance(described, ORIGIN))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+
+
+def test_a_file_of_another_program_has_none(described):
+    assert read_provenance(bare_file()) is None and read_provenance(described) is None
+
+
+def test_a_newer_and_a_damaged_one_are_refused_by_name(described):
+    content = with_provenance(described, ORIGIN)
+    with pytest.raises(ModelError, match=r"m\.tflite: expected an archive"):
+        read_provenance(content.replace(b'"aaaa"', b'"bbbb"'), where="m.tflite")
+    stream = io.BytesIO(described)
+    stream.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(stream, "a") as newer:
+        newer.writestr(PROVENANCE.name, '{"schema_version": 99}')
+    with pytest.raises(ContractError, match="a newer detflow"):
+        read_provenance(stream.getvalue())

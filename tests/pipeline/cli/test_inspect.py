@@ -1,0 +1,31 @@
+"""The verb that shows what a model file is."""
+
+from __future__ import annotations
+
+import json
+
+from pipeline.cli.parser import main
+from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.detection_core.tasks.test_inspection import _file
+
+
+def test_text_names_tensors_labels_origin_and_metrics(tmp_path, capsys):
+    assert main(["inspect", str(_file(tmp_path / "m.tflite"))]) == 0
+    lines = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "mean 1, std 2" in lines["normalisation"] and lines["labels"].endswith("2: a, b")
+    assert lines["config hash"].endswith("abc") and lines["data fingerprint"].endswith("unknown")
+    assert "image" in lines["input 0"] and "float32" in lines["input 0"]
+    assert lines["mAP"].endswith("0.5000")
+
+
+def test_json_has_all_of_it(tmp_path, capsys):
+    assert main(["inspect", str(_file(tmp_path / "m.tflite")), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["operators"] == {"ADD": 1} and data["provenance"]["metrics"] == {"mAP": 0.5}
+
+
+def test_a_file_without_origin_says_so_and_nothing_is_an_error(tmp_path, capsys):
+    (tmp_path / "m.tflite").write_bytes(bare_file())
+    assert main(["inspect", str(tmp_path / "m.tflite")]) == 0
+    assert "does not say where it comes from" in capsys.readouterr().out
+    assert main(["inspect", str(tmp_path / "gone")]) == 2
