@@ -1,73 +1,146 @@
 """What an exported detector takes and gives, and the SavedModel that does so.
 
-Names, dtypes, shapes and the classes counted from 1 are those of the Object Detection API's `image_tensor`
-export, so that what reads such a model reads ours.
+Names, dtypes, shapes and the classes counted from 1 are those of the Object Detection API's exporter, so that
+what reads such a model reads ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from detection_core.data.resize import Resizer
 from detection_core.detectors.base import Detector
+from detection_core.errors import ExportError
+from detection_core.exporters.served_inputs import (
+    IMAGE_TENSOR,
+    find_input_type,
+    largest_batch,
+    served_images,
+)
 from detection_core.structures import Images
 
-SAVED_MODEL_INPUT = "input_tensor"
+SERVING_DEFAULT = "serving_default"
 TFLITE_INPUT = "input"
 # Of the TensorFlow Lite signature; classes there count from 0.
 TFLITE_OUTPUTS = {"output_0": "count", "output_1": "scores", "output_2": "classes", "output_3": "boxes"}
+_LISTED_NAMES = 5
 
 
 def write_saved_model(model: Detector, resizer: Resizer, directory: str) -> None:
-    """Write `directory/saved_model.pb` with the image_tensor serving signature.
+    """Write `directory/saved_model.pb` with the image_tensor serving signature, for batches of any size.
 
     Args:
         model: detector; its networks are exported in inference form.
         resizer: turns an image of any size into the network's input, as in training.
         directory: folder to fill.
     """
-    save_signature(serving_function(model, resizer), directory)
+    save_signatures({SERVING_DEFAULT: serving_function(model, resizer)}, directory)
 
 
-def serving_function(model: Detector, resizer: Resizer) -> Any:
-    """Make what a SavedModel serves: an image of any size in, detections out.
+def serving_function(
+    model: Detector,
+    resizer: Resizer,
+    *,
+    input_type: str = IMAGE_TENSOR,
+    batch_size: int | None = None,
+    additional: Sequence[str] = (),
+) -> Any:
+    """Make what a SavedModel serves: images of any size in, detections out.
 
     Args:
         model: detector.
         resizer: turns an image into the network's input, as in training.
+        input_type: of `served_inputs.INPUT_TYPES`.
+        batch_size: of every request; None: any, or 1 where `served_inputs.largest_batch` says so.
+        additional: names of further tensors of the graph to give out, such as `stem/Relu6:0`.
 
     Returns:
-        A concrete function: `input_tensor` uint8 [1, H, W, 3], RGB -> what `Detector.serving_outputs` gives.
+        A concrete function: `input_tensor` -> what `Detector.serving_outputs` gives, and the additional
+        tensors by their names.
+
+    Raises:
+        ExportError: for an input type or a tensor that there is not.
     """
 
-    def serve(input_tensor: tf.Tensor) -> dict[str, tf.Tensor]:
-        original = tf.shape(input_tensor)[1:3]
-        resized = resizer(input_tensor[0], tf.zeros([0, 0, 0], tf.uint8))
-        images = Images(
-            pixels=resized.image[tf.newaxis],
-            true_sizes=resized.true_size[tf.newaxis],
-            original_sizes=original[tf.newaxis],
-            source_ids=tf.constant([""]),
-        )
-        return model.serving_outputs(images)
+    def outputs(images: Images) -> dict[str, tf.Tensor]:
+        found = model.serving_outputs(images)
+        return found | {name: _tensor(name) for name in additional}
 
-    spec = tf.TensorSpec([1, None, None, 3], tf.uint8, name=SAVED_MODEL_INPUT)
-    return tf.function(serve).get_concrete_function(spec)
+    return images_function(outputs, resizer, input_type=input_type, batch_size=batch_size)
+
+
+def images_function(
+    outputs: Callable[[Images], Mapping[str, tf.Tensor]],
+    resizer: Resizer,
+    *,
+    input_type: str,
+    batch_size: int | None = None,
+    input_name: str | None = None,
+) -> Any:
+    """Make a function of a batch of an input type.
+
+    Args:
+        outputs: what is computed of resized images.
+        resizer: as in `serving_function`.
+        input_type: as in `serving_function`.
+        batch_size: as in `serving_function`.
+        input_name: name of the input; None: the Object Detection API's.
+
+    Returns:
+        A concrete function.
+    """
+    served = find_input_type(input_type)
+    spec = served.spec(batch_size or largest_batch(served, resizer))
+    if input_name is not None:
+        spec = tf.TensorSpec(spec.shape, spec.dtype, name=input_name)
+
+    def serve(batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        return outputs(served_images(batch, served, resizer))
+
+    return tf.function(serve, autograph=False).get_concrete_function(spec)
+
+
+def _tensor(name: str) -> tf.Tensor:
+    """Return a tensor of the graph that is being made.
+
+    Raises:
+        ExportError: naming some that there are.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    try:
+        return graph.as_graph_element(name if ":" in name else f"{name}:0", allow_operation=False)
+    except (KeyError, ValueError) as error:
+        import difflib
+
+        names = [output.name for operation in graph.get_operations() for output in operation.outputs]
+        near = difflib.get_close_matches(name, names, _LISTED_NAMES, 0.0)
+        raise ExportError(
+            f"expected the name of a tensor of the served graph, found {name!r}; the nearest are"
+            f" {', '.join(near)}",
+            where="additional_output_tensor_names",
+        ) from error
 
 
 def save_signature(function: Any, directory: str) -> None:
-    """Write a SavedModel with one signature, `serving_default`, and the variables that it reads.
+    """Write a SavedModel with one signature, `serving_default`; see `save_signatures`."""
+    save_signatures({SERVING_DEFAULT: function}, directory)
+
+
+def save_signatures(functions: Mapping[str, Any], directory: str) -> None:
+    """Write a SavedModel with signatures and the variables that they read.
 
     The variables alone are saved, not the layers around them: tf_keras would trace every layer several times
     over, which takes a minute for a detector and serves no reader of the signature.
 
     Args:
-        function: concrete function.
+        functions: name of a signature to its concrete function.
         directory: folder to fill.
     """
     module = tf.Module(name="served")
-    module.read_variables = list(function.graph.variables)
+    variables = {id(v): v for function in functions.values() for v in function.graph.variables}
+    module.read_variables = list(variables.values())
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    tf.saved_model.save(module, directory, {"serving_default": function}, options)
+    tf.saved_model.save(module, directory, dict(functions), options)
