@@ -14,6 +14,7 @@ from detection_core.augment import (
     crops,
     geometry,
     grid_mask,
+    mosaic,
     noise,
     pads,
     policies,
@@ -22,12 +23,14 @@ from detection_core.augment import (
     squares,
 )
 from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
+from detection_core.augment.mixing import MixedAugmentations, Mixing
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.messages.registered import build_registered
 from detection_core.config.text.text_proto import format_message
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.recipe_pb2 import Mosaic
 
 _Crop = (
     pb.RandomCropImage
@@ -171,7 +174,20 @@ def _channel_mean(message: pb.SubtractChannelMean) -> Augmentation:
     return colour.SubtractChannelMean(means=tuple(message.means))
 
 
-PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
+def _mosaic(message: Mosaic) -> Mixing:
+    fit: Any = Mosaic.Fit.Name(message.fit)
+    return mosaic.Mosaic(
+        probability=message.probability,
+        height=message.height,
+        width=message.width,
+        min_fraction=message.min_fraction,
+        fit=fit,
+        min_visible=message.min_visible,
+        per_channel_pad_value=tuple(message.per_channel_pad_value),
+    )
+
+
+PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "normalize_image": _same_fields(colour.NormalizeImage),
     "random_horizontal_flip": _same_fields(geometry.RandomHorizontalFlip),
     "random_pixel_value_scale": _same_fields(colour.RandomPixelValueScale),
@@ -214,13 +230,14 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation]] = {
     "automl_scale_jitter": _same_fields(scale_jitter.ScaleJitter),
     "automl_grid_mask": _same_fields(grid_mask.GridMask),
     "drop_crowd_boxes": _same_fields(boxes_and_labels.DropCrowdBoxes),
+    "mosaic": _mosaic,
     "registered": lambda message: build_registered("augmentation", message),
 }
 
 
 def build_augmentation(
     message: pb.PreprocessingStep, where: str = "data_augmentation_options"
-) -> Augmentation:
+) -> Augmentation | Mixing:
     """Build the step that a message describes.
 
     Args:
@@ -241,14 +258,12 @@ def describe_augmentations(config: TrainEvalPipelineConfig) -> list[str]:
 def build_augmentations(
     messages: Sequence[pb.PreprocessingStep],
     where: str = "train_config.data_augmentation_options",
-) -> Augmentations:
+) -> Augmentations | MixedAugmentations:
     """Build all steps, to be applied in the order of the configuration.
 
     Raises:
         ConfigError: see `build_augmentation`.
     """
-    return Augmentations(
-        augmentations=tuple(
-            build_augmentation(message, f"{where}[{i}]") for i, message in enumerate(messages)
-        )
-    )
+    steps = tuple(build_augmentation(message, f"{where}[{i}]") for i, message in enumerate(messages))
+    plain = tuple(step for step in steps if not isinstance(step, Mixing))
+    return Augmentations(augmentations=plain) if plain == steps else MixedAugmentations(steps=steps)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LeftOut
-from detection_core.builders.augment import build_augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
-from detection_core.builders.training_labels import build_label_targets, score_columns
-from detection_core.config.messages.pipeline import training_input_problems
-from detection_core.config.problems import raise_first
+from detection_core.builders.training_labels import score_columns
+from detection_core.builders.training_stream import build_training_stream
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import find_undecodable
@@ -25,7 +23,6 @@ from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
-from detection_core.data.sequence import SeededElement
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
 from detection_core.structures import Batch, ImageTruth, Sample
@@ -90,35 +87,14 @@ def build_train_dataset(
         DataError: when there are no records, or one is damaged.
     """
     reader = _train_reader(config, label_map).leaving_out(shard.left_out)
-    to_element = _training_element(config)
-    samples = _training_samples(reader, seed=seed, start=start_step * batch_size, cache_bytes=cache_bytes)
-    samples = samples.shard(shard.workers, shard.worker) if shard.workers > 1 else samples
-    elements = samples.map(to_element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    start = start_step * batch_size
+    stream = build_training_stream(config, batch_size=batch_size)
+    samples = _training_samples(reader, seed=seed, start=start, cache_bytes=cache_bytes)
+    drawn = stream.drawn(samples, start)
+    drawn = drawn.shard(shard.workers, shard.worker) if shard.workers > 1 else drawn
+    elements = drawn.map(stream.element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     batches = batched(elements, batch_size // shard.replicas, drop_remainder=True)
     return batches.prefetch(reader.prefetched_batches)
-
-
-def _training_element(config: pipeline_pb2.TrainEvalPipelineConfig) -> Callable[[SeededElement], Batch]:
-    """Return what turns a sample of the training sequence into an element of a batch.
-
-    Raises:
-        ConfigError: when something of the resizer or augmentations is not supported.
-    """
-    steps = config.train_config.data_augmentation_options
-    raise_first(training_input_problems(config))
-    augment = build_augmentations(steps)
-    targets = build_label_targets(config)
-    resizer = model_image_resizer(config.model)
-    max_boxes = config.train_config.max_number_of_boxes
-
-    @tf.autograph.experimental.do_not_convert
-    def to_element(seeded: SeededElement) -> Batch:
-        original_size = tf.shape(seeded.element.image)[:2]
-        sample = augment(seeded.element, seeded.seed)
-        sample = sample._replace(truth=targets(sample.truth))
-        return network_input(sample, resizer=resizer, max_boxes=max_boxes, original_size=original_size)
-
-    return to_element
 
 
 def iterate_training_pairs(
@@ -139,15 +115,10 @@ def iterate_training_pairs(
         DataError: when there are no records, or one is damaged.
     """
     reader = _train_reader(config, label_map)
-    to_element = _training_element(config)
-
-    @tf.autograph.experimental.do_not_convert
-    def both(seeded: SeededElement) -> tuple[Sample, Batch]:
-        return seeded.element, to_element(seeded)
-
+    stream = build_training_stream(config, batch_size=config.train_config.batch_size)
     samples = _training_samples(reader, seed=seed, start=0, cache_bytes=DEFAULT_CACHE_BYTES)
     with naming_bad_records(reader.paths, reader.decode):
-        yield from samples.map(both, num_parallel_calls=1, deterministic=True)
+        yield from stream.drawn(samples, 0).map(stream.pair, num_parallel_calls=1, deterministic=True)
 
 
 def _train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:

@@ -23,6 +23,7 @@ from detection_core.config.messages import (
     optimizers,
     pipeline,
     post_processing,
+    recipe,
     registered,
     ssd,
     training,
@@ -52,6 +53,7 @@ RULES: Mapping[str, Rules] = {
     **input_reader.RULES,
     **graph_rewriter.RULES,
     **registered.RULES,
+    **recipe.RULES,
 }
 """Message name, as in `Loss.EqualizationLoss`, to its rules."""
 

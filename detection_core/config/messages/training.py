@@ -38,6 +38,7 @@ RULES: Mapping[str, Rules] = {
             "builders.train_options",
             "builders.fine_tuning",
             "builders.datasets",
+            "builders.training_stream",
             "builders.training_labels",
             "builders.train_plan",
             "builders.validation_plan",
@@ -47,6 +48,7 @@ RULES: Mapping[str, Rules] = {
             "gradient_clipping_by_norm": NOT_NEGATIVE,
             "gradient_clipping_by_variable_norm": NOT_NEGATIVE,
             "max_number_of_boxes": BOXES,
+            "mixing_pool_size": up_to(1_024, 3),
         },
         parts=("optimizer",),
         without_effect={

@@ -31,7 +31,8 @@ from detection_core.structures import Sample
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
 STEPS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.oneofs[0].fields]
-ARMS = [name for name in STEPS if name != "registered"]
+MIXING = {"mosaic"}
+ARMS = [name for name in STEPS if name != "registered" and name not in MIXING]
 
 # What an arm needs to do something to a small image; the others are tested as an empty message gives them.
 ARGUMENTS = {

@@ -41,6 +41,14 @@ AUGMENTATION = """
 """
 
 
+MIXED = """
+  data_augmentation_options { random_horizontal_flip {} }
+  data_augmentation_options { mosaic { height: 16 width: 20 probability: 0.7 } }
+  data_augmentation_options { random_adjust_brightness {} }
+  mixing_pool_size: 5
+"""
+
+
 def _config(pattern: str, reader: str = "", augmentation: str = "") -> Any:
     text = CONFIG % (augmentation, reader, pattern, pattern)
     return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
@@ -75,9 +83,14 @@ def test_every_epoch_holds_each_example_once_in_another_order(records: str, cach
 
 
 @pytest.mark.parametrize("start", [5, 17])
+@pytest.mark.parametrize(
+    "steps", [AUGMENTATION, MIXED + "num_steps: 20 close_mosaic_steps: 2"], ids=["alone", "mixed"]
+)
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
-def test_resuming_gives_the_rest_of_the_uninterrupted_run(records: str, start: int, cache_bytes: int) -> None:
-    config = _config(records, "shuffle_buffer_size: 7 read_block_length: 2", AUGMENTATION)
+def test_resuming_gives_the_rest_of_the_uninterrupted_run(
+    records: str, start: int, steps: str, cache_bytes: int
+) -> None:
+    config = _config(records, "shuffle_buffer_size: 7 read_block_length: 2", steps)
     whole = _train(config, 20, seed=3, cache_bytes=cache_bytes)
     rest = _train(config, 20 - start, seed=3, start_step=start, cache_bytes=cache_bytes)
     for expected, found in zip(whole[start:], rest, strict=True):
@@ -85,8 +98,9 @@ def test_resuming_gives_the_rest_of_the_uninterrupted_run(records: str, start: i
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
-def test_workers_share_the_batch_of_one(records: str, cache_bytes: int) -> None:
-    config = _config(records, augmentation=AUGMENTATION)
+@pytest.mark.parametrize("steps", [AUGMENTATION, MIXED], ids=["alone", "mixed"])
+def test_workers_share_the_batch_of_one(records: str, steps: str, cache_bytes: int) -> None:
+    config = _config(records, augmentation=steps)
     whole = _train(config, 8, seed=3, start_step=2, cache_bytes=cache_bytes)
     shards = [
         _train(
@@ -286,8 +300,9 @@ def test_the_sequence_of_a_run_without_these_labels_has_none_of_them(records: st
 
 
 @pytest.mark.parametrize("reader", ["", "num_readers: 1 shuffle: false"])
-def test_pairs_are_what_training_takes_and_what_it_was_made_of(records: str, reader: str) -> None:
-    config = _config(records, reader, AUGMENTATION)
+@pytest.mark.parametrize("steps", [AUGMENTATION, MIXED + "batch_size: 4"], ids=["alone", "mixed"])
+def test_pairs_are_what_training_takes_and_what_it_was_made_of(records: str, reader: str, steps: str) -> None:
+    config = _config(records, reader, steps)
     batches = _train(config, 3, seed=11)
     pairs = list(itertools.islice(iterate_training_pairs(config, label_map=LABEL_MAP, seed=11), 12))
     taken = [tf.nest.map_structure(lambda field, i=i: field[i], batch) for batch in batches for i in range(4)]

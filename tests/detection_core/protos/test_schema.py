@@ -27,6 +27,7 @@ OWN_FILES = {
     "automl_input.proto",
     "automl_learning_rate.proto",
     "efficientdet.proto",
+    "recipe.proto",
     "registered.proto",
     "validation.proto",
 }
@@ -37,6 +38,7 @@ OWN_FIELDS = {
     "PreprocessingStep.automl_grid_mask",
     "PreprocessingStep.automl_scale_jitter",
     "PreprocessingStep.drop_crowd_boxes",
+    "PreprocessingStep.mosaic",
     "PreprocessingStep.registered",
     "ImageResizer.automl_resizer",
     "DetectionModel.efficientdet",
@@ -51,6 +53,8 @@ OWN_FIELDS = {
     "Optimizer.moving_average_from_weights",
     "TrainConfig.gradient_clipping_by_variable_norm",
     "TrainConfig.validation",
+    "TrainConfig.mixing_pool_size",
+    "TrainConfig.close_mosaic_steps",
 }
 OWN_MESSAGES = {"ExperimentalModel.OptionsEntry"}
 

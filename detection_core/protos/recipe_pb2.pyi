@@ -1,0 +1,32 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Mosaic(_message.Message):
+    __slots__ = ("probability", "height", "width", "min_fraction", "fit", "min_visible", "per_channel_pad_value")
+    class Fit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STRETCH: _ClassVar[Mosaic.Fit]
+        KEEP_ASPECT_RATIO: _ClassVar[Mosaic.Fit]
+    STRETCH: Mosaic.Fit
+    KEEP_ASPECT_RATIO: Mosaic.Fit
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    MIN_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    FIT_FIELD_NUMBER: _ClassVar[int]
+    MIN_VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    PER_CHANNEL_PAD_VALUE_FIELD_NUMBER: _ClassVar[int]
+    probability: float
+    height: int
+    width: int
+    min_fraction: float
+    fit: Mosaic.Fit
+    min_visible: float
+    per_channel_pad_value: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, probability: _Optional[float] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., min_fraction: _Optional[float] = ..., fit: _Optional[_Union[Mosaic.Fit, str]] = ..., min_visible: _Optional[float] = ..., per_channel_pad_value: _Optional[_Iterable[float]] = ...) -> None: ...

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from detection_core.builders.datasets import build_train_dataset
+from detection_core.builders.training_stream import build_training_stream
+from detection_core.data.label_map import LabelMap, LabelMapItem
+from detection_core.protos import pipeline_pb2
+from tests.detection_core.data.record_files import numbered_example, write_records
+
+LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
+CONFIG = """
+model { ssd { num_classes: 3 image_resizer { fixed_shape_resizer { height: 8 width: 10 } } } }
+train_config { %s }
+train_input_reader { tf_record_input_reader { input_path: "%s" } }
+"""
+MOSAIC = "data_augmentation_options { mosaic { height: 16 width: 20 } } mixing_pool_size: 5"
+
+
+@pytest.fixture
+def pattern(tmp_path: Path) -> str:
+    return write_records(tmp_path / "all.tfrecord", [numbered_example(i) for i in range(23)])
+
+
+def _config(pattern: str, train: str) -> Any:
+    return text_format.Parse(CONFIG % (train, pattern), pipeline_pb2.TrainEvalPipelineConfig())
+
+
+def _batches(config: Any, steps: int) -> list[Any]:
+    dataset = build_train_dataset(config, label_map=LABEL_MAP, batch_size=4, seed=2)
+    return list(dataset.take(steps).as_numpy_iterator())
+
+
+def test_mosaics_have_the_objects_of_four_images_and_close_at_the_end(pattern: str) -> None:
+    plain = _batches(_config(pattern, ""), 8)
+    mixed = _batches(_config(pattern, MOSAIC), 8)
+    closing = _batches(_config(pattern, f"{MOSAIC} num_steps: 8 close_mosaic_steps: 3"), 8)
+    for step, (one, four, last) in enumerate(zip(plain, mixed, closing, strict=True)):
+        np.testing.assert_array_equal(one.images.source_ids, four.images.source_ids)
+        assert (four.truth.valid.sum(1) > one.truth.valid.sum(1)).any()
+        tf.nest.map_structure(np.testing.assert_array_equal, last, four if step < 5 else one)
+
+
+def test_without_mixing_samples_are_taken_one_by_one(pattern: str) -> None:
+    samples = tf.data.Dataset.range(3)
+    alone = build_training_stream(_config(pattern, ""), batch_size=4)
+    assert alone.drawn(samples, 0) is samples
+    mixing = build_training_stream(_config(pattern, MOSAIC), batch_size=4)
+    assert [int(position) for position, _ in mixing.drawn(samples, 7)] == [7, 8, 9]
