@@ -18,6 +18,7 @@ import sys
 
 from detection_core.config.load import PipelineConfig, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.family import model_message
 from pipeline.init.ladder import find_network, list_networks
 
 _CLASSES = 90
@@ -27,9 +28,10 @@ _BATCHES, _OPTION = (2, 6), "--batches="
 
 def _config(name: str, side: int = 0) -> PipelineConfig:
     config = parse_pipeline_config(find_network(name).text())
+    arm = model_message(config.model)[1]
     size = {"height": side, "width": side}
-    changes = {"model.ssd.image_resizer": {"fixed_shape_resizer": size}} if side else {}
-    return apply_overrides(config, {"model.ssd.num_classes": _CLASSES, **changes})
+    changes = {f"{arm}.image_resizer": {"fixed_shape_resizer": size}} if side else {}
+    return apply_overrides(config, {f"{arm}.num_classes": _CLASSES, **changes})
 
 
 def operations(name: str, batches: tuple[int, int]) -> dict[str, int]:

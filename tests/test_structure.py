@@ -119,7 +119,7 @@ SAME_NAME = (
         ("detection_core/detectors", SSD, EFFICIENTDET),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET), "build description model tflite"),
+    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build description model tflite"),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("what a family has of its own beside the parts that families share", (EFFICIENTDET,), "anchors losses"),
     ("how a format names variables, and a family's names", (EFFICIENTDET, TRAINING), "checkpoint_names"),

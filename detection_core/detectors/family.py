@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from detection_core.config.messages.registered import Option
     from detection_core.config.problems import Problem
     from detection_core.detectors.base import Detector
+    from detection_core.detectors.parts.anchors.choice import Chosen
     from detection_core.quantization.quantizers import QuantizationOptions
     from detection_core.training.checkpoint_names import CheckpointNames
 
@@ -136,6 +137,12 @@ class AnchorFit:
     default: float
     fitted: float
     anchors: int
+
+    @classmethod
+    def of(cls, chosen: Chosen, where: str) -> AnchorFit:
+        """Return what was chosen for the message at a field path."""
+        overrides = {f"{where}.{name}": value for name, value in chosen.changes.items()}
+        return cls(overrides=overrides, default=chosen.default, fitted=chosen.fitted, anchors=chosen.anchors)
 
 
 class FitAnchors(Protocol):

@@ -81,7 +81,7 @@ def _list(arguments: argparse.Namespace) -> Result:
             "input": n.side,
             "parameters": n.parameters,
             "multiply_adds": n.multiply_adds,
-            "coco_map": n.published.coco_map if n.published else None,
+            "coco_map": n.coco_map,
             "milliseconds": times.get(n.name),
         }
         for n in networks
@@ -94,7 +94,7 @@ def _list(arguments: argparse.Namespace) -> Result:
             str(n.side),
             f"{n.parameters / 1e6:.1f} M",
             f"{n.multiply_adds / 1e9:.2f} G",
-            f"{n.published.coco_map:.1f}" if n.published else "-",
+            f"{n.coco_map:.1f}" if n.coco_map else "-",
             f"{times[n.name]:.0f}" if n.name in times else "-",
         )
         for n in networks

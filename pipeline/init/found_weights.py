@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+from detection_core.config.automl.defaults import MODELS
 from detection_core.errors import ModelError, StorageError
 from detection_core.zoo.cache import fetch_model, find_model_files
 from pipeline.init.ladder import Network
+
+_AUTOML_REMEDY = (
+    "where its archive lies unpacked, set train_config.fine_tune_checkpoint to the checkpoint's prefix and"
+    ' fine_tune_checkpoint_type to "full", and take a tenth of the steps and of the learning rate'
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +37,10 @@ def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
         network: that is to start from them.
         wanted: False leaves them alone.
     """
+    if network.name in MODELS:
+        return StartingWeights(
+            found=False, reason="google/automl's checkpoints are not fetched", remedy=_AUTOML_REMEDY
+        )
     if network.published is None:
         return StartingWeights(found=False, reason="nobody publishes weights of this network")
     if not wanted:
@@ -42,7 +52,7 @@ def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
         return StartingWeights(
             found=False,
             reason=f"the weights of {network.name} cannot be had here",
-            remedy=f"{error.where}: {error.message}",
+            remedy=f"{error.where}: {error.message}. Once they are here, run `detflow init` again",
         )
     how = "lie" if here else "were fetched"
     return StartingWeights(found=True, reason=f"the published weights {how} in {fetched.folder}")

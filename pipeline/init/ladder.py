@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 
+from detection_core.config.automl.defaults import MODELS
 from detection_core.errors import ConfigError, shorten
 from detection_core.zoo.networks import SSD_TARGETS, network_text
 from detection_core.zoo.published_models import SPEEDS, PublishedModel, Speed, list_models
@@ -73,6 +74,16 @@ _SMALL_TEXT = (
     + "\n  }\n}\n"
 )
 
+# Suppression as TensorFlow Lite files have it, and as google/automl measures with.
+_AUTOML_TEXT = """model {{
+  efficientdet {{
+    name: "{name}"
+    image_resizer {{ fixed_shape_resizer {{ height: {side} width: {side} }} }}
+    nms_configs {{ method: "hard" mode: "per_class" iou_thresh: 0.5 score_thresh: 0.01 }}
+  }}
+}}
+"""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
@@ -85,7 +96,8 @@ class Network:
         parameters: numbers in all variables, of a detector of 90 classes.
         multiply_adds: of a detector of 90 classes for one image.
         training_bytes: memory that a step of training takes for each pixel of a batch; 0: not measured.
-        published: whose weights it may start from; None for one that is trained from scratch.
+        coco_map: published mAP on COCO 2017, percent; None: nobody published the network.
+        published: whose weights it may start from; None for one whose weights are not fetched.
     """
 
     name: str
@@ -94,10 +106,13 @@ class Network:
     parameters: int
     multiply_adds: int
     training_bytes: int
+    coco_map: float | None = None
     published: PublishedModel | None = None
 
     def text(self) -> str:
         """Return the `model` section of its pipeline.config, without a number of classes."""
+        if self.name in MODELS:
+            return _AUTOML_TEXT.format(name=self.name, side=self.side)
         return network_text(self.published) if self.published else _SMALL_TEXT
 
 
@@ -122,8 +137,40 @@ _MULTIPLY_ADDS: dict[str, int] = {
     "efficientdet_d5_coco17_tpu-32": 123_977_489_088,
     "efficientdet_d6_coco17_tpu-32": 255_647_351_904,
     "efficientdet_d7_coco17_tpu-32": 304_240_432_992,
+    "efficientdet-d0": 2_492_331_520,
+    "efficientdet-d1": 6_003_416_880,
+    "efficientdet-d2": 10_832_466_688,
+    "efficientdet-d3": 24_568_753_664,
+    "efficientdet-d4": 54_583_712_096,
+    "efficientdet-d5": 134_133_865_152,
+    "efficientdet-d6": 224_121_477_984,
+    "efficientdet-d7": 322_731_636_576,
+    "efficientdet-d7x": 407_628_345_344,
+    "efficientdet-lite0": 973_589_696,
+    "efficientdet-lite1": 1_966_649_904,
+    "efficientdet-lite2": 3_371_304_384,
+    "efficientdet-lite3": 7_480_187_904,
+    "efficientdet-lite3x": 13_978_127_600,
+    "efficientdet-lite4": 20_168_084_000,
 }
 _SMALL_PARAMETERS = 648_814
+_AUTOML_PARAMETERS = {
+    "efficientdet-d0": 3_927_203,
+    "efficientdet-d1": 6_697_354,
+    "efficientdet-d2": 8_178_815,
+    "efficientdet-d3": 12_146_600,
+    "efficientdet-d4": 20_890_987,
+    "efficientdet-d5": 33_880_707,
+    "efficientdet-d6": 52_183_766,
+    "efficientdet-d7": 52_183_766,
+    "efficientdet-d7x": 77_564_894,
+    "efficientdet-lite0": 3_290_606,
+    "efficientdet-lite1": 4_311_390,
+    "efficientdet-lite2": 5_324_894,
+    "efficientdet-lite3": 8_455_054,
+    "efficientdet-lite3x": 9_392_574,
+    "efficientdet-lite4": 15_286_398,
+}
 # Bytes for each pixel of a batch in a step of training on processors.
 _TRAINING_BYTES: dict[str, int] = {
     SMALL: 1_028,
@@ -145,6 +192,26 @@ _TRAINING_BYTES: dict[str, int] = {
 }
 
 
+# Rung, and published mAP on COCO 2017 val; of Lite it is that of its int8 files.
+_AUTOML: dict[str, tuple[Speed, float | None]] = {
+    "efficientdet-lite0": ("fast", 25.7),
+    "efficientdet-lite1": ("fast", 30.6),
+    "efficientdet-lite2": ("fast", 34.0),
+    "efficientdet-lite3": ("balanced", 37.7),
+    "efficientdet-lite3x": ("balanced", None),
+    "efficientdet-lite4": ("balanced", 42.0),
+    "efficientdet-d0": ("balanced", 34.3),
+    "efficientdet-d1": ("balanced", 40.2),
+    "efficientdet-d2": ("balanced", 42.5),
+    "efficientdet-d3": ("accurate", 47.2),
+    "efficientdet-d4": ("accurate", 49.3),
+    "efficientdet-d5": ("accurate", 51.2),
+    "efficientdet-d6": ("accurate", 52.1),
+    "efficientdet-d7": ("accurate", 53.4),
+    "efficientdet-d7x": ("accurate", 54.4),
+}
+
+
 def list_networks() -> tuple[Network, ...]:
     """Return all, from fast to accurate, the fewest operations first."""
     small = Network(
@@ -163,11 +230,24 @@ def list_networks() -> tuple[Network, ...]:
             parameters=model.parameters,
             multiply_adds=_MULTIPLY_ADDS.get(model.name, 0),
             training_bytes=_TRAINING_BYTES.get(model.name, 0),
+            coco_map=model.coco_map,
             published=model,
         )
         for model in list_models()
     ]
-    return small, *sorted(published, key=lambda n: (SPEEDS.index(n.speed), n.multiply_adds))
+    automl = [
+        Network(
+            name=name,
+            speed=speed,
+            side=MODELS[name]["image_size"],
+            parameters=_AUTOML_PARAMETERS[name],
+            multiply_adds=_MULTIPLY_ADDS[name],
+            training_bytes=_TRAINING_BYTES.get(name, 0),
+            coco_map=coco_map,
+        )
+        for name, (speed, coco_map) in _AUTOML.items()
+    ]
+    return small, *sorted([*published, *automl], key=lambda n: (SPEEDS.index(n.speed), n.multiply_adds))
 
 
 def find_network(name: str) -> Network:

@@ -13,7 +13,7 @@ from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.load import PipelineConfig, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.survey import Survey
-from detection_core.detectors.family import AnchorFit
+from detection_core.detectors.family import AnchorFit, model_message
 from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.published_models import Speed, nearest_model
 from pipeline.init.hardware import Hardware
@@ -139,23 +139,25 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
         hardware: that is trained on.
     """
     side, side_reason = (network.side, f"as many pixels as the published {network.side} x {network.side}")
-    if network.published is None:
+    if network.name == SMALL:
         side, side_reason = wanted_side(seen, hardware)
     size, size_reason = input_size(seen, side)
     resizer = {"fixed_shape_resizer": {"height": size[0], "width": size[1]}}
+    config = parse_pipeline_config(network.text())
+    resizer_path = f"{model_message(config.model)[1]}.image_resizer"
     choices = [
         Choice(path="model", value=network.name, reason=f"{network.name}, {why}", source=""),
         Choice(
-            path="model.ssd.image_resizer",
+            path=resizer_path,
             value=resizer,
             reason=f"{side_reason}; {size_reason}",
             source="the data",
         ),
     ]
-    config = apply_overrides(parse_pipeline_config(network.text()), {"model.ssd.image_resizer": resizer})
-    fit, changes = _anchors(config, seen, keep_count=network.published is not None)
+    config = apply_overrides(config, {resizer_path: resizer})
+    fit, changes = _anchors(config, seen, keep_count=network.name != SMALL)
     if fit is not None:
-        choices.append(_anchor_choice(fit, seen))
+        choices.append(_anchor_choice(fit, seen, _anchor_path(config, fit)))
     return NetworkChoice(
         network=network,
         size=size,
@@ -191,7 +193,15 @@ def _anchors(
     return next((fit, changes) for fit, changes in tried if fit.fitted >= best - 0.02)
 
 
-def _anchor_choice(fit: AnchorFit, seen: Survey) -> Choice:
+def _anchor_path(config: PipelineConfig, fit: AnchorFit) -> str:
+    """Return the field that a comment on the anchors stands above."""
+    message, arm = model_message(config.model)
+    if "anchor_generator" in message.DESCRIPTOR.fields_by_name:
+        return f"{arm}.anchor_generator"
+    return min(fit.overrides, default=f"{arm}.anchor_scale")
+
+
+def _anchor_choice(fit: AnchorFit, seen: Survey, path: str) -> Choice:
     matched = f"{fit.fitted:.1%} of {len(seen.boxes):,} boxes"
     if fit.overrides:
         reason = (
@@ -203,7 +213,7 @@ def _anchor_choice(fit: AnchorFit, seen: Survey) -> Choice:
             f"the network's own: an anchor matches {matched} at IoU 0.5, and none that were tried match more"
         )
     return Choice(
-        path="model.ssd.anchor_generator",
+        path=path,
         value=dict(fit.overrides),
         reason=f"{reason}; every other box is given to the anchor that is most like it",
         source=_ANCHORS,

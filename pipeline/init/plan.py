@@ -15,6 +15,7 @@ from detection_core.datasets.layouts import Layout
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
+from detection_core.detectors.family import model_message
 from detection_core.errors import one_line
 from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.published_models import Speed
@@ -110,7 +111,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         network=chosen,
         weights=weights,
         config=_config(chosen, in_config),
-        config_choices=(_classes(seen), *chosen.choices, *in_config),
+        config_choices=(_classes(seen, model_message(chosen.config.model)[1]), *chosen.choices, *in_config),
         settings=(
             *settings_choice.data_choices(layout, splits, why_splits, seen),
             Choice(path="model.config", value=PIPELINE_CONFIG, reason="", source=""),
@@ -137,13 +138,13 @@ def _config(chosen: NetworkChoice, choices: tuple[Choice, ...]) -> PipelineConfi
     )
 
 
-def _classes(seen: Survey) -> Choice:
+def _classes(seen: Survey, where: str) -> Choice:
     names = list(seen.classes)
     listed = ", ".join(one_line(name, 40) for name in names[:_LISTED_CLASSES]) + (
         ", ..." if len(names) > _LISTED_CLASSES else ""
     )
     return Choice(
-        path="model.ssd",
+        path=where,
         value=len(names),
         reason=f"num_classes is left out: it follows the label map, which now has {len(names):,}: {listed}",
         source="",
@@ -160,7 +161,7 @@ def _start(weights: StartingWeights, training: tuple[Choice, ...]) -> list[Choic
             for choice in training
             if choice.path.startswith("train.")
         ]
-    remedy = f". {weights.remedy}. Once they are here, run `detflow init` again" if weights.remedy else ""
+    remedy = f". {weights.remedy}" if weights.remedy else ""
     return [
         Choice(
             path="train.start_from",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from detection_core.config.automl.defaults import MODELS
 from detection_core.datasets.survey import Survey
 from detection_core.zoo.fine_tuning import FEW_IMAGES, MANY_IMAGES, Choice, fine_tuning_recipe
 from pipeline.doctor.machine import GIB
@@ -20,6 +21,12 @@ _SCRATCH = "https://arxiv.org/abs/1811.08883"
 _LINEAR_SCALING = "https://arxiv.org/abs/1706.02677"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _LEAST_BOXES = 20
+_CLIPPING = Choice(
+    path="train_config.gradient_clipping_by_norm",
+    value=10.0,
+    reason="as google/automl trains it",
+    source="https://arxiv.org/abs/1911.09070",
+)
 MOST_OBJECTS = 1_000
 """Objects of a picture that a first workflow provides for: each costs every other picture memory and time."""
 
@@ -68,6 +75,8 @@ def choose_training(
         choices = [batch if choice.path == batch.path else choice for choice in recipe.choices]
     else:
         choices = [batch, *_from_scratch(train_images, batch.value)]
+        if chosen.network.name in MODELS:
+            choices.append(_CLIPPING)
     return *choices, _boxes(seen)
 
 

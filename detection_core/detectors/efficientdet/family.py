@@ -8,6 +8,7 @@ from detection_core.config.messages.efficientdet import input_size
 from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.messages.tflite import efficientdet_tflite_problems
 from detection_core.detectors.family import (
+    AnchorFit,
     AnchorSupport,
     CheckpointSupport,
     Family,
@@ -75,6 +76,12 @@ def _anchor_boxes(message: Any, where: str) -> np.ndarray:
     return normalized_anchors(settings_of(message))
 
 
+def _fit_anchors(message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
+    from detection_core.detectors.efficientdet.anchor_fit import fit_anchors
+
+    return fit_anchors(message, where, boxes, keep_count=keep_count)
+
+
 FAMILY = Family(
     name="efficientdet",
     build=_build,
@@ -94,5 +101,5 @@ FAMILY = Family(
         problems=efficientdet_tflite_problems, function=_tflite_function, normalisation=_normalisation
     ),
     quantization=QuantizationSupport(rewrite=_rewrite),
-    anchors=AnchorSupport(boxes=_anchor_boxes),
+    anchors=AnchorSupport(boxes=_anchor_boxes, fit=_fit_anchors),
 )

@@ -6,7 +6,6 @@ Nothing here imports TensorFlow.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,18 +16,18 @@ from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.extractors import map_levels, map_shapes
 from detection_core.config.messages.image_resizers import required_network_size
 from detection_core.detectors.family import AnchorFit
-from detection_core.detectors.parts.anchors.coverage import (
-    AnchorMap,
-    aspect_clusters,
-    best_overlaps,
-    matched_fraction,
+from detection_core.detectors.parts.anchors.choice import (
+    Candidate,
+    aspect_ratios,
+    choose_anchors,
+    sample,
+    scales_and_ratios,
+    to_pixels,
 )
+from detection_core.detectors.parts.anchors.coverage import AnchorMap
 from detection_core.protos.ssd_pb2 import Ssd
 
-_FEW = 3_000  # boxes that candidates are tried on
-_WORTH = 0.004  # of all boxes: what a further anchor at each place has to match to be laid
 _REDUCED_SCALE = 0.1
-_BESIDE = 1.5  # a ratio so many times another one is a shape of its own
 
 Size = tuple[float, float]
 
@@ -49,8 +48,7 @@ def anchor_maps(ssd: Ssd, size: tuple[int, int]) -> list[AnchorMap]:
 def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
     """Choose the anchors' sizes and ratios by boxes.
 
-    Candidates are tried on a sample of the boxes. A further anchor at each place has to match enough boxes
-    more to be worth its time.
+    Candidates are tried on a sample of the boxes; see `parts.anchors.choice`.
 
     Args:
         ssd: checked.
@@ -62,28 +60,15 @@ def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) ->
         ConfigError: when the size of the network's input is not known.
     """
     size = required_network_size(ssd.image_resizer, f"{where}.image_resizer")
-    pixels = _pixels(boxes, size)
-    before = anchor_maps(ssd, size)
+    pixels = to_pixels(boxes, size)
     arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
-    given = _Candidate(ssd, {})
-    best = given
+    changes: Iterator[dict[str, Any]] = iter(())
     if arm in _CANDIDATES and len(pixels):
-        sample = pixels[:: max(1, len(pixels) // _FEW)]
-        best = _choose(
-            ssd, _CANDIDATES[arm](getattr(ssd.anchor_generator, arm), sample, size), sample, keep_count
-        )
-    default = matched_fraction(best_overlaps(pixels, before))
-    fitted = matched_fraction(best_overlaps(pixels, anchor_maps(best.ssd, size)))
-    fewer = _count(anchor_maps(best.ssd, size)) < _count(before)
-    if fitted < default + (-_WORTH if fewer else _WORTH):
-        best, fitted = given, default
-    place = f"{where}.anchor_generator.{arm}"
-    return AnchorFit(
-        overrides={f"{place}.{name}": value for name, value in best.changes.items()},
-        default=default,
-        fitted=fitted,
-        anchors=sum(anchors.count for anchors in anchor_maps(best.ssd, size)),
-    )
+        changes = _CANDIDATES[arm](getattr(ssd.anchor_generator, arm), sample(pixels), size)
+    given = Candidate({}, anchor_maps(ssd, size))
+    others = (Candidate(each, anchor_maps(_changed(ssd, each), size)) for each in changes)
+    chosen = choose_anchors(given, others, pixels, keep_count=keep_count)
+    return AnchorFit.of(chosen, f"{where}.anchor_generator.{arm}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,42 +78,6 @@ class _Place:
     size: tuple[int, int]
     levels: tuple[int, ...]
     shapes: tuple[tuple[int, int], ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Candidate:
-    """A configuration, and the fields of its generator by which it differs from the one that was given."""
-
-    ssd: Ssd
-    changes: dict[str, Any]
-
-
-def _pixels(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    return np.asarray(boxes, np.float64).reshape(-1, 4) * np.array([*size, *size], np.float64)
-
-
-def _choose(
-    ssd: Ssd, candidates: Iterator[dict[str, Any]], sample: np.ndarray, keep_count: bool
-) -> _Candidate:
-    """Return the best of the configuration itself and what it may be changed to."""
-    size = required_network_size(ssd.image_resizer, "image_resizer")
-    tried: list[tuple[float, float, _Candidate]] = []
-    places = _count(anchor_maps(ssd, size))
-    for changes in itertools.chain([{}], candidates):
-        candidate = _Candidate(_changed(ssd, changes), changes)
-        maps = anchor_maps(candidate.ssd, size)
-        if keep_count and _count(maps) != places:
-            continue
-        overlaps = best_overlaps(sample, maps)
-        # Anchors that are alike match alike many: of these the nearer ones are better.
-        worth = matched_fraction(overlaps) + 0.1 * float(overlaps.mean()) - _WORTH * _count(maps) / len(maps)
-        tried.append((worth, -_count(maps), candidate))
-    return max(tried, key=lambda entry: entry[:2])[2]
-
-
-def _count(maps: Sequence[AnchorMap]) -> int:
-    """Return the anchors of a cell, over all maps."""
-    return sum(len(anchors.sizes) for anchors in maps)
 
 
 def _changed(ssd: Ssd, changes: dict[str, Any]) -> Ssd:
@@ -226,11 +175,8 @@ def _multiscale_candidates(
 ) -> Iterator[dict[str, Any]]:
     """Yield smallest anchors from 1 to 8 cells, one to three an octave, in the clusters' ratios."""
     del size
-    sides = [float(f"{2 ** (step / 6):.2g}") for step in range(19)]
-    for count in range(1, max(3, len(message.aspect_ratios)) + 1):
-        if ratios := _ratios(boxes, count):
-            for scale, octave in itertools.product(sides, (1, 2, 3)):
-                yield {"anchor_scale": scale, "scales_per_octave": octave, "aspect_ratios": ratios}
+    for scale, octave, ratios in scales_and_ratios(boxes, max(3, len(message.aspect_ratios))):
+        yield {"anchor_scale": scale, "scales_per_octave": octave, "aspect_ratios": ratios}
 
 
 def _ssd_candidates(message: Any, boxes: np.ndarray, size: tuple[int, int]) -> Iterator[dict[str, Any]]:
@@ -240,22 +186,11 @@ def _ssd_candidates(message: Any, boxes: np.ndarray, size: tuple[int, int]) -> I
     pairs = {(float(f"{low:.2g}"), float(f"{high:.2g}")) for low in lows for high in highs}
     bounds = sorted((low, high) for low, high in pairs if 0 < low < high)
     for count in range(1, len(message.aspect_ratios) + 1):
-        if ratios := _ratios(boxes, count):
+        if ratios := aspect_ratios(boxes, count):
             for low, high in bounds:
                 layers = ssd_anchor_layers(message)
                 even = [low * (high / low) ** (layer / max(layers - 1, 1)) for layer in range(layers)]
                 yield {"aspect_ratios": ratios, "scales": [float(f"{scale:.2g}") for scale in even]}
-
-
-def _ratios(boxes: np.ndarray, count: int) -> list[float]:
-    """Return so many aspect ratios for boxes; where these have fewer, others beside them."""
-    ratios = list(aspect_clusters(boxes, count))
-    for step in range(1, count + 1):
-        if not 0 < len(ratios) < count:
-            break
-        beside = ratios[0] * _BESIDE**step, ratios[0] / _BESIDE**step
-        ratios += [float(f"{ratio:.2g}") for ratio in beside][: count - len(ratios)]
-    return sorted(ratios)
 
 
 _CANDIDATES: dict[str, Callable[[Any, np.ndarray, tuple[int, int]], Iterator[dict[str, Any]]]] = {

@@ -35,6 +35,15 @@ def test_the_files_are_written_and_the_workflow_is_valid(tmp_path, capsys):
     assert "valid" in capsys.readouterr().out
 
 
+def test_a_workflow_of_an_efficientdet_of_google_automl_is_written(tmp_path, capsys):
+    data = Coco(tmp_path / "cats", images=40).write()
+    assert parser.main(["init", data, "--model", "efficientdet-lite0", "-o", "mine", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["network"].startswith("efficientdet-lite0: about 3.3 million parameters")
+    assert parser.main(["validate", said["settings"]]) == 0
+    assert 'name: "efficientdet-lite0"' in Path("mine/pipeline.config").read_text()
+
+
 def test_people_are_told_in_lines_and_what_to_do_next(tmp_path, capsys):
     data = write_voc(tmp_path / "voc", names=[f"i{n}" for n in range(20)])
     assert parser.main(["init", data, "-o", "mine", "--from-scratch"]) == 0
@@ -69,7 +78,7 @@ def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, capsys):
 def test_networks_are_listed(capsys):
     assert parser.main(["init", "--list-models", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert len(listed) == 19 and all(network["milliseconds"] is None for network in listed)
+    assert len(listed) == 34 and all(network["milliseconds"] is None for network in listed)
     assert parser.main(["init", "--list-models", "--speed", "balanced"]) == 0
     lines = capsys.readouterr().out.split("\n")
     assert "COCO mAP" in lines[0] and "efficientdet_d0_coco17_tpu-32" in "".join(lines)

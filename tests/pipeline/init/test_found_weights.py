@@ -20,6 +20,8 @@ def closed(tmp_path, monkeypatch):
 def test_where_nothing_is_published_or_wanted_nothing_is_fetched(monkeypatch):
     monkeypatch.setattr(found_weights, "fetch_model", None)
     assert not find_weights(find_network(SMALL), wanted=True).found
+    theirs = find_weights(find_network("efficientdet-lite0"), wanted=True)
+    assert not theirs.found and "fine_tune_checkpoint" in theirs.remedy
     refused = find_weights(find_network(NAME), wanted=False)
     assert (refused.found, refused.remedy) == (False, "")
 

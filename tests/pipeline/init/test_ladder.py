@@ -1,8 +1,9 @@
 import pytest
 
+from detection_core.config.automl.defaults import MODELS
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.num_classes import configured_classes, with_classes
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.published_models import SPEEDS, list_models
@@ -10,12 +11,17 @@ from pipeline.init.ladder import SMALL, find_network, list_networks
 
 NETWORKS = list_networks()
 # Of each kind the smallest is built in every run of the tests; the others take minutes.
-QUICK = (SMALL, "ssd_mobilenet_v2_320x320_coco17_tpu-8", "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8")
+QUICK = (
+    SMALL,
+    "ssd_mobilenet_v2_320x320_coco17_tpu-8",
+    "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
+    "efficientdet-lite0",
+)
 BUILT = [n.name if n.name in QUICK else pytest.param(n.name, marks=pytest.mark.zoo) for n in NETWORKS]
 
 
 def test_the_ladder_has_all_of_the_zoo_from_fast_to_accurate():
-    assert {n.name for n in NETWORKS} == {SMALL, *(model.name for model in list_models())}
+    assert {n.name for n in NETWORKS} == {SMALL, *(model.name for model in list_models()), *MODELS}
     speeds = [n.speed for n in NETWORKS]
     assert speeds == sorted(speeds, key=SPEEDS.index)
     assert all(n.parameters and n.multiply_adds for n in NETWORKS)
@@ -24,21 +30,20 @@ def test_the_ladder_has_all_of_the_zoo_from_fast_to_accurate():
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
 def test_a_network_is_a_valid_config_without_a_number_of_classes(network):
     config = parse_pipeline_config(network.text())
-    assert not config.model.ssd.HasField("num_classes")
+    assert configured_classes(config) is None
     check_pipeline_config(config)
 
 
 @pytest.mark.parametrize("name", BUILT)
 def test_the_numbers_are_those_of_the_network_that_is_built(name):
     network = find_network(name)
-    config = apply_overrides(parse_pipeline_config(network.text()), {"model.ssd.num_classes": 90})
-    found = describe(config)
+    found = describe(with_classes(parse_pipeline_config(network.text()), 90))
     assert found.input_shape.size == (network.side, network.side)
     assert (found.parameters, found.flops // 2) == (network.parameters, network.multiply_adds)
 
 
 def test_an_unknown_name_is_refused_with_one_like_it():
-    with pytest.raises(ConfigError, match=r"did you mean .*efficientdet_d0_coco17_tpu-32"):
+    with pytest.raises(ConfigError, match=r"did you mean .*efficientdet-d0"):
         find_network("efficientdet_d0")
     with pytest.raises(ConfigError, match="--list-models"):
         find_network("x")

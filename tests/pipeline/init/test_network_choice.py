@@ -5,7 +5,8 @@ import pytest
 
 from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.check import check_pipeline_config
-from pipeline.init.ladder import SMALL, list_networks
+from detection_core.detectors.family import model_message
+from pipeline.init.ladder import SMALL, find_network, list_networks
 from pipeline.init.network_choice import (
     choose_network,
     fit_network,
@@ -66,7 +67,7 @@ def test_every_network_of_the_ladder_is_fitted_to_any_data(network):
     data = seen(side=0.15, shape=3.0)
     chosen = fit_network(network, "for the test", data, LAPTOP)
     check_pipeline_config(chosen.config)
-    resizer = chosen.config.model.ssd.image_resizer
+    resizer = model_message(chosen.config.model)[0].image_resizer
     assert resizer.WhichOneof("image_resizer_oneof") == "fixed_shape_resizer"  # which TensorFlow Lite needs
     assert chosen.size == (resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width)
     assert fit_anchors(chosen.config, data.boxes, keep_count=True).default == chosen.anchors.fitted
@@ -85,3 +86,14 @@ def test_a_few_boxes_are_too_few_to_fit_anchors_to():
     chosen = fit_network(list_networks()[0], "", seen(objects=20), LAPTOP)
     assert chosen.anchors is None
     assert not any("anchor" in choice.path for choice in chosen.choices)
+
+
+def test_the_input_of_google_automls_networks_is_as_large_as_published():
+    chosen = fit_network(find_network("efficientdet-lite1"), "", seen(side=0.2, size=(480, 640)), LAPTOP)
+    rows, columns = chosen.size
+    assert abs(rows * columns - 384**2) < 0.1 * 384**2 and columns > rows
+    message = chosen.config.model.efficientdet
+    # Heads of a checkpoint fit where as many anchors lie at each place.
+    assert (message.num_scales or 3) * (len(message.aspect_ratios) or 3) == 9
+    assert {choice.path for choice in chosen.choices} >= {"model", "model.efficientdet.image_resizer"}
+    assert any("an anchor matches" in choice.reason for choice in chosen.choices)

@@ -57,6 +57,18 @@ def test_a_network_that_was_asked_for_is_taken_without_weights_too(tmp_path):
         make_plan(Request(data=coco(tmp_path), folder="mine", model=name[:-3]), LAPTOP)
 
 
+def test_an_efficientdet_of_google_automl_is_taken_by_its_name(tmp_path):
+    plan = make_plan(Request(data=coco(tmp_path), folder="mine", model="efficientdet-lite0"), LAPTOP)
+    check_pipeline_config(plan.config)
+    assert plan.config.model.efficientdet.name == "efficientdet-lite0"
+    assert not plan.config.model.efficientdet.HasField("num_classes")
+    assert plan.config.train_config.gradient_clipping_by_norm == 10.0
+    comments = {choice.path: choice.reason for choice in plan.config_choices}
+    assert "now has 2: cat, dog" in comments["model.efficientdet"]
+    start = {c.path: c.reason for c in plan.settings}["train.start_from"]
+    assert "fine_tune_checkpoint" in start and "run `detflow init` again" not in start
+
+
 def test_splits_that_the_folder_has_are_taken(tmp_path):
     write_voc(tmp_path / "voc", names="abcdef")
     (tmp_path / "voc" / "ImageSets" / "Main" / "val.txt").write_text("a\n")
