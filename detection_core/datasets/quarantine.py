@@ -31,7 +31,14 @@ def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def check_limit(quarantine: Quarantine, annotated: int, limit: float, list_path: str) -> None:
+def check_limit(
+    quarantine: Quarantine,
+    annotated: int,
+    limit: float,
+    list_path: str,
+    *,
+    remedy: str = "mend the data or raise data.quarantine_limit",
+) -> None:
     """Stop the run when too much is in quarantine.
 
     Args:
@@ -39,6 +46,7 @@ def check_limit(quarantine: Quarantine, annotated: int, limit: float, list_path:
         annotated: number of annotated images in all.
         limit: the fraction of them that may be in quarantine.
         list_path: where to leave the list for the user to look at, beside the folder that is not made.
+        remedy: what the user can do.
 
     Raises:
         DataError: naming counts, reasons and the list.
@@ -54,6 +62,6 @@ def check_limit(quarantine: Quarantine, annotated: int, limit: float, list_path:
     raise DataError(
         f"expected at most {limit:.2%} of the images in quarantine, found {count} of {annotated} "
         f"({count / annotated:.2%}): {reasons}; the first is {first.file} ({first.record}): "
-        f"{first.detail}. Every one is in this list; mend the data or raise data.quarantine_limit",
+        f"{first.detail}. Every one is in this list; {remedy}",
         where=list_path,
     )

@@ -150,17 +150,53 @@ def export_tflite_config(
         DataError: when there is nothing to measure on.
         ExportError: when the detector cannot be converted.
     """
-    detector = load_detector(model_dir, kinds=("float",))
-    config = with_readers_of(detector.config, config)
-    check_convertible(config)
-    source = _Source(detector=detector, config=config, quantized_dir=quantized_model_dir, options=options)
-    candidates = _write_files(source, tflite_dir)
+    config, detector, candidates = _written(model_dir, config, options, tflite_dir, quantized_model_dir)
     parity = ParityOptions(
         split=options.split, max_map_drop=options.max_map_drop, latency_runs=options.latency_runs
     )
     report = measure_parity(model_dir, candidates, config, detector.label_map, parity)
     PARITY.write(parity_dir, report)
     return report
+
+
+def write_tflite_config(
+    model_dir: str,
+    config: PipelineConfig,
+    options: TFLiteExportOptions,
+    *,
+    tflite_dir: str,
+    quantized_model_dir: str = "",
+) -> None:
+    """Write `model_FORMAT.tflite` and labels.txt, and measure nothing.
+
+    Args:
+        model_dir: float detector.
+        config: its train_input_reader names where ranges come from when an int8 file is made without a
+            quantized detector; the detector's own config says the rest.
+        options: what to write; what is said of measuring is not read.
+        tflite_dir: folder to write.
+        quantized_model_dir: as in `export_tflite_config`.
+
+    Raises:
+        ContractError: when a folder is no detector folder.
+        ExportError: when the detector cannot be converted.
+    """
+    _written(model_dir, config, options, tflite_dir, quantized_model_dir)
+
+
+def _written(
+    model_dir: str,
+    config: PipelineConfig,
+    options: TFLiteExportOptions,
+    tflite_dir: str,
+    quantized_model_dir: str,
+) -> tuple[PipelineConfig, LoadedDetector, list[Candidate]]:
+    """Write the files; return the detector's config with the other's readers, the detector, and the files."""
+    detector = load_detector(model_dir, kinds=("float",))
+    config = with_readers_of(detector.config, config)
+    check_convertible(config)
+    source = _Source(detector=detector, config=config, quantized_dir=quantized_model_dir, options=options)
+    return config, detector, _write_files(source, tflite_dir)
 
 
 def file_name(name: str) -> str:

@@ -1,0 +1,146 @@
+"""What is exported and how it is quantized: `ExportFormat` and `QuantizationConfig`."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from detection_core.errors import ConfigError, shorten
+
+if TYPE_CHECKING:
+    from detflow.object_detector.data_loader import DataLoader
+
+__all__ = ["ExportFormat", "QuantizationConfig"]
+
+CALIBRATION_IMAGES = 500
+"""Images that the ranges of an int8 file come from, where a `QuantizationConfig` does not say."""
+
+_INPUTS = ("uint8",)
+_OUTPUTS = ("uint8", "float32")
+_OPERATIONS = ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8")
+
+
+class ExportFormat(enum.Enum):
+    """What `export` writes. `TFJS` and `VOCAB` are Model Maker's for other tasks, and refused."""
+
+    TFLITE = "TFLITE"
+    SAVED_MODEL = "SAVED_MODEL"
+    LABEL = "LABEL"
+    VOCAB = "VOCAB"
+    TFJS = "TFJS"
+
+
+class QuantizationConfig:
+    """How a file is quantized after training.
+
+    Attributes:
+        optimizations: of the converter; an empty list asks for a float32 file.
+        representative_data: images that the ranges of an int8 file come from.
+        quantization_steps: how many of them; None where there are no such images.
+        inference_input_type: uint8 or None, as an int8 file takes pixels.
+        inference_output_type: uint8, float32 or None; the detections are float32 whatever is asked for.
+        supported_types: float16, or None.
+    """
+
+    def __init__(
+        self,
+        optimizations: Any = None,
+        representative_data: DataLoader | None = None,
+        quantization_steps: int | None = None,
+        inference_input_type: Any = None,
+        inference_output_type: Any = None,
+        supported_ops: Any = None,
+        supported_types: Any = None,
+        experimental_new_quantizer: bool | None = None,
+    ) -> None:
+        """Take what Model Maker took; types are TensorFlow's, or their names.
+
+        Raises:
+            ConfigError: for a type or a set of operations that files have not here, naming the argument.
+        """
+        _check("inference_input_type", _listed(inference_input_type), _INPUTS)
+        _check("inference_output_type", _listed(inference_output_type), _OUTPUTS)
+        _check("supported_ops", _listed(supported_ops), _OPERATIONS)
+        _check("supported_types", _listed(supported_types), ("float16",))
+        if quantization_steps is not None and quantization_steps < 1:
+            raise ConfigError(f"expected 1 or more, found {quantization_steps}", where="quantization_steps")
+        self.optimizations = ["DEFAULT"] if optimizations is None else _listed(optimizations)
+        self.representative_data = representative_data
+        if representative_data is not None and quantization_steps is None:
+            quantization_steps = CALIBRATION_IMAGES
+        self.quantization_steps = quantization_steps
+        self.inference_input_type = inference_input_type
+        self.inference_output_type = inference_output_type
+        self.supported_ops = supported_ops
+        self.supported_types = supported_types
+        self.experimental_new_quantizer = experimental_new_quantizer
+
+    @classmethod
+    def for_dynamic(cls) -> QuantizationConfig:
+        """Ask for weights of 8 bits and activations in float32, quantized as the file runs."""
+        return cls()
+
+    @classmethod
+    def for_int8(
+        cls,
+        representative_data: DataLoader,
+        quantization_steps: int = CALIBRATION_IMAGES,
+        inference_input_type: Any = "uint8",
+        inference_output_type: Any = "uint8",
+        supported_ops: Any = "TFLITE_BUILTINS_INT8",
+    ) -> QuantizationConfig:
+        """Ask for weights and activations of 8 bits, with ranges from some images.
+
+        Args:
+            representative_data: those images.
+            quantization_steps: how many of them.
+            inference_input_type: uint8.
+            inference_output_type: uint8 or float32; the detections are float32.
+            supported_ops: of TensorFlow Lite's own sets.
+
+        Raises:
+            ConfigError: as the constructor.
+        """
+        return cls(
+            representative_data=representative_data,
+            quantization_steps=quantization_steps,
+            inference_input_type=inference_input_type,
+            inference_output_type=inference_output_type,
+            supported_ops=supported_ops,
+        )
+
+    @classmethod
+    def for_float16(cls) -> QuantizationConfig:
+        """Ask for weights of 16 bits."""
+        return cls(supported_types="float16")
+
+    @property
+    def file_format(self) -> str:
+        """The exporter's name for it: `float32`, `float16`, `int8` or `dynamic`."""
+        if self.supported_types:
+            return "float16"
+        if self.representative_data is not None:
+            return "int8"
+        return "dynamic" if self.optimizations else "float32"
+
+    def __repr__(self) -> str:
+        steps = f", quantization_steps={self.quantization_steps}" if self.quantization_steps else ""
+        return f"QuantizationConfig(file_format={self.file_format!r}{steps})"
+
+
+def _listed(value: Any) -> list[str]:
+    """Return names of one value or several, TensorFlow's types and enumerations by theirs."""
+    if value is None:
+        return []
+    values = value if isinstance(value, Sequence | set) and not isinstance(value, str) else [value]
+    return [str(getattr(item, "name", item)) for item in values]
+
+
+def _check(argument: str, found: Sequence[str], allowed: Sequence[str]) -> None:
+    for name in found:
+        if name not in allowed:
+            raise ConfigError(
+                f"expected {' or '.join(allowed)}, found {shorten(name)}; leave it out for what files have",
+                where=argument,
+            )

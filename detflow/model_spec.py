@@ -1,0 +1,40 @@
+"""Models by Model Maker's names: `model_spec.get("efficientdet_lite0")`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.config.suggestions import near_names
+from detection_core.errors import ConfigError, shorten
+from detflow.object_detector.efficientdet_spec import MODELS, EfficientDetSpec
+
+__all__ = ["OBJECT_DETECTION_MODELS", "get"]
+
+OBJECT_DETECTION_MODELS = list(MODELS)
+"""The names that `get` takes."""
+
+
+def get(spec_or_str: str | EfficientDetSpec, *args: Any, **kwargs: Any) -> EfficientDetSpec:
+    """Return the specification of a model.
+
+    Args:
+        spec_or_str: one of `OBJECT_DETECTION_MODELS`, what makes a specification, or one, which is returned.
+        *args: for what makes it.
+        **kwargs: likewise, such as `epochs=20`.
+
+    Raises:
+        ConfigError: for another name, with the nearest.
+    """
+    if isinstance(spec_or_str, EfficientDetSpec):
+        return spec_or_str
+    if callable(spec_or_str):
+        made: EfficientDetSpec = spec_or_str(*args, **kwargs)
+        return made
+    if spec_or_str not in MODELS:
+        near = near_names(str(spec_or_str), OBJECT_DETECTION_MODELS, limit=1)
+        hint = f"did you mean {near[0]}?" if near else "other tasks than object detection are not served here"
+        raise ConfigError(
+            f"expected one of {', '.join(OBJECT_DETECTION_MODELS)}, found {shorten(spec_or_str)}; {hint}",
+            where="model_spec",
+        )
+    return MODELS[spec_or_str](*args, **kwargs)

@@ -1,0 +1,245 @@
+"""Annotated images of the formats that are read here, in memory, as a cache is written from them."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import hashlib
+import json
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
+from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.formats.csv_lines import open_csv
+from detection_core.datasets.formats.csv_rows import SETS
+from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.readers import find_reader
+from detection_core.datasets.splits import is_by_ratio, split_at, split_position
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+SPLITS = (TRAIN, VALIDATION, TEST)
+"""In the order in which Model Maker returns them."""
+
+_WORDS = {"TRAIN": TRAIN, "VALIDATION": VALIDATION, "TEST": TEST}
+_OF_OURS = {"train": TRAIN, "eval": VALIDATION, "test": TEST}
+_RATIOS = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
+
+
+@dataclasses.dataclass
+class AnnotatedSet:
+    """The images of a split, and what cannot be used of it.
+
+    Attributes:
+        images: in the order of the source.
+        rejected: images and annotations that cannot be used.
+        categories: class name to id, 0 where the source has no ids.
+    """
+
+    images: list[AnnotatedImage] = dataclasses.field(default_factory=list)
+    rejected: list[Rejection] = dataclasses.field(default_factory=list)
+    categories: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def extend(self, other: AnnotatedSet) -> None:
+        """Take in what another one has."""
+        self.images += other.images
+        self.rejected += other.rejected
+        self.categories |= other.categories
+
+    def taken(
+        self,
+        *,
+        most: int | None = None,
+        ids: Collection[str] | None = None,
+        difficult: bool = True,
+    ) -> AnnotatedSet:
+        """Return a part of it.
+
+        Args:
+            most: number of images; None: all.
+            ids: of the images; None: all.
+            difficult: keep objects that are marked as difficult.
+
+        Raises:
+            DataError: when there is no image of an id.
+        """
+        images, rejected = self.images, self.rejected
+        if ids is not None:
+            images = [image for image in images if image.source_id in ids]
+            rejected = [item for item in rejected if item.record in ids]
+            missing = sorted(set(ids) - {i.source_id for i in images} - {r.record for r in rejected})
+            if missing:
+                raise DataError(
+                    f"expected an annotation file for each name, found none for {missing[0]!r}"
+                    f" ({len(missing)} in all); leave out the suffix, and name files that are there",
+                    where="annotation_filenames",
+                )
+        if not difficult:
+            kept = [[item for item in image.objects if not item.difficult] for image in images]
+            images = [image._replace(objects=objects) for image, objects in zip(images, kept, strict=True)]
+        return AnnotatedSet(images[:most], rejected, self.categories)
+
+
+def read_set(
+    data_format: str, root: str, location: Any, class_names: Mapping[int, str] | None = None
+) -> AnnotatedSet:
+    """Read annotations of a format, see `detection_core.datasets.readers`.
+
+    Raises:
+        ConfigError: for a format or location that cannot be used.
+        DataError: when files or folders are not there, or cannot be read as a whole.
+    """
+    found = find_reader(data_format).read_split(root, location, class_names)
+    images = list(found.images)
+    return AnnotatedSet(images, list(found.rejected), dict(found.categories))
+
+
+def read_folder(path: str, data_format: str = "") -> dict[str, AnnotatedSet]:
+    """Read a data set of any format, found by looking; a set in one piece is divided 8 : 1 : 1.
+
+    Args:
+        path: its folder.
+        data_format: a key of `readers.READERS`; "": the best that is found.
+
+    Returns:
+        `train`, `validation` and `test`, as far as there are such.
+
+    Raises:
+        ConfigError: for a format that is not known.
+        DataError: when there is no such data set in the folder.
+    """
+    if data_format:
+        find_reader(data_format)
+    layouts = [layout for layout in find_layouts(path) if data_format in ("", layout.format)]
+    if not layouts:
+        raise DataError(f"expected a data set of the format {data_format}, found others", where=path)
+    layout = layouts[0]
+    if is_by_ratio(layout.splits):
+        return _divided(read_set(layout.format, layout.path, None))
+    found = {
+        _OF_OURS[name]: read_set(layout.format, layout.path, where)
+        for name, where in layout.splits.items()
+        if name in _OF_OURS
+    }
+    if not found:
+        raise DataError(
+            f"expected splits named {', '.join(_OF_OURS)}, found {', '.join(layout.splits)}", where=path
+        )
+    return found
+
+
+def _divided(whole: AnnotatedSet) -> dict[str, AnnotatedSet]:
+    """Divide by a hash of each image's id, so that an image stays where it is when others come."""
+    sets = {name: AnnotatedSet(categories=whole.categories) for name in SPLITS}
+    for image in whole.images:
+        sets[split_at(split_position(image.source_id), _RATIOS)].images.append(image)
+    sets[TRAIN].rejected = whole.rejected
+    return {name: part for name, part in sets.items() if part.images}
+
+
+def read_csv(
+    filename: str, images_dir: str | None, delimiter: str, quotechar: str
+) -> dict[str, AnnotatedSet]:
+    """Read a CSV file of boxes, by set.
+
+    Args:
+        filename: in the columns of Google Cloud's importers: set, image, class and corners in fractions; or,
+            with `images_dir`, any that the reader of CSV files knows.
+        images_dir: folder of the images; None: the file has their whole paths, or paths from here.
+        delimiter: between fields.
+        quotechar: around fields.
+
+    Returns:
+        `train`, `validation` and `test`, as far as there are such.
+
+    Raises:
+        ConfigError: for a delimiter or quote that is not one character.
+        DataError: when the file cannot be read.
+    """
+    for name, text in (("delimiter", delimiter), ("quotechar", quotechar)):
+        if len(text) != 1:
+            raise ConfigError(f"expected one character, found {text!r}", where=name)
+    with open_csv(filename) as lines:
+        try:
+            rows = [row for row in csv.reader(lines, delimiter=delimiter, quotechar=quotechar) if any(row)]
+        except csv.Error as e:
+            raise DataError(f"expected CSV, found a row that cannot be parsed: {e}", where=filename) from e
+    if not rows:
+        raise DataError("expected rows, found none", where=filename)
+    sets: dict[str, AnnotatedSet] = {}
+    with tempfile.TemporaryDirectory(prefix="detflow-csv-") as scratch:
+        for path, folder in _plain_files(rows, images_dir, scratch, filename):
+            for word in _words(path):
+                location = {"annotations": path, "images": folder, "subset": word}
+                sets.setdefault(_WORDS[word], AnnotatedSet()).extend(read_set("csv", "", location))
+    return sets
+
+
+def _plain_files(
+    rows: Sequence[Sequence[str]], images_dir: str | None, scratch: str, filename: str
+) -> Iterator[tuple[str, str]]:
+    """Yield files in commas with the folder of their images, as the reader wants them."""
+    if images_dir is not None:
+        yield _write_rows(rows, files.join(scratch, "0.csv")), images_dir
+        return
+    by_folder: dict[str, list[list[str]]] = collections.defaultdict(list)
+    for number, row in enumerate(rows, start=1):
+        if len(row) < 2 or not row[1].strip():
+            raise DataError(
+                "expected the columns set, image, class and corners, found no image; give images_dir"
+                " for other columns",
+                where=f"{filename}:{number}",
+            )
+        folder, _, name = row[1].strip().rpartition("/")
+        by_folder[folder or "."].append([row[0], name, *row[2:]])
+    for i, (folder, group) in enumerate(sorted(by_folder.items())):
+        yield _write_rows(group, files.join(scratch, f"{i}.csv")), folder
+
+
+def _write_rows(rows: Sequence[Sequence[str]], path: str) -> str:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def _words(path: str) -> list[str]:
+    """Return the sets of a file, in Google's words; rows of none are for training."""
+    with open_csv(path) as text:
+        first = {row[0].strip().upper() for row in csv.reader(text) if row}
+    found = {_OF_OURS[SETS[word]] for word in first if word in SETS}
+    if not first <= set(SETS):
+        found.add(TRAIN)
+    return [word for word, split in _WORDS.items() if split in found]
+
+
+def class_ids(sets: Collection[AnnotatedSet]) -> dict[int, str]:
+    """Return ids and names of the classes of all sets: the source's ids, else from 1 in alphabetical order.
+
+    Raises:
+        DataError: when there is no class, or an id stands for two.
+    """
+    return make_label_map([part.categories for part in sets]).texts_by_id
+
+
+def fingerprint(annotations: str, images_dir: str | None, **arguments: Any) -> str:
+    """Return a text that is another one when a cache made of them would be.
+
+    Args:
+        annotations: file or folder whose contents count.
+        images_dir: folder of which names and sizes count; None: none.
+        **arguments: what else it is made by, of JSON's types.
+    """
+    digest = hashlib.sha256(json.dumps(arguments, sort_keys=True, default=str).encode())
+    folder = files.is_dir(annotations)
+    names = sorted(files.sizes(annotations)) if folder else [""]
+    for name in names:
+        path = files.join(annotations, name) if folder else annotations
+        digest.update(f"{name}\0{files.content_state(path)}\n".encode(errors="backslashreplace"))
+    if images_dir is not None:
+        text = json.dumps(sorted(files.sizes(images_dir).items()))
+        digest.update(text.encode())
+    return digest.hexdigest()

@@ -1,0 +1,338 @@
+"""`DataLoader`: annotated images as records, which training and evaluation read."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection, Mapping
+
+from detection_core.data.label_map import LabelMap
+from detection_core.data.record_writer import write_record
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+from detflow.object_detector import annotated_sets
+from detflow.object_detector.annotated_sets import SPLITS, AnnotatedSet
+from detflow.object_detector.class_names import Classes, as_label_map, read_classes
+from detflow.object_detector.record_cache import (
+    count_images,
+    is_current,
+    read_cache,
+    write_cache,
+)
+
+Path = str | os.PathLike[str]
+
+
+class DataLoader:
+    """Annotated images as TFRecord files, with the names of their classes.
+
+    Attributes:
+        tfrecord_file_patten: pattern of the files; the name is Model Maker's.
+        size: number of images.
+        label_map: class ids, from 1, to names.
+        annotations_json_file: COCO JSON beside a cache of Model Maker's, or None. The records hold the truth.
+    """
+
+    def __init__(
+        self,
+        tfrecord_file_patten: Path,
+        size: int,
+        label_map: Classes,
+        annotations_json_file: Path | None = None,
+    ) -> None:
+        """Take records that are there.
+
+        Args:
+            tfrecord_file_patten: of `tf.train.Example`s with the Object Detection API's features.
+            size: number of images.
+            label_map: names in the order of their ids, ids to names, a .yaml file, or coco, voc or waymo.
+            annotations_json_file: kept, not read.
+
+        Raises:
+            ConfigError: for a label map or size that cannot be used.
+        """
+        if size < 1:
+            raise ConfigError(f"expected 1 or more images, found {size}", where="size")
+        self.tfrecord_file_patten = os.fspath(tfrecord_file_patten)
+        self.size = size
+        self.label_map = read_classes(label_map)
+        self.annotations_json_file = _text(annotations_json_file)
+
+    @classmethod
+    def from_pascal_voc(  # noqa: PLR0913, PLR0917 -- Model Maker's arguments
+        cls,
+        images_dir: Path,
+        annotations_dir: Path,
+        label_map: Classes,
+        annotation_filenames: Collection[str] | None = None,
+        ignore_difficult_instances: bool = False,
+        num_shards: int = 100,
+        max_num_images: int | None = None,
+        cache_dir: Path | None = None,
+        cache_prefix_filename: str | None = None,
+    ) -> DataLoader:
+        """Read a folder of Pascal VOC's XML files.
+
+        Args:
+            images_dir: folder of the images.
+            annotations_dir: folder of the XML files.
+            label_map: as of the constructor.
+            annotation_filenames: names of the XML files to read, without `.xml`; None: all.
+            ignore_difficult_instances: leave out objects that are marked as difficult.
+            num_shards: most TFRecord files to write.
+            max_num_images: most images; None: all.
+            cache_dir: folder to keep the records in; None: a temporary one, which stays. What is cached is
+                written again when annotations, images or arguments have changed.
+            cache_prefix_filename: beginning of the files' names; None: made from the arguments.
+
+        Raises:
+            ConfigError: for an argument that cannot be used, naming it.
+            DataError: when folders or files are missing, or more than one image in a hundred cannot be used.
+        """
+        classes = read_classes(label_map)
+        images, annotations = os.fspath(images_dir), os.fspath(annotations_dir)
+        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        names = None if annotation_filenames is None else sorted(annotation_filenames)
+        made_from = annotated_sets.fingerprint(
+            annotations,
+            images,
+            classes=sorted(classes.items()),
+            names=names,
+            difficult=ignore_difficult_instances,
+            most=max_num_images,
+            shards=num_shards,
+        )
+        prefix = _prefix(cache_dir, cache_prefix_filename, made_from)
+        if not is_current(prefix, made_from):
+            location = {"annotations": annotations, "images": images}
+            found = annotated_sets.read_set("voc", "", location)
+            part = found.taken(most=max_num_images, ids=names, difficult=not ignore_difficult_instances)
+            write_cache(
+                prefix, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
+            )
+        return cls.from_cache(prefix)
+
+    @classmethod
+    def from_csv(
+        cls,
+        filename: Path,
+        images_dir: Path | None = None,
+        delimiter: str = ",",
+        quotechar: str = '"',
+        num_shards: int = 10,
+        max_num_images: int | None = None,
+        cache_dir: Path | None = None,
+        cache_prefix_filename: str | None = None,
+    ) -> list[DataLoader | None]:
+        """Read a CSV file: a row an object, with set, image, class and corners in fractions of the image.
+
+        Args:
+            filename: the file; sets are TRAIN, VALIDATION and TEST, and rows of none are for training.
+            images_dir: folder of the images; None: the file has their whole paths, or paths from here.
+            delimiter: between fields.
+            quotechar: around fields.
+            num_shards: most TFRecord files to write for a set.
+            max_num_images: most images of a set; None: all.
+            cache_dir: as in `from_pascal_voc`.
+            cache_prefix_filename: beginning of the files' names, after the set's.
+
+        Returns:
+            The images for training, validation and test; None for a set that the file has not.
+
+        Raises:
+            ConfigError: for an argument that cannot be used, naming it.
+            DataError: when files are missing, or more than one image in a hundred cannot be used.
+        """
+        path = os.fspath(filename)
+        folder = _text(images_dir)
+        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        sets = annotated_sets.read_csv(path, folder, delimiter, quotechar)
+        made_from = annotated_sets.fingerprint(path, folder, most=max_num_images, shards=num_shards)
+        prefix = _prefix(cache_dir, cache_prefix_filename, made_from)
+        return cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
+
+    @classmethod
+    def from_cache(cls, cache_prefix: Path) -> DataLoader:
+        """Read what Model Maker or this class has cached.
+
+        Args:
+            cache_prefix: folder and beginning of the files' names.
+
+        Raises:
+            DataError: when there is no such cache, or a file of it is missing or damaged.
+        """
+        found = read_cache(os.fspath(cache_prefix))
+        return cls(found.pattern, found.size, found.classes, found.annotations or None)
+
+    @classmethod
+    def from_coco(
+        cls,
+        images_dir: Path,
+        annotations_file: Path,
+        *,
+        num_shards: int = 10,
+        max_num_images: int | None = None,
+        cache_dir: Path | None = None,
+    ) -> DataLoader:
+        """Read COCO JSON; class ids and names are the file's.
+
+        Args:
+            images_dir: folder of the images.
+            annotations_file: the JSON file.
+            num_shards: most TFRecord files to write.
+            max_num_images: most images; None: all.
+            cache_dir: as in `from_pascal_voc`.
+
+        Raises:
+            ConfigError: for an argument that cannot be used, naming it.
+            DataError: when files are missing, or more than one image in a hundred cannot be used.
+        """
+        path, folder = os.fspath(annotations_file), os.fspath(images_dir)
+        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        found = annotated_sets.read_set("coco", "", {"annotations": path, "images": folder})
+        made_from = annotated_sets.fingerprint(path, folder, most=max_num_images, shards=num_shards)
+        prefix = _prefix(cache_dir, None, made_from)
+        sets = {annotated_sets.TRAIN: found}
+        loaders = cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
+        return next(loader for loader in loaders if loader is not None)
+
+    @classmethod
+    def from_folder(
+        cls,
+        path: Path,
+        data_format: str = "",
+        *,
+        num_shards: int = 10,
+        max_num_images: int | None = None,
+        cache_dir: Path | None = None,
+    ) -> list[DataLoader | None]:
+        """Read a data set of any format that is known here, however its folders are called.
+
+        Args:
+            path: its folder, as `detflow init` takes it.
+            data_format: coco, voc, yolo, csv, cvat, labelme, label_studio, open_images or tfrecord; "": found
+                by looking.
+            num_shards: most TFRecord files to write for a set.
+            max_num_images: most images of a set; None: all.
+            cache_dir: as in `from_pascal_voc`.
+
+        Returns:
+            The images for training, validation and test; None for a set that is not there. A data set in one
+            piece is divided 8 : 1 : 1.
+
+        Raises:
+            ConfigError: for an argument that cannot be used, naming it.
+            DataError: when there is no such data set, or more than one image in a hundred cannot be used.
+        """
+        root = os.fspath(path)
+        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        sets = annotated_sets.read_folder(root, data_format)
+        made_from = annotated_sets.fingerprint(
+            root, None, format=data_format, most=max_num_images, shards=num_shards
+        )
+        prefix = _prefix(cache_dir, None, made_from)
+        return cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
+
+    @classmethod
+    def from_tfrecords(cls, pattern: Path, label_map: Classes | Path) -> DataLoader:
+        """Read TFRecord files of the Object Detection API or of google/automl.
+
+        Args:
+            pattern: of the files.
+            label_map: as of the constructor, or a label_map.pbtxt.
+
+        Raises:
+            ConfigError: for a label map that cannot be used.
+            DataError: when there is no such file, or one is damaged.
+        """
+        paths = files.glob(os.fspath(pattern))
+        size = count_images(paths)
+        if not size:
+            raise DataError("expected TFRecord files with records, found none", where=os.fspath(pattern))
+        if isinstance(label_map, os.PathLike):
+            label_map = os.fspath(label_map)
+        if isinstance(label_map, str) and label_map.endswith(".pbtxt"):
+            from detection_core.config.label_map_file import load_label_map
+
+            label_map = load_label_map(label_map).texts_by_id
+        return cls(pattern, size, label_map)
+
+    @classmethod
+    def _of_sets(
+        cls,
+        sets: Mapping[str, AnnotatedSet],
+        prefix: str,
+        made_from: str,
+        *,
+        num_shards: int,
+        most: int | None,
+    ) -> list[DataLoader | None]:
+        """Return a loader of each set, of what is cached or is written now."""
+        classes = annotated_sets.class_ids(sets.values())
+        folder, _, name = prefix.rpartition("/")
+        loaders: dict[str, DataLoader] = {}
+        for split, found in sets.items():
+            own = files.join(folder, f"{split}_{name}")
+            if not is_current(own, made_from):
+                part = found.taken(most=most)
+                write_cache(
+                    own, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
+                )
+            loaders[split] = cls.from_cache(own)
+        return [loaders.get(split) for split in SPLITS]
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return self.size
+
+    def split(self, fraction: float) -> tuple[DataLoader, DataLoader]:
+        """Return two loaders: of the first images, and of the others.
+
+        Args:
+            fraction: of the images that the first one gets, rounded down.
+
+        Raises:
+            ConfigError: when one of them would have no image.
+            DataError: when the records cannot be read.
+        """
+        first = int(self.size * fraction) if 0 < fraction < 1 else 0
+        if not 0 < first < self.size:
+            raise ConfigError(
+                f"expected a fraction of {self.size} images that leaves some on both sides, found {fraction}",
+                where="fraction",
+            )
+        from detection_core.data.records import expand_patterns, read_records
+
+        folder = tempfile.mkdtemp(prefix="detflow-split-")
+        paths = [files.join(folder, name) for name in ("first.tfrecord", "second.tfrecord")]
+        with files.atomic_file(paths[0]) as head, files.atomic_file(paths[1]) as tail:
+            number = 0
+            for file in expand_patterns([self.tfrecord_file_patten], where="tfrecord_file_patten"):
+                for record in read_records(file).as_numpy_iterator():
+                    write_record(head if number < first else tail, record)
+                    number += 1
+        sizes = (first, self.size - first)
+        head_loader, tail_loader = (
+            type(self)(path, size, self.label_map) for path, size in zip(paths, sizes, strict=True)
+        )
+        return head_loader, tail_loader
+
+    def as_label_map(self) -> LabelMap:
+        """Return the classes as the tasks take them."""
+        return as_label_map(self.label_map)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def _prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str:
+    folder = tempfile.mkdtemp(prefix="detflow-records-") if cache_dir is None else os.fspath(cache_dir)
+    files.make_dirs(folder)
+    return files.join(folder, name or made_from[:32])
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ConfigError(f"expected 1 or more, found {count}", where=name)

@@ -1,0 +1,132 @@
+"""The pipeline.config that a specification and its data come to, and what training starts from."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.artifacts.detector import EXTRA, SERVING
+from detection_core.config.automl.translation import RunFlags, translate
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.errors import ConfigError
+from detection_core.storage import files
+from detflow.object_detector.data_loader import DataLoader
+from detflow.object_detector.efficientdet_spec import FROZEN, EfficientDetSpec
+from detflow.object_detector.measuring import point_at
+
+_ELSEWHERE = ("http://", "https://")
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Start:
+    """What training starts from; random weights where both are empty.
+
+    Attributes:
+        detector: detector folder.
+        checkpoint: prefix or folder of a checkpoint.
+    """
+
+    detector: str = ""
+    checkpoint: str = ""
+
+
+def find_start(uri: str) -> Start:
+    """Return what a specification's `uri` stands for.
+
+    Raises:
+        ConfigError: when there is nothing of that name.
+    """
+    if not uri or uri.startswith(_ELSEWHERE):
+        return Start()
+    if files.exists(files.join(uri, SERVING)) or files.exists(files.join(uri, EXTRA)):
+        return Start(detector=uri)
+    if files.exists(f"{uri}.index") or files.is_dir(uri):
+        return Start(checkpoint=uri)
+    raise ConfigError(
+        "expected a checkpoint, by its prefix or folder, or a detector folder, found nothing; correct the"
+        " path, or leave it out for random weights",
+        where=f"uri {uri}",
+    )
+
+
+def make_config(
+    spec: EfficientDetSpec,
+    train_data: DataLoader,
+    validation_data: DataLoader | None,
+    *,
+    epochs: int,
+    batch_size: int,
+    label_map_path: str,
+) -> PipelineConfig:
+    """Return a specification as a config that reads some data.
+
+    Args:
+        spec: what to train and how.
+        train_data: to train on.
+        validation_data: to measure on, on the way; None: training is not measured.
+        epochs: passes over the data, each of whole batches.
+        batch_size: images of an update.
+        label_map_path: of the classes.
+
+    Raises:
+        ConfigError: when the specification and the data do not go together, naming the hyper-parameter.
+    """
+    start = find_start(spec.uri)
+    changes = spec.config.changes()
+    changes.pop("tflite_max_detections", None)
+    changes |= {"num_classes": max(train_data.label_map), "label_map": dict(train_data.label_map)}
+    changes |= _warm_up(changes, epochs) | _trained_variables(changes, start)
+    flags = RunFlags(
+        batch_size=batch_size,
+        num_examples_per_epoch=len(train_data),
+        num_epochs=epochs,
+        mode="train" if validation_data is None else "traineval",
+        train_file_pattern=train_data.tfrecord_file_patten,
+        label_map_path=label_map_path,
+    )
+    found = translate(spec.model_name, changes, flags)
+    for note in found.notes:
+        _logger.warning("without effect: %s", note)
+    config = found.config
+    _use_fixed_size(config)
+    point_at(config, validation_data or train_data, label_map_path, training=False)
+    if start.checkpoint:
+        _start_from(config, start.checkpoint)
+    check_pipeline_config(config, where=spec.model_name)
+    return config
+
+
+def _warm_up(changes: Mapping[str, Any], epochs: int) -> dict[str, Any]:
+    """Return a warm-up that ends before a short training does, where the user did not choose one."""
+    return {} if "lr_warmup_epoch" in changes or epochs > 1 else {"lr_warmup_epoch": 0.5}
+
+
+def _trained_variables(changes: Mapping[str, Any], start: Start) -> dict[str, Any]:
+    """Return what is not trained: nothing where the features behind the heads would be random for ever."""
+    if start != Start() or changes.get("var_freeze_expr") != FROZEN:
+        return {}
+    _logger.warning("training starts from random weights, so the whole model is trained, not its heads alone")
+    return {"var_freeze_expr": None}
+
+
+def _use_fixed_size(config: PipelineConfig) -> None:
+    """Stretch images to the network's input, as those who run a TensorFlow Lite file do."""
+    resizer = config.model.efficientdet.image_resizer
+    height, width = resizer.automl_resizer.height, resizer.automl_resizer.width
+    resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = height, width
+
+
+def _start_from(config: PipelineConfig, checkpoint: str) -> None:
+    """Take all that fits of a checkpoint; the heads too, but for a last layer of other classes."""
+    from detection_core.protos.train_pb2 import V1, V2
+    from detection_core.training.checkpoint_file import CheckpointFile
+
+    train = config.train_config
+    opened = CheckpointFile(checkpoint, names_only=True)
+    train.fine_tune_checkpoint = opened.prefix
+    train.fine_tune_checkpoint_type = "full"
+    train.fine_tune_checkpoint_version = V2 if opened.is_object_based else V1

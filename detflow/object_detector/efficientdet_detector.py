@@ -1,0 +1,313 @@
+"""`create` and `ObjectDetector`: a detector that is trained, measured and exported, as Model Maker's was."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from detection_core import api
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.errors import ConfigError, shorten
+from detection_core.storage import files
+from detflow import model_spec as specs
+from detflow.config import ExportFormat, QuantizationConfig
+from detflow.object_detector.class_names import Classes, as_label_map, read_classes
+from detflow.object_detector.data_loader import DataLoader
+from detflow.object_detector.detector_training import find_start, make_config
+from detflow.object_detector.efficientdet_spec import EfficientDetSpec, check_count
+from detflow.object_detector.measuring import check_classes, measure, write_labels
+from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
+
+if TYPE_CHECKING:
+    import tf_keras
+
+Path = str | os.PathLike[str]
+_MODEL = "model"
+_UNKNOWN_NAME = "???"
+_logger = logging.getLogger(__name__)
+
+
+def create(
+    train_data: DataLoader,
+    model_spec: EfficientDetSpec | str,
+    validation_data: DataLoader | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    train_whole_model: bool = False,
+    do_train: bool = True,
+) -> ObjectDetector:
+    """Make a detector and train it.
+
+    Args:
+        train_data: images to train on.
+        model_spec: what to train; or its name.
+        validation_data: images to measure on, every fifth epoch (`map_freq`); None: training is not measured.
+        epochs: passes over the images; None: the specification's.
+        batch_size: images of an update; None: the specification's.
+        train_whole_model: train the backbone and the feature network too, not the heads alone.
+        do_train: off: the detector keeps the weights that it starts with.
+
+    Raises:
+        ConfigError: for an argument or hyper-parameter that cannot be used, naming it.
+        DataError: when the images cannot be read.
+        ModelError: when the loss is not finite, or starting weights do not fit.
+    """
+    spec = specs.get(model_spec)
+    if train_whole_model:
+        spec.config.var_freeze_expr = None
+    detector = ObjectDetector(spec, train_data.label_map, representative_data=train_data)
+    if do_train:
+        detector.train(train_data, validation_data, epochs, batch_size)
+    else:
+        detector.create_model()
+    return detector
+
+
+class ObjectDetector:
+    """A detector of some classes.
+
+    Attributes:
+        model_spec: what it is, and how it is trained.
+        label_map: class ids, from 1, to names.
+        representative_data: images that the ranges of an int8 file come from; None: none.
+        detector_dir: detector folder that `detflow` and `detection_core` take; there once it is trained.
+    """
+
+    ALLOWED_EXPORT_FORMAT = (ExportFormat.TFLITE, ExportFormat.SAVED_MODEL, ExportFormat.LABEL)
+    DEFAULT_EXPORT_FORMAT = ExportFormat.TFLITE
+
+    def __init__(
+        self,
+        model_spec: EfficientDetSpec,
+        label_map: Classes,
+        representative_data: DataLoader | None = None,
+    ) -> None:
+        """Make a detector without weights.
+
+        Raises:
+            ConfigError: for a label map that cannot be used.
+        """
+        self.model_spec = model_spec
+        self.label_map = read_classes(label_map)
+        self.representative_data = representative_data
+        self.detector_dir = files.join(model_spec.model_dir, _MODEL)
+
+    create = staticmethod(create)
+
+    def train(
+        self,
+        train_data: DataLoader,
+        validation_data: DataLoader | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+    ) -> ObjectDetector:
+        """Train from the specification's start; arguments and errors are those of `create`.
+
+        Returns:
+            This detector.
+        """
+        epochs = self.model_spec.epochs if epochs is None else epochs
+        batch_size = self.model_spec.batch_size if batch_size is None else batch_size
+        check_count("epochs", epochs)
+        check_count("batch_size", batch_size)
+        if len(train_data) < batch_size:
+            raise ConfigError(
+                f"expected at most the {len(train_data)} images of train_data, found {batch_size}; lower it",
+                where="batch_size",
+            )
+        for name, data in (("train_data", train_data), ("validation_data", validation_data)):
+            if data is not None:
+                check_classes(data, self.label_map, name)
+        config = self._config(train_data, validation_data, epochs=epochs, batch_size=batch_size)
+        start = find_start(self.model_spec.uri)
+        _logger.info("training starts from %s", start.detector or start.checkpoint or "random weights")
+        api.train(config, output=self.model_spec.model_dir, warm_start=start.detector or None)
+        return self
+
+    def create_model(self) -> tf_keras.Model:
+        """Make the detector with the weights that it starts with, and return its network.
+
+        Raises:
+            ConfigError: for a hyper-parameter that cannot be used.
+            ModelError: when starting weights do not fit.
+        """
+        from detection_core.builders.detector import build_detector
+        from detection_core.exporters.detector_folder import write_detector
+        from detection_core.tasks.starting_weights import fill_starting_weights
+
+        data = self.representative_data or DataLoader("none", 1, self.label_map)
+        config = self._config(data, None, epochs=1, batch_size=1)
+        model = build_detector(config.model)
+        start = fill_starting_weights(model, config, find_start(self.model_spec.uri).detector)
+        extra = {"steps": 0, "started_from": start.source}
+        write_detector(model, config, as_label_map(self.label_map), self.detector_dir, extra=extra)
+        return self.model
+
+    @property
+    def model(self) -> tf_keras.Model:
+        """The network with its weights: images [B, H, W, 3] as the backbone expects them, to raw outputs.
+
+        Raises:
+            ConfigError: when the detector has no weights yet.
+        """
+        (network,) = api.build_detector(self._trained()).networks.values()
+        return network
+
+    def summary(self, print_fn: Callable[[str], None] = print) -> None:
+        """Print the layers of the network, and how many numbers are in them.
+
+        Args:
+            print_fn: takes each line.
+
+        Raises:
+            ConfigError: when the detector has no weights yet.
+        """
+        self.model.summary(print_fn=print_fn)
+
+    def evaluate(self, data: DataLoader, batch_size: int | None = None) -> dict[str, float]:
+        """Measure the detector.
+
+        Args:
+            data: images to measure on.
+            batch_size: without effect: images are measured one by one.
+
+        Returns:
+            COCO's numbers as `AP`, `AP50`, `AP75`, `APs`, `APm`, `APl`, `ARmax1`, `ARmax10`, `ARmax100`,
+            `ARs`, `ARm`, `ARl`, and `AP_/NAME` of each class; -1 where there is nothing to measure.
+
+        Raises:
+            ConfigError: when the detector has no weights yet.
+            DataError: when the images cannot be read, or are of other classes.
+        """
+        return self._measured(self._trained(), data)
+
+    def evaluate_tflite(self, tflite_filepath: Path, data: DataLoader) -> dict[str, float]:
+        """Measure a file that was exported.
+
+        Args:
+            tflite_filepath: the file.
+            data: images to measure on.
+
+        Returns:
+            As `evaluate`.
+
+        Raises:
+            ConfigError: when the detector has no weights yet.
+            DataError: when the images cannot be read, or are of other classes.
+            ModelError: when the file cannot be run.
+        """
+        return self._measured(os.fspath(tflite_filepath), data)
+
+    def export(  # noqa: PLR0913, PLR0917 -- Model Maker's arguments
+        self,
+        export_dir: Path,
+        tflite_filename: str = "model.tflite",
+        label_filename: str = "labels.txt",
+        vocab_filename: str = "vocab.txt",
+        saved_model_filename: str = "saved_model",
+        tfjs_folder_name: str = "tfjs",
+        export_format: ExportFormat | Sequence[ExportFormat] | None = None,
+        quantization_config: QuantizationConfig | None = None,
+        with_metadata: bool = True,
+        export_metadata_json_file: bool = False,
+    ) -> None:
+        """Write files that others run.
+
+        Args:
+            export_dir: folder; it is made where it is missing.
+            tflite_filename: of the TensorFlow Lite file.
+            label_filename: of the names of the classes, a line each.
+            vocab_filename: not read.
+            saved_model_filename: of the SavedModel's folder.
+            tfjs_folder_name: not read.
+            export_format: what to write; None: the TensorFlow Lite file.
+            quantization_config: how the file is quantized; None: int8, with ranges from training images.
+            with_metadata: on: files have always labels and metadata in them.
+            export_metadata_json_file: off: the metadata are in the file alone.
+
+        Raises:
+            ConfigError: for an argument that cannot be followed, naming it.
+            ExportError: when the detector cannot be converted.
+        """
+        for name, found, expected in (
+            ("with_metadata", with_metadata, True),
+            ("export_metadata_json_file", export_metadata_json_file, False),
+        ):
+            if found is not expected:
+                raise ConfigError(
+                    f"expected {expected}, found {found}; metadata are in the file, and nowhere else",
+                    where=name,
+                )
+        folder, source = os.fspath(export_dir), self._trained()
+        formats = _formats(export_format, self.ALLOWED_EXPORT_FORMAT, self.DEFAULT_EXPORT_FORMAT)
+        files.make_dirs(folder)
+        if ExportFormat.TFLITE in formats:
+            write_tflite(self._tflite(quantization_config), files.join(folder, tflite_filename))
+        if ExportFormat.SAVED_MODEL in formats:
+            with files.atomic_dir(files.join(folder, saved_model_filename)) as written:
+                files.copy_tree(_serving(source), written)
+        if ExportFormat.LABEL in formats:
+            names = [self.label_map.get(i, _UNKNOWN_NAME) for i in range(1, max(self.label_map) + 1)]
+            files.write_text(files.join(folder, label_filename), "".join(f"{name}\n" for name in names))
+
+    def _tflite(self, config: QuantizationConfig | None) -> TFLiteRequest:
+        request = TFLiteRequest(
+            model_dir=self._trained(),
+            file_format="int8",
+            data=self.representative_data,
+            max_detections=self.model_spec.config.tflite_max_detections,
+        )
+        return request if config is None else quantized(request, config)
+
+    def _config(
+        self, train_data: DataLoader, validation_data: DataLoader | None, *, epochs: int, batch_size: int
+    ) -> PipelineConfig:
+        path = write_labels(as_label_map(self.label_map), self.model_spec.model_dir)
+        return make_config(
+            self.model_spec,
+            train_data,
+            validation_data,
+            epochs=epochs,
+            batch_size=batch_size,
+            label_map_path=path,
+        )
+
+    def _trained(self) -> str:
+        if not files.is_dir(self.detector_dir):
+            raise ConfigError(
+                "expected a detector with weights, found none; call train or create_model first",
+                where=self.detector_dir,
+            )
+        return self.detector_dir
+
+    def _measured(self, path: str, data: DataLoader) -> dict[str, float]:
+        from detection_core.tasks.evaluate import own_config
+
+        check_classes(data, self.label_map, "data")
+        config = own_config(self._trained())
+        with tempfile.TemporaryDirectory(prefix="detflow-") as scratch:
+            return measure(path, config, data, scratch, category_prefix="AP_/")
+
+
+def _formats(
+    asked: ExportFormat | Sequence[ExportFormat] | None,
+    allowed: Sequence[ExportFormat],
+    default: ExportFormat,
+) -> list[Any]:
+    found = [asked or default] if isinstance(asked, ExportFormat | None) else list(asked)
+    for item in found:
+        if item not in allowed:
+            raise ConfigError(
+                f"expected {', '.join(map(str, allowed))}, found {shorten(item)}; leave it out",
+                where="export_format",
+            )
+    return found
+
+
+def _serving(detector_dir: str) -> str:
+    from detection_core.artifacts.detector import serving_dir
+
+    return serving_dir(detector_dir)

@@ -1,0 +1,205 @@
+"""`EfficientDetSpec`: which EfficientDet is trained, and how, under Model Maker's names."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from detection_core.config.automl.hparams_text import read_overrides
+from detection_core.config.automl.typed_values import load_hyperparameters
+from detection_core.errors import ConfigError, shorten
+
+FROZEN = "(efficientnet|fpn_cells|resample_p6)"
+"""Variables that Model Maker leaves as they are: all but the heads."""
+
+_HUB = "https://tfhub.dev/tensorflow/efficientdet/lite{}/feature-vector/1"
+_OURS = "tflite_max_detections"
+_logger = logging.getLogger(__name__)
+
+
+class SpecConfig:
+    """The hyper-parameters of a specification, as attributes that can be set.
+
+    The names and meanings are google/automl's: docs/coming-from-google-automl-efficientdet.md says what
+    becomes of each.
+    """
+
+    def __init__(self, model_name: str, hparams: str | Mapping[str, Any] | None) -> None:
+        """Read overrides.
+
+        Args:
+            model_name: such as `efficientdet-lite0`.
+            hparams: a text of `name=value` pairs, a YAML file, or a table.
+
+        Raises:
+            ConfigError: for a name or value that cannot be used.
+        """
+        object.__setattr__(self, "_model_name", model_name)
+        object.__setattr__(self, "_changes", {})
+        self.override(hparams)
+
+    def override(self, hparams: str | Mapping[str, Any] | None) -> None:
+        """Set some of them.
+
+        Args:
+            hparams: as of the constructor.
+
+        Raises:
+            ConfigError: for a name or value that cannot be used.
+        """
+        changes = _merged(self._changes, read_overrides(hparams))
+        load_hyperparameters(self._model_name, changes)
+        object.__setattr__(self, "_changes", changes)
+
+    def changes(self) -> dict[str, Any]:
+        """Return what was set."""
+        return dict(self._changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of them."""
+        return dict(vars(load_hyperparameters(self._model_name, self._changes).values))
+
+    def __getattr__(self, name: str) -> Any:
+        values = {} if name.startswith("_") else self.as_dict()
+        if name not in values:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return values[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.override({name: value})
+
+
+class EfficientDetSpec:
+    """A specification of an EfficientDet.
+
+    Args:
+        model_name: `efficientdet-d0` to `-d7x`, `efficientdet-lite0` to `-lite4`.
+        uri: a checkpoint of google/automl, by its prefix or folder, or a detector folder of ours. The
+            address of a TensorFlow Hub module, and "", stand for random weights: nothing is fetched.
+        hparams: as of `SpecConfig`.
+        model_dir: folder to write; None: a temporary one, which stays. A training that was stopped goes
+            on when the same one begins in the same folder.
+        epochs: length of training.
+        batch_size: images of an update.
+        steps_per_execution: without effect.
+        moving_average_decay: of the weights that the detector gets; 0: the last ones.
+        var_freeze_expr: names of variables that are not trained; None: all are. Model Maker's own is left
+            out where the weights are random, as nothing could be learned behind such.
+        tflite_max_detections: of a TensorFlow Lite file.
+        strategy: None or "gpus"; all GPUs are used.
+        tpu: None, as there is no training on TPUs; `gcp_project` and `tpu_zone` likewise.
+        gcp_project: None.
+        tpu_zone: None.
+        use_xla: without effect, as `profile` and `debug`.
+        profile: without effect.
+        debug: without effect.
+        tf_random_seed: without effect: order and augmentation depend on the records and the config alone.
+        verbose: without effect.
+
+    Attributes:
+        config: the hyper-parameters, a `SpecConfig`, which can be set.
+
+    Raises:
+        ConfigError: for a model, hyper-parameter or argument that cannot be used, naming it.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 -- Model Maker's arguments
+        self,
+        model_name: str,
+        uri: str | os.PathLike[str] = "",
+        hparams: str | Mapping[str, Any] = "",
+        model_dir: str | os.PathLike[str] | None = None,
+        epochs: int = 50,
+        batch_size: int = 64,
+        steps_per_execution: int = 1,
+        moving_average_decay: float = 0,
+        var_freeze_expr: str | None = FROZEN,
+        tflite_max_detections: int = 25,
+        strategy: str | None = None,
+        tpu: str | None = None,
+        gcp_project: str | None = None,
+        tpu_zone: str | None = None,
+        use_xla: bool = False,
+        profile: bool = False,
+        debug: bool = False,
+        tf_random_seed: int = 111111,
+        verbose: int = 0,
+    ) -> None:
+        for name, value in (("tpu", tpu), ("gcp_project", gcp_project), ("tpu_zone", tpu_zone)):
+            if value is not None:
+                raise ConfigError(
+                    f"expected None, found {shorten(value)}; there is no training on TPUs here", where=name
+                )
+        for name, count in (("epochs", epochs), ("batch_size", batch_size), (_OURS, tflite_max_detections)):
+            check_count(name, count)
+        _warn(
+            use_xla=use_xla,
+            profile=profile,
+            debug=debug,
+            verbose=verbose,
+            steps_per_execution=steps_per_execution != 1,
+        )
+        self.model_name, self.uri = model_name, os.fspath(uri)
+        self.epochs, self.batch_size = epochs, batch_size
+        self.tf_random_seed = tf_random_seed
+        self.config = SpecConfig(model_name, hparams)
+        self.config.override(
+            {
+                "moving_average_decay": moving_average_decay,
+                "var_freeze_expr": var_freeze_expr,
+                "strategy": strategy,
+                _OURS: tflite_max_detections,
+            }
+        )
+        self.model_dir = os.fspath(model_dir or tempfile.mkdtemp(prefix="detflow-"))
+
+
+def _warn(**said: Any) -> None:
+    without_effect = [name for name, value in said.items() if value]
+    if without_effect:
+        _logger.warning("without effect: %s", ", ".join(without_effect))
+
+
+def check_count(name: str, count: int) -> None:
+    """Refuse a number that is no count.
+
+    Raises:
+        ConfigError: naming the argument.
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ConfigError(f"expected a whole number of 1 or more, found {shorten(count)}", where=name)
+
+
+def _merged(changes: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes with more of them, table into table."""
+    result = dict(changes)
+    for name, value in more.items():
+        both = isinstance(result.get(name), Mapping) and isinstance(value, Mapping)
+        result[name] = _merged(result[name], value) if both else value
+    return result
+
+
+def _lite(number: int) -> Callable[..., EfficientDetSpec]:
+    name = f"efficientdet-lite{number}"
+    made = functools.partial(EfficientDetSpec, model_name=name, uri=_HUB.format(number))
+    made.__doc__ = f"Return the specification of {name}; keyword arguments are those of `EfficientDetSpec`."
+    return made
+
+
+EfficientDetLite0Spec = _lite(0)
+EfficientDetLite1Spec = _lite(1)
+EfficientDetLite2Spec = _lite(2)
+EfficientDetLite3Spec = _lite(3)
+EfficientDetLite4Spec = _lite(4)
+MODELS: Mapping[str, Callable[..., EfficientDetSpec]] = {
+    "efficientdet_lite0": EfficientDetLite0Spec,
+    "efficientdet_lite1": EfficientDetLite1Spec,
+    "efficientdet_lite2": EfficientDetLite2Spec,
+    "efficientdet_lite3": EfficientDetLite3Spec,
+    "efficientdet_lite4": EfficientDetLite4Spec,
+}
+"""Model Maker's names of models to what makes their specifications."""

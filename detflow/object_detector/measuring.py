@@ -1,0 +1,88 @@
+"""What a detector or file finds in the images of a loader, under the names of COCO's own tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.api import evaluate
+from detection_core.artifacts.coco_names import COCO_METRICS, NOTHING_TO_MEASURE, category_metric
+from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.data.label_map import LabelMap, format_label_map
+from detection_core.errors import DataError
+from detection_core.storage import files
+from detflow.object_detector.data_loader import DataLoader
+
+_SHORT = (
+    "AP", "AP50", "AP75", "APs", "APm", "APl",
+    "ARmax1", "ARmax10", "ARmax100", "ARs", "ARm", "ARl",
+)  # fmt: skip
+
+
+def measure(
+    path: str, config: PipelineConfig, data: DataLoader, folder: str, *, category_prefix: str
+) -> dict[str, float]:
+    """Measure a detector.
+
+    Args:
+        path: a detector folder or a .tflite file.
+        config: of the detector.
+        data: images to measure on.
+        folder: for the label map.
+        category_prefix: what stands before a class's name.
+
+    Returns:
+        COCO's twelve numbers as `AP`, `AP50`, ..., `ARl`, and the AP of each class; -1 where the images have
+        no object to measure on.
+
+    Raises:
+        DetectionError: as `detection_core.evaluate`.
+    """
+    read = PipelineConfig()
+    read.CopyFrom(config)
+    read.eval_config.include_metrics_per_category = True
+    point_at(read, data, write_labels(data.as_label_map(), folder), training=False)
+    metrics = evaluate(path, config=read).metrics
+    found = {short: metrics.get(name) for short, name in zip(_SHORT, COCO_METRICS, strict=True)}
+    names = data.as_label_map().names
+    for number in sorted(data.label_map):
+        found[category_prefix + data.label_map[number]] = metrics.get(category_metric(names[number - 1]))
+    return {name: NOTHING_TO_MEASURE if value is None else value for name, value in found.items()}
+
+
+def point_at(config: PipelineConfig, data: DataLoader, label_map_path: str, *, training: bool) -> None:
+    """Let a config's reader for training, or its first one for evaluation, read the images of a loader."""
+    if training:
+        reader = config.train_input_reader
+    else:
+        del config.eval_input_reader[1:]
+        reader = config.eval_input_reader[0] if config.eval_input_reader else config.eval_input_reader.add()
+        reader.shuffle, reader.num_epochs = False, 1
+    reader.label_map_path = label_map_path
+    reader.tf_record_input_reader.input_path[:] = [data.tfrecord_file_patten]
+
+
+def write_labels(label_map: LabelMap, folder: str) -> str:
+    """Write a label map into a folder, and return its path."""
+    path = files.join(folder, LABEL_MAP)
+    files.write_text(path, format_label_map(label_map))
+    return path
+
+
+def check_classes(data: DataLoader, label_map: dict[int, str], where: str) -> None:
+    """Refuse images of other classes than a detector's.
+
+    Raises:
+        DataError: naming the argument.
+    """
+    if data.label_map != label_map:
+        raise DataError(
+            f"expected the detector's classes {_shown(label_map)}, found {_shown(data.label_map)}; read the"
+            " images with the label map of the training",
+            where=where,
+        )
+
+
+def _shown(label_map: dict[int, str]) -> str:
+    listed: Any = [f"{number}: {name}" for number, name in sorted(label_map.items())]
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")

@@ -1,0 +1,186 @@
+"""TFRecords under a prefix, as Model Maker caches them, with what they hold beside them.
+
+A cache is `PREFIX-00000-of-00010.tfrecord` and so on, and `PREFIX_meta_data.yaml`, which is written last,
+with the number of images and the class names. Caches that Model Maker wrote have COCO JSON beside them, too,
+which nothing here reads: the records hold the truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from detection_core.config.automl.yaml_text import read_yaml_file
+from detection_core.data.record_scan import count_local_records
+from detection_core.data.record_writer import write_record
+from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, Rejection
+from detection_core.datasets.decoding import find_decoding
+from detection_core.datasets.encoding import make_example
+from detection_core.datasets.quarantine import check_limit, count_reasons
+from detection_core.errors import ConfigError, DataError, shorten
+from detection_core.storage import files
+from detflow.object_detector.class_names import read_classes
+
+_META_DATA, _ANNOTATIONS = "_meta_data.yaml", "_annotations.json"
+_SHARDS = "-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9].tfrecord"
+_MADE_FROM = "made_from"
+_REJECTED = "_quarantine.jsonl"
+_LIMIT = 0.01
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordCache:
+    """Records with what is known of them.
+
+    Attributes:
+        pattern: of the TFRecord files.
+        size: how many records they hold.
+        classes: class ids, from 1, to names.
+        annotations: COCO JSON that Model Maker left beside them; "" where there is none.
+        made_from: fingerprint of what they were made from; "" where Model Maker wrote them.
+    """
+
+    pattern: str
+    size: int
+    classes: Mapping[int, str]
+    annotations: str = ""
+    made_from: str = ""
+
+
+def read_cache(prefix: str) -> RecordCache:
+    """Return the records under a prefix.
+
+    Raises:
+        DataError: when there are none, a shard is missing or damaged, or nothing says what they hold.
+    """
+    path = prefix + _META_DATA
+    if not files.exists(path):
+        raise DataError("expected a cache with its metadata, found no such file; make it again", where=path)
+    meta = read_yaml_file(path)
+    size, classes = meta.get("size"), meta.get("label_map")
+    if not isinstance(size, int) or not isinstance(classes, Mapping):
+        raise DataError(
+            f"expected size and label_map, found {shorten(meta)}; make the cache again", where=path
+        )
+    pattern = files.escape(prefix) + _SHARDS
+    found = files.glob(pattern)
+    if not found:
+        pattern = files.escape(prefix) + "*.tfrecord"
+        found = files.glob(pattern)
+    if not found:
+        raise DataError("expected TFRecord files, found none; make the cache again", where=pattern)
+    count = count_images(found)
+    if count != size:
+        raise DataError(
+            f"expected {size} images, as the metadata say, found {count} in {len(found)} files; make the"
+            " cache again, or copy all of its files",
+            where=prefix,
+        )
+    annotations = prefix + _ANNOTATIONS
+    return RecordCache(
+        pattern=pattern,
+        size=size,
+        classes=read_classes(classes),
+        annotations=annotations if files.exists(annotations) else "",
+        made_from=str(meta.get(_MADE_FROM, "")),
+    )
+
+
+def count_images(paths: Iterable[str]) -> int:
+    """Count the records of files.
+
+    Raises:
+        DataError: when one is truncated or no TFRecord file.
+    """
+    count = 0
+    for path in paths:
+        if files.is_remote(path):
+            from detection_core.data.records import count_records
+
+            count += count_records(path)
+        else:
+            count += count_local_records(path)
+    return count
+
+
+def is_current(prefix: str, made_from: str) -> bool:
+    """Tell whether a cache stands for what it would be made from now; one of Model Maker's always does."""
+    try:
+        return read_cache(prefix).made_from in ("", made_from)
+    except (DataError, ConfigError):
+        return False
+
+
+def write_cache(
+    prefix: str,
+    images: Sequence[AnnotatedImage],
+    rejected: Sequence[Rejection],
+    classes: Mapping[int, str],
+    *,
+    num_shards: int,
+    made_from: str = "",
+) -> None:
+    """Write images as records; one that cannot be used is left out and said so.
+
+    Args:
+        prefix: of the files; what is there is replaced.
+        images: as a reader gives them.
+        rejected: what it could not use.
+        classes: class ids to names.
+        num_shards: most files to write.
+        made_from: fingerprint that `is_current` compares.
+
+    Raises:
+        DataError: when there is no image, or more than one in a hundred cannot be used.
+    """
+    _remove(prefix)
+    images_of_shards = max(1, min(num_shards, len(images)))
+    ids = {name: number for number, name in classes.items()}
+    check, left_out, size = find_decoding("sample").check, list(rejected), 0
+    with contextlib.ExitStack() as stack:
+        shards = [
+            stack.enter_context(files.atomic_file(f"{prefix}-{i:05d}-of-{images_of_shards:05d}.tfrecord"))
+            for i in range(images_of_shards)
+        ]
+        for image in images:
+            try:
+                example = make_example(image, ids, check)
+            except Rejected as e:
+                left_out.append(Rejection(image.filename, image.source_id, e.reason, e.detail))
+                continue
+            write_record(shards[size % images_of_shards], example.data)
+            size += 1
+        _check_left_out(prefix, left_out, size)
+    write_meta_data(prefix, size, classes, made_from)
+
+
+def write_meta_data(prefix: str, size: int, classes: Mapping[int, str], made_from: str = "") -> None:
+    """Write what a cache holds, which makes it one."""
+    meta: dict[str, Any] = {"size": size, "label_map": dict(classes)}
+    if made_from:
+        meta[_MADE_FROM] = made_from
+    files.write_text(prefix + _META_DATA, yaml.safe_dump(meta, allow_unicode=True))
+
+
+def _check_left_out(prefix: str, left_out: Sequence[Rejection], size: int) -> None:
+    annotated = size + len(left_out)
+    if not annotated:
+        raise DataError("expected annotated images, found none; correct the folders", where=prefix)
+    check_limit({"": left_out}, annotated, _LIMIT, prefix + _REJECTED, remedy="mend the data")
+    if left_out:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in count_reasons(left_out).items())
+        _logger.warning("%d of %d images are left out: %s", len(left_out), annotated, reasons)
+
+
+def _remove(prefix: str) -> None:
+    """Remove a cache that is replaced, its metadata first, so that no half of it looks whole."""
+    for path in (prefix + _META_DATA, prefix + _ANNOTATIONS, *files.glob(files.escape(prefix) + _SHARDS)):
+        if files.exists(path):
+            files.remove_tree(path)

@@ -1,0 +1,98 @@
+"""A detector's TensorFlow Lite file, as a `QuantizationConfig` asks for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+
+from detection_core.config.load import parse_pipeline_config
+from detection_core.errors import ConfigError
+from detection_core.storage import files
+from detflow.config import QuantizationConfig
+from detflow.object_detector.data_loader import DataLoader
+from detflow.object_detector.measuring import point_at, write_labels
+
+_DEFAULT_IMAGES = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TFLiteRequest:
+    """What is to be written.
+
+    Attributes:
+        model_dir: float detector folder.
+        quantized_dir: detector folder with fake quantization; "": an int8 file is quantized after training.
+        file_format: `float32`, `float16` or `int8`.
+        data: images that ranges come from where there is no `quantized_dir`; None: none.
+        images: how many of them.
+        max_detections: of an image.
+        classes_per_detection: best classes that each box is reported with.
+    """
+
+    model_dir: str
+    file_format: str
+    data: DataLoader | None
+    quantized_dir: str = ""
+    images: int = _DEFAULT_IMAGES
+    max_detections: int = 25
+    classes_per_detection: int = 1
+
+
+def quantized(request: TFLiteRequest, config: QuantizationConfig) -> TFLiteRequest:
+    """Return a request changed by what a user asks for."""
+    return dataclasses.replace(
+        request,
+        file_format=config.file_format,
+        data=config.representative_data or request.data,
+        images=config.quantization_steps or request.images,
+    )
+
+
+def write_tflite(request: TFLiteRequest, path: str) -> None:
+    """Write a file with its labels and metadata in it.
+
+    Args:
+        request: what is to be written.
+        path: of the file.
+
+    Raises:
+        ConfigError: for a format that is not written here, or an int8 file without images.
+        ExportError: when the detector cannot be converted.
+    """
+    from detection_core.artifacts.detector import PIPELINE_CONFIG, extra_file, read_extra
+    from detection_core.tasks.export import FORMATS, TFLiteExportOptions, file_name, write_tflite_config
+
+    if request.file_format not in FORMATS:
+        raise ConfigError(
+            f"expected a file of {', '.join(FORMATS)}, found {request.file_format}; choose"
+            " QuantizationConfig.for_int8, or QuantizationConfig(optimizations=[]) for float32",
+            where="quantization_config",
+        )
+    text = read_extra(request.model_dir, PIPELINE_CONFIG)
+    config = parse_pipeline_config(text, extra_file(request.model_dir, PIPELINE_CONFIG))
+    options = TFLiteExportOptions(
+        max_map_drop=1.0,
+        formats=(request.file_format,),
+        max_detections=request.max_detections,
+        classes_per_detection=request.classes_per_detection,
+        representative_examples=request.images,
+    )
+    with tempfile.TemporaryDirectory(prefix="detflow-tflite-") as scratch:
+        if request.data is not None:
+            labels = write_labels(request.data.as_label_map(), scratch)
+            point_at(config, request.data, labels, training=True)
+        elif request.file_format == "int8" and not request.quantized_dir:
+            raise ConfigError(
+                "expected images that ranges come from, found none; give"
+                " QuantizationConfig.for_int8(representative_data)",
+                where="quantization_config",
+            )
+        written = files.join(scratch, "tflite")
+        write_tflite_config(
+            request.model_dir,
+            config,
+            options,
+            tflite_dir=written,
+            quantized_model_dir=request.quantized_dir,
+        )
+        files.copy_file(files.join(written, file_name(request.file_format)), path)

@@ -1,0 +1,7 @@
+"""`QuantizationConfig` under the module in which MediaPipe Model Maker has it."""
+
+from __future__ import annotations
+
+from detflow.config import QuantizationConfig
+
+__all__ = ["QuantizationConfig"]

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from detection_core import ConfigError
+from detflow.object_detector.class_names import as_label_map, read_classes
+
+
+def test_the_forms_of_a_label_map(tmp_path):
+    classes = {1: "cat", 2: "dog"}
+    (tmp_path / "map.yaml").write_text("1: cat\n2: dog\n")
+    for given in (["cat", "dog"], ("cat", "dog"), classes, {0: "background", **classes}):
+        assert read_classes(given) == classes
+    assert read_classes(str(tmp_path / "map.yaml")) == classes
+    assert len(read_classes("voc")) == 20 and read_classes("coco")[90] == "toothbrush"
+    assert as_label_map({2: "dog", 5: "cat"}).names == ["1", "dog", "3", "4", "cat"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {0: "cat"},
+        ["cat", "cat"],
+        {"1": "cat"},
+        {True: "cat"},
+        {-1: "cat"},
+        [],
+        {1: 3},
+        7,
+        "no-such-set",
+        [""],
+    ],
+)
+def test_what_is_none(given):
+    with pytest.raises(ConfigError) as caught:
+        read_classes(given)
+    assert caught.value.where == "label_map"

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from detection_core import ConfigError, DataError
+from detection_core.storage import files
+from detflow.object_detector import DataLoader
+from tests.detflow.scenes import SIDE, draw, write_coco, write_csv, write_voc
+
+CLASSES = {1: "circle", 2: "square"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("scenes")
+    scenes = draw(root / "images", 6)
+    write_voc(root / "xml", scenes, difficult=0)
+    write_coco(root / "all.json", scenes)
+    return root, scenes
+
+
+def examples(loader):
+    paths = files.glob(loader.tfrecord_file_patten)
+    records = tf.data.TFRecordDataset(paths).as_numpy_iterator()
+    return [tf.train.Example.FromString(record).features.feature for record in records]
+
+
+def objects(loader):
+    """File name to class id and box in pixels of its only object."""
+    found = {}
+    for feature in examples(loader):
+        name = feature["image/filename"].bytes_list.value[0].decode()
+        sides = [
+            feature[f"image/object/bbox/{side}"].float_list.value for side in ("xmin", "ymin", "xmax", "ymax")
+        ]
+        box = tuple(round(values[0] * SIDE) for values in sides) if sides[0] else None
+        found[name] = (*feature["image/object/class/label"].int64_list.value, box)
+    return found
+
+
+def expected(scenes):
+    return {name: (1 + (label == "square"), box) for name, label, box in scenes}
+
+
+def voc(root, **changes):
+    arguments = {"images_dir": root / "images", "annotations_dir": root / "xml", "label_map": CLASSES}
+    return DataLoader.from_pascal_voc(**(arguments | changes))
+
+
+def test_pascal_voc(folder):
+    root, scenes = folder
+    loader = voc(root)
+    assert len(loader) == loader.size == 6 and loader.label_map == CLASSES
+    assert objects(loader) == expected(scenes)
+
+
+def test_a_part_of_pascal_voc(folder):
+    root, scenes = folder
+    assert set(objects(voc(root, annotation_filenames=["1", "3"]))) == {"1.jpg", "3.jpg"}
+    assert len(voc(root, max_num_images=2)) == 2
+    assert objects(voc(root, ignore_difficult_instances=True))["0.jpg"] == (None,)
+    assert objects(voc(root))["0.jpg"] == expected(scenes)["0.jpg"]
+
+
+def test_a_name_without_annotation_and_a_class_without_id(folder):
+    root, _ = folder
+    with pytest.raises(DataError, match="'9'") as caught:
+        voc(root, annotation_filenames=["1", "9"])
+    assert caught.value.where == "annotation_filenames"
+    with pytest.raises(DataError, match="unknown_category"):
+        voc(root, label_map=["circle"])
+    with pytest.raises(ConfigError) as refused:
+        voc(root, num_shards=0)
+    assert refused.value.where == "num_shards"
+
+
+def test_a_cache_is_used_until_something_changes(folder, tmp_path):
+    root, _ = folder
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    arguments = {"cache_dir": tmp_path / "cache", "cache_prefix_filename": "mine"}
+    first = voc(copy, **arguments)
+    meta = tmp_path / "cache" / "mine_meta_data.yaml"
+    written = meta.stat().st_mtime_ns
+    assert voc(copy, **arguments).tfrecord_file_patten == first.tfrecord_file_patten
+    assert meta.stat().st_mtime_ns == written
+    text = (copy / "xml" / "1.xml").read_text()
+    (copy / "xml" / "1.xml").write_text(text.replace("<name>square", "<name>circle"))
+    assert objects(voc(copy, **arguments))["1.jpg"][0] == 1
+    assert meta.stat().st_mtime_ns > written
+    assert len(DataLoader.from_cache(tmp_path / "cache" / "mine")) == 6
+
+
+@pytest.mark.parametrize("dialect", [{}, {"delimiter": ";"}, {"quotechar": "'", "quoting": 1}])
+def test_a_csv_file_of_three_sets(folder, tmp_path, dialect):
+    root, scenes = folder
+    sets = ("TRAIN", "TRAIN", "TRAIN", "VALIDATION", "TEST", "TEST")
+    path = write_csv(tmp_path / "boxes.csv", scenes, sets=sets, **dialect)
+    dialect.pop("quoting", None)
+    loaders = DataLoader.from_csv(path, images_dir=root / "images", **dialect)
+    assert [len(loader) for loader in loaders] == [3, 1, 2]
+    found = {name: value for loader in loaders for name, value in objects(loader).items()}
+    assert found == expected(scenes)
+    assert all(loader.label_map == CLASSES for loader in loaders)
+
+
+def test_a_csv_file_with_paths_from_here(folder, tmp_path, monkeypatch):
+    root, scenes = folder
+    monkeypatch.chdir(root)
+    path = write_csv(tmp_path / "boxes.csv", scenes, prefix="images/", sets=("TRAIN", "UNASSIGNED"))
+    train, validation, test = DataLoader.from_csv(path)
+    assert (len(train), validation, test) == (6, None, None)
+    whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/", sets=("TEST",))
+    assert objects(DataLoader.from_csv(whole)[2]) == expected(scenes)
+
+
+def test_a_csv_file_that_cannot_be_used(tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "other.csv").write_text("TRAIN\n")
+    with pytest.raises(DataError, match="expected rows"):
+        DataLoader.from_csv(tmp_path / "empty.csv")
+    with pytest.raises(DataError, match="images_dir") as caught:
+        DataLoader.from_csv(tmp_path / "other.csv")
+    assert caught.value.where.endswith("other.csv:1")
+    with pytest.raises(ConfigError) as refused:
+        DataLoader.from_csv(tmp_path / "other.csv", delimiter="")
+    assert refused.value.where == "delimiter"
+
+
+def test_coco(folder):
+    root, scenes = folder
+    loader = DataLoader.from_coco(root / "images", root / "all.json", max_num_images=4)
+    assert objects(loader) == expected(scenes[:4])
+
+
+def test_any_folder_is_divided(folder, tmp_path):
+    root, _ = folder
+    shutil.copytree(root / "images", tmp_path / "images")
+    shutil.copy(root / "all.json", tmp_path)
+    found = [loader for loader in DataLoader.from_folder(tmp_path) if loader]
+    assert sum(map(len, found)) == 6
+    with pytest.raises(ConfigError, match="format"):
+        DataLoader.from_folder(tmp_path, "no-such-format")
+
+
+def test_a_folder_with_splits(folder, tmp_path):
+    root, scenes = folder
+    for split in ("train", "valid"):
+        shutil.copytree(root / "images", tmp_path / split)
+        write_coco(tmp_path / split / "_annotations.coco.json", scenes)
+    train, validation, test = DataLoader.from_folder(tmp_path)
+    assert (len(train), len(validation), test) == (6, 6, None)
+
+
+def test_records_that_are_there(folder, tmp_path):
+    root, _ = folder
+    (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'circle' }\nitem { id: 2 name: 'square' }\n")
+    pattern = voc(root).tfrecord_file_patten
+    loader = DataLoader.from_tfrecords(pattern, tmp_path / "map.pbtxt")
+    assert len(loader) == 6 and loader.label_map == CLASSES
+    with pytest.raises(DataError, match="found none"):
+        DataLoader.from_tfrecords(tmp_path / "*.tfrecord", CLASSES)
+    with pytest.raises(ConfigError) as caught:
+        DataLoader("x", 0, CLASSES)
+    assert caught.value.where == "size"
+
+
+def test_a_split_has_every_image_once(folder):
+    root, scenes = folder
+    loader = voc(root)
+    first, second = loader.split(0.5)
+    assert (len(first), len(second)) == (3, 3)
+    assert objects(first) | objects(second) == expected(scenes)
+    for fraction in (0, 1, 0.01, 2, -1):
+        with pytest.raises(ConfigError) as caught:
+            loader.split(fraction)
+        assert caught.value.where == "fraction"

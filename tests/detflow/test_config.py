@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import enum
+from types import SimpleNamespace
+
+import pytest
+
+from detection_core import ConfigError
+from detflow import quantization
+from detflow.config import ExportFormat, QuantizationConfig
+
+DATA = SimpleNamespace()
+
+
+@pytest.mark.parametrize(
+    ("config", "file_format", "steps"),
+    [
+        (QuantizationConfig.for_int8(DATA), "int8", 500),
+        (QuantizationConfig.for_int8(DATA, quantization_steps=8), "int8", 8),
+        (QuantizationConfig.for_float16(), "float16", None),
+        (QuantizationConfig.for_dynamic(), "dynamic", None),
+        (QuantizationConfig(optimizations=[]), "float32", None),
+        (QuantizationConfig(representative_data=DATA), "int8", 500),
+    ],
+)
+def test_what_is_asked_for(config, file_format, steps):
+    assert (config.file_format, config.quantization_steps) == (file_format, steps)
+    assert file_format in repr(config)
+
+
+class DType(enum.Enum):
+    """Types as TensorFlow has them: objects with a name."""
+
+    uint8 = 1
+    int8 = 2
+
+
+def test_types_are_taken_as_objects_and_by_name():
+    for name in ("uint8", DType.uint8):
+        assert QuantizationConfig.for_int8(DATA, inference_input_type=name).file_format == "int8"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        ({"inference_input_type": DType.int8}, "inference_input_type"),
+        ({"inference_output_type": "int8"}, "inference_output_type"),
+        ({"supported_ops": "SELECT_TF_OPS"}, "supported_ops"),
+        ({"supported_types": ["int4"]}, "supported_types"),
+        ({"quantization_steps": 0}, "quantization_steps"),
+    ],
+)
+def test_what_files_have_not_is_refused(arguments, where):
+    with pytest.raises(ConfigError) as caught:
+        QuantizationConfig(**arguments)
+    assert caught.value.where == where
+
+
+def test_both_makers_find_it():
+    assert quantization.QuantizationConfig is QuantizationConfig
+    assert [item.name for item in ExportFormat][:3] == ["TFLITE", "SAVED_MODEL", "LABEL"]
