@@ -18,6 +18,7 @@ FILE_BUDGET, FUNCTION_BUDGET = 400, 60
 TESTED_IN = {
     "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
     "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
+    "detection_core/artifacts/video_prediction.py": "detection_core/tasks/test_predict_video.py",
     "detection_core/artifacts/ensemble.py": "detection_core/evaluation/test_ensemble_runner.py",
     "detection_core/evaluation/known_classes.py": "detection_core/evaluation/test_ensemble_runner.py",
     "detection_core/artifacts/anchor_matches.py": "detection_core/validation/test_anchor_comparison.py",

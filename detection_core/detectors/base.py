@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
+from detection_core.errors import ExportError
 from detection_core.structures import FIRST_CLASS, Batch, Detections, Images
 
 REGULARIZATION_LOSS = "Loss/regularization_loss"
@@ -100,6 +102,21 @@ class Detector(tf.Module, abc.ABC):
         """
         return named_detections(self.detect(images))
 
+    def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Run the network alone, in inference form, of a detector with fixed anchors on several levels.
+
+        Args:
+            preprocessed: float32 [B, H, W, 3], normalised as the backbone expects.
+
+        Returns:
+            Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs,
+            [B, h, w, anchors * 4].
+
+        Raises:
+            ExportError: when the detector has no such levels.
+        """
+        raise ExportError(f"expected a detector with anchors on fixed levels, found {self.name}")
+
     @property
     def variables(self) -> list[tf.Variable]:
         """The variables of all networks, network after network, each once."""
@@ -109,6 +126,24 @@ class Detector(tf.Module, abc.ABC):
     def trainable_variables(self) -> list[tf.Variable]:
         """The trainable variables of all networks, network after network, each once."""
         return _unique(v for network in self.networks.values() for v in network.trainable_variables)
+
+
+def by_level(values: tf.Tensor, shapes: Iterable[tuple[int, int, int]]) -> list[tf.Tensor]:
+    """Split what a network predicts for its anchors into the maps of its levels.
+
+    Args:
+        values: float32 [B, A, K], level after level, row by row.
+        shapes: rows, columns and anchors at each place of every level.
+
+    Returns:
+        float32 [B, rows, columns, anchors * K] of each.
+    """
+    shapes = list(shapes)
+    parts = tf.split(values, [math.prod(shape) for shape in shapes], axis=1)
+    return [
+        tf.reshape(part, [-1, rows, columns, anchors * values.shape[2]])
+        for part, (rows, columns, anchors) in zip(parts, shapes, strict=True)
+    ]
 
 
 def _unique(variables: Iterable[tf.Variable]) -> list[tf.Variable]:

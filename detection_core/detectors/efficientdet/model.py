@@ -15,6 +15,7 @@ from detection_core.detectors.base import (
     REGULARIZATION_LOSS,
     Detector,
     InputShape,
+    by_level,
     named_detections,
     with_total,
 )
@@ -196,6 +197,14 @@ class EfficientDetModel(Detector):
         anchors = tf.constant(self._parts.anchors_px)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
         return predictions, segmentation
+
+    def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Run the network alone; see `Detector.level_outputs`."""
+        found = self.run(preprocessed, training=False)
+        settings = self._parts.settings
+        anchors = settings.anchors_per_location
+        shapes = [(*shape, anchors) for shape in settings.map_shapes(self._parts.input_size)]
+        return by_level(found.class_logits, shapes), by_level(found.box_codes, shapes)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
         """Choose detections.

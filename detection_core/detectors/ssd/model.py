@@ -15,6 +15,7 @@ from detection_core.detectors.base import (
     REGULARIZATION_LOSS,
     Detector,
     InputShape,
+    by_level,
     named_detections,
     with_total,
 )
@@ -212,6 +213,15 @@ class SsdModel(Detector):
         return AnchorPredictions(
             box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors)
         )
+
+    def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Run the network alone; see `Detector.level_outputs`. Classes have the background's column."""
+        codes, logits = self.network(preprocessed, training=False)
+        shapes = [
+            (level.rows, level.columns, level.anchors // (level.rows * level.columns))
+            for level in self.levels
+        ]
+        return by_level(logits, shapes), by_level(codes, shapes)
 
     def compare(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
         """Compare predictions with ground truth of the same images; returns as `Detector.losses`."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from PIL import Image
 
 from pipeline.cli import main
 from tests.components.evaluator.test_run import save_model
+from tests.detection_core.data.test_video import write as write_video
 from tests.detection_core.evaluation.blobs import BlobDetector, scenes
 
 
@@ -38,3 +40,38 @@ def test_several_detectors_are_fused_and_the_ensemble_can_be_used_again(models, 
 def test_one_detector_makes_no_ensemble(models, image, tmp_path):
     assert main(["predict", "--model", models[0], image, "--output", str(tmp_path / "out")]) == 0
     assert not (tmp_path / "out" / "ensemble").exists()
+
+
+def test_a_video_among_images_gives_lines_and_a_drawn_video_and_a_broken_one_is_told(
+    models, image, tmp_path, capsys
+):
+    video = write_video(tmp_path / "moving.mp4", count=5)
+    (tmp_path / "broken.mp4").write_bytes(b"no video")
+    words = ["predict", "--model", models[0], image, video, str(tmp_path / "broken.mp4"), "--every", "2"]
+    assert main([*words, "--output", str(tmp_path / "out"), "--json"]) == 0
+    picture, moving, broken = json.loads(capsys.readouterr().out)
+    assert picture["image"] == image and moving["video"] == video
+    assert (moving["frames"], moving["faults"]) == (3, 0)
+    assert "expected a video" in broken["error"]
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        "moving-detected.mp4",
+        "moving.jsonl",
+        "scene.jpg",
+        "scene.json",
+    ]
+
+
+def test_a_broken_video_alone_is_one_error(models, tmp_path, capsys):
+    (tmp_path / "broken.mp4").write_bytes(b"no video")
+    words = ["predict", "--model", models[0], str(tmp_path / "broken.mp4"), "--output", str(tmp_path / "out")]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.count("broken.mp4: expected a video") == 1 and "Traceback" not in error
+
+
+def test_lines_alone(models, tmp_path, capsys):
+    video = write_video(tmp_path / "moving.mp4", count=3)
+    words = ["predict", "--model", models[0], video, "--output", str(tmp_path / "out"), "--lines-only"]
+    assert main(words) == 0
+    assert "3 detections in 3 frames" in capsys.readouterr().out
+    assert os.listdir(tmp_path / "out") == ["moving.jsonl"]
