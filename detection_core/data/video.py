@@ -29,12 +29,12 @@ class VideoFrame(NamedTuple):
     """A frame.
 
     Attributes:
-        index: how many frames that could be decoded come before it.
+        number: how many frames that could be decoded come before it.
         seconds: its time from the beginning of the video; by the frame rate where the file does not say.
         pixels: uint8 [H, W, 3], RGB, upright.
     """
 
-    index: int
+    number: int
     seconds: float
     pixels: np.ndarray
 
@@ -126,7 +126,7 @@ class VideoReader:
         index = 0
         for frame in self._decoded():
             seconds = index / self.rate if frame.time is None else float(frame.time)
-            yield VideoFrame(index=index, seconds=seconds, pixels=_upright(frame))
+            yield VideoFrame(number=index, seconds=seconds, pixels=_upright(frame))
             index += 1
         if not index:
             raise self._unreadable(f"{self.faults} packets, none of which can be decoded")

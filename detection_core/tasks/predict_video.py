@@ -122,14 +122,14 @@ class _Look:
     options: VideoOptions
 
     def __call__(self, frame: VideoFrame, annotated: VideoWriter | None) -> FramePrediction:
-        found = self.runner(frame.pixels, f"frame {frame.index}")
+        found = self.runner(frame.pixels, f"frame {frame.number}")
         names = {int(label): str(int(label) + FIRST_CLASS) for label in found.classes} | self.names
         if annotated is not None:
             picture = fit(frame.pixels, longest=_LONGEST_PX)
             drawn = draw_boxes(picture, detection_boxes(found, names, self.options.min_score))
             annotated.write(np.asarray(drawn), frame.seconds)
         return FramePrediction(
-            frame=frame.index,
+            frame=frame.number,
             seconds=round(frame.seconds, _DECIMALS),
             detections=_objects(found, names, self.options.min_score),
         )
@@ -153,7 +153,7 @@ def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:
     """Yield every few frames, and tell how far the video is."""
     with Progress("predict", total=reader.frames, unit="frame") as progress:
         for frame in reader:
-            if frame.index % every == 0:
+            if frame.number % every == 0:
                 yield frame
             progress.advance()
 

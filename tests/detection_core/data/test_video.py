@@ -42,7 +42,7 @@ def test_every_frame_is_read_with_its_time(tmp_path, ending):
         found = list(reader)
         assert (reader.rate, reader.faults) == (10.0, 0)
     first = found[0].seconds
-    assert [f.index for f in found] == list(range(20))
+    assert [f.number for f in found] == list(range(20))
     np.testing.assert_allclose([f.seconds - first for f in found], np.arange(20) / 10, atol=0.02)
     for one, pixels in zip(found, frames(), strict=True):
         assert np.abs(one.pixels.astype(int) - pixels).mean() < 8
