@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from detection_core.augment import (
     boxes_and_labels,
     colour,
+    copy_paste,
     crops,
     geometry,
     grid_mask,
+    large_scale_jitter,
+    mixup,
     mosaic,
     noise,
     pads,
@@ -32,6 +35,7 @@ from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.recipe_pb2 import Mosaic
 
+_Step = TypeVar("_Step", Augmentation, Mixing)
 _Crop = (
     pb.RandomCropImage
     | pb.RandomCropPadImage
@@ -43,10 +47,10 @@ _Crop = (
 _Padded = pb.RandomCropPadImage | pb.SSDRandomCropPadOperation | pb.SSDRandomCropPadFixedAspectRatio
 
 
-def _same_fields(step: Callable[..., Augmentation]) -> Callable[[Any], Augmentation]:
+def _same_fields(step: Callable[..., _Step]) -> Callable[[Any], _Step]:
     """Return a builder for a step whose options carry the names and defaults of the message's fields."""
 
-    def build(message: Message) -> Augmentation:
+    def build(message: Message) -> _Step:
         fields = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
         return step(**{name: _plain(value) for name, value in fields.items()})
 
@@ -231,6 +235,9 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
     "automl_grid_mask": _same_fields(grid_mask.GridMask),
     "drop_crowd_boxes": _same_fields(boxes_and_labels.DropCrowdBoxes),
     "mosaic": _mosaic,
+    "mixup": _same_fields(mixup.MixUp),
+    "copy_paste": _same_fields(copy_paste.CopyPaste),
+    "large_scale_jitter": _same_fields(large_scale_jitter.LargeScaleJitter),
     "registered": lambda message: build_registered("augmentation", message),
 }
 

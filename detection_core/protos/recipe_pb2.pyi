@@ -30,3 +30,41 @@ class Mosaic(_message.Message):
     min_visible: float
     per_channel_pad_value: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, probability: _Optional[float] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., min_fraction: _Optional[float] = ..., fit: _Optional[_Union[Mosaic.Fit, str]] = ..., min_visible: _Optional[float] = ..., per_channel_pad_value: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class MixUp(_message.Message):
+    __slots__ = ("probability", "alpha")
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    probability: float
+    alpha: float
+    def __init__(self, probability: _Optional[float] = ..., alpha: _Optional[float] = ...) -> None: ...
+
+class CopyPaste(_message.Message):
+    __slots__ = ("probability", "object_probability", "scale_min", "scale_max", "min_visible")
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    SCALE_MIN_FIELD_NUMBER: _ClassVar[int]
+    SCALE_MAX_FIELD_NUMBER: _ClassVar[int]
+    MIN_VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    probability: float
+    object_probability: float
+    scale_min: float
+    scale_max: float
+    min_visible: float
+    def __init__(self, probability: _Optional[float] = ..., object_probability: _Optional[float] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., min_visible: _Optional[float] = ...) -> None: ...
+
+class LargeScaleJitter(_message.Message):
+    __slots__ = ("height", "width", "scale_min", "scale_max", "min_visible", "per_channel_pad_value")
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    SCALE_MIN_FIELD_NUMBER: _ClassVar[int]
+    SCALE_MAX_FIELD_NUMBER: _ClassVar[int]
+    MIN_VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    PER_CHANNEL_PAD_VALUE_FIELD_NUMBER: _ClassVar[int]
+    height: int
+    width: int
+    scale_min: float
+    scale_max: float
+    min_visible: float
+    per_channel_pad_value: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., min_visible: _Optional[float] = ..., per_channel_pad_value: _Optional[_Iterable[float]] = ...) -> None: ...

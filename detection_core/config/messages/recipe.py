@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.config.problems import Problem
-from detection_core.config.rules import FRACTION, Range, Rules, up_to
+from detection_core.config.rules import FACTOR, FRACTION, SIDE, Range, Rules, up_to
+from detection_core.protos.recipe_pb2 import LargeScaleJitter
 
 _MIXED_SIDE = up_to(16_384, 2)
 _POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
@@ -20,6 +21,21 @@ def _colour(message: Any, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.per_channel_pad_value", message=text)
 
 
+def _scales(message: Any, path: str) -> Iterator[Problem]:
+    """Find a range of scales whose ends are exchanged."""
+    if message.scale_max < message.scale_min:
+        text = f"expected at least scale_min, which is {message.scale_min:g}, found {message.scale_max:g}"
+        yield Problem(path=f"{path}.scale_max", message=f"{text}; exchange them")
+
+
+def _jitter(message: LargeScaleJitter, path: str) -> Iterator[Problem]:
+    yield from _scales(message, path)
+    yield from _colour(message, path)
+
+
+_PIXEL = Range(0, 255, "a number from 0 to 255")
+_SCALES = {"scale_min": FACTOR, "scale_max": FACTOR}
+
 RULES: Mapping[str, Rules] = {
     "Mosaic": Rules(
         "builders.augment",
@@ -28,8 +44,25 @@ RULES: Mapping[str, Rules] = {
             "width": _MIXED_SIDE,
             "min_fraction": _POINT,
             "min_visible": FRACTION,
-            "per_channel_pad_value": Range(0, 255, "a number from 0 to 255"),
+            "per_channel_pad_value": _PIXEL,
         },
         check=_colour,
+    ),
+    "MixUp": Rules("augment.mixup", ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
+    "CopyPaste": Rules(
+        "augment.copy_paste",
+        ranges={"object_probability": FRACTION, **_SCALES, "min_visible": FRACTION},
+        check=_scales,
+    ),
+    "LargeScaleJitter": Rules(
+        "augment.large_scale_jitter",
+        ranges={
+            "height": SIDE,
+            "width": SIDE,
+            **_SCALES,
+            "min_visible": FRACTION,
+            "per_channel_pad_value": _PIXEL,
+        },
+        check=_jitter,
     ),
 }

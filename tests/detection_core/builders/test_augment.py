@@ -31,7 +31,7 @@ from detection_core.structures import Sample
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
 STEPS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.oneofs[0].fields]
-MIXING = {"mosaic"}
+MIXING = {"mosaic", "mixup", "copy_paste"}
 ARMS = [name for name in STEPS if name != "registered" and name not in MIXING]
 
 # What an arm needs to do something to a small image; the others are tested as an empty message gives them.
@@ -53,6 +53,7 @@ ARGUMENTS = {
     "random_downscale_to_target_pixels": "min_target_pixels: 30 max_target_pixels: 60",
     "random_square_crop_by_scale": "max_border: 4",
     "random_scale_crop_and_pad_to_square": "output_size: 16 scale_min: 0.5",
+    "large_scale_jitter": "height: 16 width: 20 scale_min: 0.5",
 }
 CHANGES_CLASSES = {"remap_labels"}
 BOXES_IN_PIXELS = {"scale_boxes_to_pixel_coordinates"}

@@ -47,6 +47,17 @@ def test_mosaics_have_the_objects_of_four_images_and_close_at_the_end(pattern: s
         tf.nest.map_structure(np.testing.assert_array_equal, last, four if step < 5 else one)
 
 
+@pytest.mark.parametrize("step", ["mixup {}", "copy_paste { object_probability: 1 }"])
+def test_other_mixes_have_the_objects_of_two_images(pattern: str, step: str) -> None:
+    plain = _batches(_config(pattern, ""), 4)
+    mixed = _batches(_config(pattern, f"data_augmentation_options {{ {step} }}"), 4)
+    more = [four.truth.valid.sum() - one.truth.valid.sum() for one, four in zip(plain, mixed, strict=True)]
+    assert max(more) > 0
+    for one, two in zip(plain, mixed, strict=True):
+        np.testing.assert_array_equal(one.images.source_ids, two.images.source_ids)
+        assert two.images.pixels.shape == one.images.pixels.shape
+
+
 def test_without_mixing_samples_are_taken_one_by_one(pattern: str) -> None:
     samples = tf.data.Dataset.range(3)
     alone = build_training_stream(_config(pattern, ""), batch_size=4)

@@ -16,6 +16,11 @@ from detection_core.protos.preprocessor_pb2 import PreprocessingStep
         ("mosaic { min_fraction: 0.5 }", "mosaic.min_fraction"),
         ("mosaic { per_channel_pad_value: 3 }", "mosaic.per_channel_pad_value"),
         ("mosaic { per_channel_pad_value: [1, 2, 300] }", "mosaic.per_channel_pad_value"),
+        ("mixup { alpha: 0 }", "mixup.alpha"),
+        ("copy_paste { object_probability: -1 }", "copy_paste.object_probability"),
+        ("copy_paste { scale_min: 2 }", "copy_paste.scale_max"),
+        ("large_scale_jitter { scale_min: 1 scale_max: 0.5 }", "large_scale_jitter.scale_max"),
+        ("large_scale_jitter { height: 0 }", "large_scale_jitter.height"),
     ],
 )
 def test_wrong_values_are_named(text: str, field: str) -> None:
@@ -24,5 +29,6 @@ def test_wrong_values_are_named(text: str, field: str) -> None:
     assert f"step.{field}" in str(caught.value)
 
 
-def test_defaults_are_accepted() -> None:
-    check_message(text_format.Parse("mosaic {}", PreprocessingStep()), "step")
+@pytest.mark.parametrize("arm", ["mosaic", "mixup", "copy_paste", "large_scale_jitter"])
+def test_defaults_are_accepted(arm: str) -> None:
+    check_message(text_format.Parse(f"{arm} {{}}", PreprocessingStep()), "step")
