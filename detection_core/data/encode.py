@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -149,14 +150,13 @@ def encode_features(
     Raises:
         ValueError: when the columns differ in length, or a float does not fit float32.
     """
-    lengths = {name: len(c) for name in _COLUMNS if (c := getattr(objects, name)) is not None}
-    if len(set(lengths.values())) != 1:
-        raise ValueError(f"columns differ in length: {lengths}")
-    name = image.filename.encode()
+    lengths = {len(column) for column in _columns_of(objects) if column is not None}
+    if len(lengths) != 1:
+        raise ValueError(f"columns differ in length: {sorted(lengths)}")
     features = {
         "image/encoded": bytes_feature([image.data]),
-        "image/filename": bytes_feature([name]),
-        "image/format": bytes_feature([image.format.encode()]),
+        "image/filename": bytes_feature([image.filename.encode()]),
+        "image/format": _texts_feature([image.format]),
         "image/height": int64_feature([image.height]),
         "image/key/sha256": bytes_feature([image.sha256.encode()]),
         "image/object/area": float_feature(objects.area),
@@ -199,11 +199,14 @@ def _keypoint_features(keypoints: KeypointColumns, objects: int) -> dict[str, by
 
 def bytes_feature(values: Iterable[bytes]) -> bytes:
     """Return a serialised `tf.train.Feature` that holds byte strings."""
-    parts = []
+    parts = [_BYTES_LIST, b""]
+    size = 0
     for value in values:
-        parts += [_FIELD_1, _varint(len(value)), value]
-    # Joined once, as an image is among the values.
-    return b"".join([_BYTES_LIST, _varint(sum(map(len, parts))), *parts])
+        length = _varint(len(value))
+        parts += (_FIELD_1, length, value)
+        size += 1 + len(length) + len(value)
+    parts[1] = _varint(size)
+    return b"".join(parts)  # joined once, as an image is among the values
 
 
 def float_feature(values: Sequence[float]) -> bytes:
@@ -216,16 +219,27 @@ def float_feature(values: Sequence[float]) -> bytes:
         packed = struct.pack(f"<{len(values)}f", *values)
     except OverflowError as e:
         raise ValueError(f"expected float32 values, found {values!r}") from e
-    return _delimited(_FLOAT_LIST, _delimited(_FIELD_1, packed) if packed else b"")
+    return _packed_head(_FLOAT_LIST, len(packed)) + packed
 
 
 def int64_feature(values: Sequence[int]) -> bytes:
     """Return a serialised `tf.train.Feature` that holds integers; negative ones in two's complement."""
-    if values and min(values) >= 0 and max(values) < 128:
+    try:
         packed = bytes(values)  # flags and most classes: a byte each
-    else:
+    except ValueError:
+        packed = b"\xff"
+    if not packed.isascii():
         packed = b"".join([_varint(value & 0xFFFFFFFFFFFFFFFF) for value in values])
-    return _delimited(_INT64_LIST, _delimited(_FIELD_1, packed) if packed else b"")
+    return _packed_head(_INT64_LIST, len(packed)) + packed
+
+
+@functools.lru_cache(maxsize=4096)
+def _packed_head(kind: bytes, length: int) -> bytes:
+    """Return what comes before the packed values of a list; objects are few, so most images share it."""
+    if not length:
+        return kind + _varint(0)
+    head = _FIELD_1 + _varint(length)
+    return kind + _varint(len(head) + length) + head
 
 
 def serialise_features(features: Mapping[str, bytes]) -> bytes:
@@ -234,13 +248,23 @@ def serialise_features(features: Mapping[str, bytes]) -> bytes:
     Args:
         features: feature key to serialised `tf.train.Feature`.
     """
-    parts = []
+    parts = [_FIELD_1, b""]
+    size = 0
     for key in sorted(features):
         feature = features[key]
-        head = _text_value(key) + _FIELD_2 + _varint(len(feature))
-        parts += [_FIELD_1 + _varint(len(head) + len(feature)) + head, feature]
+        head = _feature_head(key, len(feature))
+        parts += (head, feature)
+        size += len(head) + len(feature)
+    parts[1] = _varint(size)
     # Joined once: an image that is copied at every level of nesting costs as much as its checksum.
-    return b"".join([_FIELD_1 + _varint(sum(map(len, parts))), *parts])
+    return b"".join(parts)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _feature_head(key: str, length: int) -> bytes:
+    """Return what comes before a feature of some length; of most keys all images share a few."""
+    head = _text_value(key) + _FIELD_2 + _varint(length)
+    return _FIELD_1 + _varint(len(head) + length) + head
 
 
 def _texts_feature(values: Sequence[str]) -> bytes:
@@ -262,7 +286,7 @@ _OPTIONAL: dict[str, tuple[str, Callable[..., bytes]]] = {
 """Feature key to column of `ObjectColumns` and how it is encoded, for those that a source may lack."""
 
 
-_COLUMNS = tuple(field.name for field in dataclasses.fields(ObjectColumns))
+_columns_of = operator.attrgetter(*(field.name for field in dataclasses.fields(ObjectColumns)))
 
 
 @functools.lru_cache(maxsize=4096)

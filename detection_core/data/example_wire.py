@@ -6,10 +6,11 @@ The wire format is that of https://protobuf.dev/programming-guides/encoding/.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIELD_1, _FIELD_2 = 0x0A, 0x12  # of kind _BYTES
 
 
 class Span(NamedTuple):
@@ -44,7 +45,7 @@ def find_features(data: bytes) -> dict[str, Span]:
         ValueError: when it is none.
     """
     features: dict[str, Span] = {}
-    for field, features_at in _fields(data, Span(0, len(data))):
+    for field, features_at in _all_fields(data, Span(0, len(data))):
         if field != 1 or not isinstance(features_at, Span):
             continue
         for entry_field, entry in _fields(data, features_at):
@@ -55,6 +56,14 @@ def find_features(data: bytes) -> dict[str, Span]:
 
 
 def _entry(data: bytes, at: Span) -> tuple[str, Span]:
+    # As every writer makes it: a key of less than 128 bytes, then the feature, which fills the rest.
+    begin, end = at
+    if end - begin > 2 and data[begin] == _FIELD_1 and data[begin + 1] < 0x80:
+        key_end = begin + 2 + data[begin + 1]
+        if key_end < end and data[key_end] == _FIELD_2:
+            length, position = _varint(data, key_end + 1, end)
+            if position + length == end:
+                return data[begin + 2 : key_end].decode(), Span(position, end)
     name, value = "", Span(at.end, at.end)
     for field, content in _fields(data, at):
         if isinstance(content, Span):
@@ -76,7 +85,7 @@ def parse_feature(data: bytes, at: Span) -> Feature:
         ValueError: when it is none.
     """
     feature: Feature = []
-    for field, content in _fields(data, at):
+    for field, content in _all_fields(data, at):
         if isinstance(content, Span):
             if field == 1:
                 feature = [span for at, span in _fields(data, content) if at == 1 and isinstance(span, Span)]
@@ -89,7 +98,7 @@ def parse_feature(data: bytes, at: Span) -> Feature:
 
 def _floats(data: bytes, at: Span) -> list[float]:
     found: list[float] = []
-    for field, content in _fields(data, at):
+    for field, content in _all_fields(data, at):
         if field == 1 and isinstance(content, Span):
             if content.end - content.begin < 4:
                 raise ValueError("a float of fewer than 4 bytes")
@@ -101,7 +110,7 @@ def _floats(data: bytes, at: Span) -> list[float]:
 
 def _integers(data: bytes, at: Span) -> list[int]:
     found: list[int] = []
-    for field, content in _fields(data, at):
+    for field, content in _all_fields(data, at):
         if field != 1:
             continue
         if isinstance(content, int):
@@ -120,6 +129,16 @@ def _integers(data: bytes, at: Span) -> list[int]:
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
+
+
+def _all_fields(data: bytes, at: Span) -> Iterable[tuple[int, Span | int]]:
+    """Return the fields of a message, at once for one that holds a single field, as most do."""
+    begin, end = at
+    if end - begin > 1 and data[begin] & 7 == _BYTES and data[begin] < 0x80:
+        length, position = _varint(data, begin + 1, end)
+        if position + length == end:
+            return ((data[begin] >> 3, Span(position, end)),)
+    return _fields(data, at)
 
 
 def _fields(data: bytes, at: Span) -> Iterator[tuple[int, Span | int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from detection_core.errors import DataError
@@ -36,6 +36,18 @@ class ImageHeader(NamedTuple):
     width: int
 
 
+class ImageStructure(NamedTuple):
+    """What the structure of an image file tells.
+
+    Attributes:
+        header: format and size.
+        has_notes: whether there is EXIF, XMP or text in it, which may say that the picture is to be turned.
+    """
+
+    header: ImageHeader
+    has_notes: bool
+
+
 class ImageFault(DataError):
     """An image file that cannot be used.
 
@@ -49,7 +61,12 @@ class ImageFault(DataError):
 
 
 def read_header(data: bytes) -> ImageHeader:
-    """Walk the structure of an image file.
+    """Return the header of an image file; arguments and errors are those of `read_structure`."""
+    return read_structure(data).header
+
+
+def read_structure(data: bytes) -> ImageStructure:
+    """Walk the structure of an image file, once.
 
     JPEG: every marker segment, and the entropy-coded data for markers that do not belong there, up to the end
     marker. PNG: every chunk with its checksum, up to the end chunk. Other formats that Pillow reads are only
@@ -64,13 +81,13 @@ def read_header(data: bytes) -> ImageHeader:
     name = find_format(data)
     walk = _WALKERS.get(name)
     if walk is None:
-        return ImageHeader(name, 0, 0)
+        return ImageStructure(ImageHeader(name, 0, 0), _MAY_HAVE_NOTES[name](data))
     try:
-        height, width = walk(data)
+        height, width, has_notes = walk(data)
     except (IndexError, struct.error) as e:
         raise ImageFault("truncated_image", f"the {name.upper()} file ends too early; copy it again") from e
     check_size(height, width)
-    return ImageHeader(name, height, width)
+    return ImageStructure(ImageHeader(name, height, width), has_notes)
 
 
 def find_format(data: bytes) -> str:
@@ -134,6 +151,8 @@ _NOT_READ = tuple(
     )
 )
 
+_NOTES = (b"Exif\0\0", b"http://ns.adobe.com/xap/")  # how the segments APP1 begin that are EXIF and XMP
+PNG_NOTES = frozenset({b"eXIf", b"iTXt", b"tEXt", b"zTXt"})
 _SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
 _STANDALONE = {0x01, *range(0xD0, 0xD8)}
 _START_OF_FRAME = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -144,14 +163,16 @@ _BETWEEN_SCANS = {0xC4, _SOS, _EOI, 0xDB, 0xDC, 0xDD, 0xFE, *range(0xE0, 0xF0)}
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 
 
-def _walk_jpeg(data: bytes) -> tuple[int, int]:
-    size, markers = None, _JpegMarkers(data)
+def _walk_jpeg(data: bytes) -> tuple[int, int, bool]:
+    size, has_notes, markers = None, False, _JpegMarkers(data)
     marker, at = markers.read(2)
     while marker != _SOS:
         if marker == _EOI:
             raise ImageFault("corrupt_image", "the JPEG file holds no scan")
         if marker in _START_OF_FRAME:
             size = _jpeg_size(marker, data, at)
+        elif marker == _APP1:
+            has_notes = has_notes or data.startswith(_NOTES, at + 2)
         marker, at = markers.read(at if marker in _STANDALONE else _skip_segment(data, at))
     if size is None:
         raise ImageFault("corrupt_image", "the JPEG's scan comes before the header with its size")
@@ -165,7 +186,7 @@ def _walk_jpeg(data: bytes) -> tuple[int, int]:
             raise ImageFault(
                 "corrupt_image", f"found marker {marker:#04x} in the JPEG's scan data, byte {at - 2}"
             )
-    return size
+    return *size, has_notes
 
 
 class _JpegMarkers:
@@ -184,11 +205,12 @@ class _JpegMarkers:
         data = self._data
         if data[at] != 0xFF:
             raise ImageFault("corrupt_image", f"expected a JPEG marker at byte {at}, found {data[at]:#04x}")
-        start = at
-        while data[at + 1] == 0xFF and self._fill + at - start <= _MAX_JPEG_FILL:
-            at += 1
         self._count += 1
-        self._fill += at - start
+        if data[at + 1] == 0xFF:
+            start = at
+            while data[at + 1] == 0xFF and self._fill + at - start <= _MAX_JPEG_FILL:
+                at += 1
+            self._fill += at - start
         if self._count > _MAX_JPEG_MARKERS or self._fill > _MAX_JPEG_FILL:
             raise ImageFault(
                 "corrupt_image",
@@ -198,26 +220,11 @@ class _JpegMarkers:
         return data[at + 1], at + 2
 
 
-def find_app1(data: bytes) -> Iterator[int]:
-    """Yield where the content of each APP1 segment before a JPEG's scan begins: EXIF and XMP are in these.
-
-    Raises:
-        ImageFault: for damaged markers.
-        IndexError: for a file that ends too early; likewise struct.error.
-    """
-    markers = _JpegMarkers(data)
-    marker, at = markers.read(2)
-    while marker not in (_SOS, _EOI):
-        if marker == _APP1:
-            yield at + 2
-        marker, at = markers.read(at if marker in _STANDALONE else _skip_segment(data, at))
-
-
 def _skip_segment(data: bytes, at: int) -> int:
-    (length,) = struct.unpack_from(">H", data, at)
+    length = data[at] << 8 | data[at + 1]
     if length < 2:
         raise ImageFault("corrupt_image", f"found a JPEG segment of length {length} at byte {at}")
-    return at + int(length)
+    return at + length
 
 
 def _jpeg_size(marker: int, data: bytes, at: int) -> tuple[int, int]:
@@ -231,9 +238,11 @@ def _jpeg_size(marker: int, data: bytes, at: int) -> tuple[int, int]:
     return height, width
 
 
-def _walk_png(data: bytes) -> tuple[int, int]:
-    size, pixels = None, False
-    for kind, at, length in walk_chunks(data):
+def _walk_png(data: bytes) -> tuple[int, int, bool]:
+    size, kinds, at, kind = None, set(), 8, b""
+    while kind != b"IEND":
+        (length,) = struct.unpack_from(">I", data, at)
+        kind = data[at + 4 : at + 8]
         (checksum,) = struct.unpack_from(">I", data, at + 8 + length)
         if zlib.crc32(memoryview(data)[at + 4 : at + 8 + length]) != checksum:
             raise ImageFault("corrupt_image", f"a checksum is wrong in the PNG chunk at byte {at}")
@@ -241,24 +250,11 @@ def _walk_png(data: bytes) -> tuple[int, int]:
             if kind != b"IHDR" or length != 13:
                 raise ImageFault("corrupt_image", f"expected the PNG header chunk, found {kind!r}")
             size = _png_size(data, at + 8)
-        pixels = pixels or kind == b"IDAT"
-    if size is None or not pixels:
-        raise ImageFault("corrupt_image", "the PNG file holds no pixels")
-    return size
-
-
-def walk_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield kind, position and length of the content of each chunk of a PNG, up to its end chunk.
-
-    Raises:
-        struct.error: for a file that ends too early.
-    """
-    at, kind = 8, b""
-    while kind != b"IEND":
-        (length,) = struct.unpack_from(">I", data, at)
-        kind = data[at + 4 : at + 8]
-        yield kind, at, length
+        kinds.add(kind)
         at += 12 + length
+    if size is None or b"IDAT" not in kinds:
+        raise ImageFault("corrupt_image", "the PNG file holds no pixels")
+    return *size, not kinds.isdisjoint(PNG_NOTES)
 
 
 # Colour type to bit depths, PNG specification, table 11.1.
@@ -273,3 +269,10 @@ def _png_size(data: bytes, at: int) -> tuple[int, int]:
 
 
 _WALKERS = {"jpeg": _walk_jpeg, "png": _walk_png}
+_MAY_HAVE_NOTES: dict[str, Callable[[bytes], bool]] = {
+    "webp": lambda data: b"EXIF" in data or b"XMP " in data,
+    "tiff": lambda data: True,
+    "gif": lambda data: False,
+    "bmp": lambda data: False,
+}
+"""For formats whose structure is not walked."""

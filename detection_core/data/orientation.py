@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from detection_core.data.image_header import ImageFault, ImageHeader, find_app1, walk_chunks
+from detection_core.data.image_header import ImageFault, ImageHeader
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -21,9 +21,6 @@ SWAPS_SIDES = frozenset({5, 6, 7, 8})
 """Orientations that make a column of a row (EXIF 2.32, tag 274)."""
 
 _PILLOW_FORMATS = {"jpeg": "JPEG", "png": "PNG", "webp": "WEBP", "tiff": "TIFF"}
-_NOTES = (b"Exif\0\0", b"http://ns.adobe.com/xap/")
-PNG_NOTES = frozenset({b"eXIf", b"iTXt", b"tEXt", b"zTXt"})
-"""Chunks of a PNG that may tell its orientation."""
 
 # Pillow's code for chroma at half the columns. Turned, that is half the rows, which Pillow does not write.
 _HALF_COLUMNS, _FULL = 1, 0
@@ -33,6 +30,9 @@ _ORIENTATION_TAG = 0x0112
 def read_orientation(data: bytes, image_format: str) -> int:
     """Return the orientation that an image file notes, 1 to 8; 1 where it notes none that can be read.
 
+    To open a file costs more than to encode it, so this is for files with notes, which
+    `image_header.read_structure` tells.
+
     Args:
         data: the whole file.
         image_format: as `image_header.read_header` names it.
@@ -40,8 +40,6 @@ def read_orientation(data: bytes, image_format: str) -> int:
     from PIL import Image
 
     try:
-        if not _may_note(data, image_format):
-            return UPRIGHT
         with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
             return noted_orientation(picture)
     except Exception:  # Pillow's parsers raise almost anything; the file's structure is judged elsewhere
@@ -52,18 +50,6 @@ def noted_orientation(picture: Image.Image) -> int:
     """Return the orientation of a picture that Pillow has opened, 1 to 8; 1 where it notes none."""
     found = picture.getexif().get(_ORIENTATION_TAG, UPRIGHT)
     return found if isinstance(found, int) and UPRIGHT < found <= 8 else UPRIGHT
-
-
-def _may_note(data: bytes, image_format: str) -> bool:
-    """Tell by its structure whether a file may have an orientation, as to open each would cost more."""
-    match image_format:
-        case "jpeg":
-            return any(data.startswith(_NOTES, at) for at in find_app1(data))
-        case "png":
-            return any(kind in PNG_NOTES for kind, _, _ in walk_chunks(data))
-        case "webp":
-            return b"EXIF" in data or b"XMP " in data
-    return image_format == "tiff"
 
 
 def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:

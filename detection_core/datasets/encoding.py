@@ -18,7 +18,7 @@ from detection_core.data.encode import (
 )
 from detection_core.data.example_merge import merge_example
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
-from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
+from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_structure
 from detection_core.data.orientation import (
     UPRIGHT,
     read_orientation,
@@ -154,6 +154,8 @@ def check_box(item: AnnotatedObject, width: int, height: int) -> Box:
         Rejected: when no box of the image is meant.
     """
     xmin, ymin, xmax, ymax = item.box
+    if 0 <= xmin < xmax <= width and 0 <= ymin < ymax <= height and abs(item.area) < _FLOAT32_MAX:
+        return item.box  # as almost all are
     # Not a number compares false with everything, infinity with every limit.
     if not abs(xmin) + abs(ymin) + abs(xmax) + abs(ymax) + abs(item.area) < _FLOAT32_MAX:
         raise Rejected("box_not_finite", _describe(item))
@@ -182,8 +184,8 @@ def _load_image(
     """Return the image upright, the frame of its file, and whether it was stored in another format."""
     data = _part_of(record, original) if original else _read_file(record.path)
     try:
-        header = read_header(data)
-        orientation = read_orientation(data, header.format)
+        header, has_notes = read_structure(data)
+        orientation = read_orientation(data, header.format) if has_notes else UPRIGHT
         frame, converted = Frame(header.width, header.height, orientation), header.format in CONVERTIBLE
         if converted:
             data, header = convert_to_png(data, header.format)

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
-from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, read_header
-from detection_core.data.orientation import PNG_NOTES, UPRIGHT, noted_orientation, upright_size
+from detection_core.data.image_header import MAX_FILE_BYTES, PNG_NOTES, ImageFault, read_header
+from detection_core.data.orientation import UPRIGHT, noted_orientation, upright_size
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part

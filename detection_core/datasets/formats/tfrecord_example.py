@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from detection_core.data.example_wire import Feature, Span, parse_example
 from detection_core.datasets.annotated_images import (
@@ -118,8 +118,10 @@ class RecordedExample:
     def _check_kinds(self) -> None:
         """Reject a record that no decoder can parse: one with text for numbers or numbers for text."""
         for key, values in self._features.items():
-            is_text = any(isinstance(value, Span) for value in values)
-            if values and (key in _NUMBERS if is_text else key in _TEXTS):
+            if not values:
+                continue
+            is_text = isinstance(values[0], Span)  # all are, or none
+            if key in _NUMBERS if is_text else key in _TEXTS:
                 expected, found = ("numbers", "text") if is_text else ("text", "numbers")
                 raise Rejected("malformed_record", f"expected {expected} in {key}, found {found}")
 
@@ -200,10 +202,12 @@ class RecordedExample:
         return part_path(self._whole._replace(offset=offset, length=length))
 
     def _spans(self, key: str) -> list[Span]:
-        return [value for value in self._feature(key) if isinstance(value, Span)]
+        found = self._feature(key)
+        return [value for value in found if isinstance(value, Span)]
 
     def _numbers(self, key: str) -> list[float]:
-        return [value for value in self._feature(key) if not isinstance(value, Span)]
+        found = self._feature(key)
+        return [] if found and isinstance(found[0], Span) else cast(list[float], found)
 
     def _texts(self, key: str) -> list[str]:
         try:
@@ -211,5 +215,5 @@ class RecordedExample:
         except UnicodeDecodeError as e:
             raise Rejected("malformed_record", f"expected text in UTF-8 in {key}: {e}") from e
 
-    def _feature(self, key: str) -> Feature | Sequence[Any]:
-        return self._features.get(key, ())
+    def _feature(self, key: str) -> Feature:
+        return self._features.get(key, [])

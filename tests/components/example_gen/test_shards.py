@@ -19,9 +19,9 @@ def _tasks(tmp_path, images=7, shard_examples=3, compression=""):
 def test_records_are_divided_evenly_and_in_order(tmp_path):
     _, tasks = _tasks(tmp_path)
     assert list(tasks.values()) == [2, 2, 3]
-    parts = [json.loads(Path(path).read_text()) for path in tasks]
-    assert [part["index"] for part in parts] == [0, 1, 2]
-    assert len({record[0] for part in parts for record in part["records"]}) == 7
+    parts = [[json.loads(line) for line in Path(path).read_text().splitlines()] for path in tasks]
+    assert [head["index"] for head, *_ in parts] == [0, 1, 2]
+    assert len({record[0] for _, *records in parts for record in records}) == 7
 
 
 def test_a_shard_is_named_for_its_place_and_written_twice_it_is_the_same(tmp_path):

@@ -34,6 +34,12 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte():
     assert merge_example(data, {"image/height": int64_feature([30])}, SIZE, turned=False) == data
 
 
+def test_a_record_that_ingest_wrote_before_is_not_parsed_again(monkeypatch):
+    monkeypatch.setattr("detection_core.data.example_merge.find_features", lambda _: pytest.fail("parsed"))
+    data = serialise_features(OWN)
+    assert merge_example(data, OWN, SIZE, turned=False) is data
+
+
 def test_what_differs_is_replaced_and_everything_else_kept():
     made = {"image/height": int64_feature([40]), "image/object/bbox/xmin": float_feature([0.25])}
     assert _found(_merge(OWN, made)) == {**OWN, "image/height": int64_feature([40])}

@@ -57,3 +57,22 @@ def test_lists_may_be_packed_or_not(numbers):
 def test_a_cut_message_is_refused(data):
     with pytest.raises(ValueError, match="a "):
         parse_example(data)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b"\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",
+        b"\x12\x05\x1a\x03\x0a\x01\x07\x0a\x01a",  # the value before the key
+        b"\x0a\x01b\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",  # two keys, of which the last counts
+        b"\x0a\x01a\x12\x00\x12\x05\x1a\x03\x0a\x01\x07",  # likewise two values
+        b"\x0a\x81\x00a\x12\x05\x1a\x03\x0a\x01\x07",  # a length of more bytes than it needs
+    ],
+)
+def test_an_entry_means_the_same_in_every_form_that_protobuf_allows(entry):
+    from tensorflow.core.example.example_pb2 import Example
+
+    features = b"\x0a" + bytes([len(entry)]) + entry
+    data = b"\x0a" + bytes([len(features)]) + features
+    assert Example.FromString(data).features.feature["a"].int64_list.value == [7]
+    assert parse_example(data) == {"a": [7]}

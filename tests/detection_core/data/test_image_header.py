@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
-from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS, ImageFault, ImageHeader, read_header
+from detection_core.data.image_header import (
+    IMAGE_FAULTS,
+    MAX_PIXELS,
+    ImageFault,
+    ImageHeader,
+    read_header,
+    read_structure,
+)
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
 
@@ -154,3 +161,51 @@ def test_markers_and_fill_that_keep_a_decoder_busy_are_refused(added):
 def test_some_fill_is_read_over():
     data = FILES["jpeg"]
     assert read_header(data[:2] + b"\xff" * 1000 + data[2:]) == read_header(data)
+
+
+def _with(kind, **options):
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 6)).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def _exif():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif
+
+
+_COMMENT = PngImagePlugin.PngInfo()
+_COMMENT.add_text("Comment", "made by hand")
+
+
+@pytest.mark.parametrize(
+    ("data", "has_notes"),
+    [
+        (_with("JPEG"), False),
+        (_with("JPEG", exif=_exif()), True),
+        (_with("JPEG", xmp=b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>"), True),
+        (_with("JPEG", comment=b"made by hand"), False),
+        (_with("PNG"), False),
+        (_with("PNG", exif=_exif()), True),
+        (_with("PNG", pnginfo=_COMMENT), True),
+        (_with("WEBP"), False),
+        (_with("WEBP", exif=_exif()), True),
+        (_with("BMP"), False),
+        (_with("GIF"), False),
+        (_with("TIFF"), True),
+    ],
+)
+def test_one_walk_tells_whether_a_file_may_say_how_it_is_turned(data, has_notes):
+    assert read_structure(data).has_notes is has_notes
+    assert read_structure(data).header == read_header(data)
+
+
+def test_notes_behind_the_header_of_the_frame_count_and_those_in_the_scan_do_not():
+    jpeg = _with("JPEG", exif=_exif())
+    begin = jpeg.index(b"\xff\xe1")
+    end = begin + 2 + int.from_bytes(jpeg[begin + 2 : begin + 4])
+    segment, plain = jpeg[begin:end], jpeg[:begin] + jpeg[end:]
+    scan = plain.index(b"\xff\xda")
+    assert read_structure(plain[:scan] + segment + plain[scan:]).has_notes
+    assert not read_structure(plain[:-2] + segment + plain[-2:]).has_notes

@@ -54,13 +54,6 @@ def test_a_value_that_means_nothing_is_upright(value):
     assert read_orientation(turned_file(value), "jpeg") == 1
 
 
-def test_a_file_without_a_note_is_upright_and_not_opened(monkeypatch):
-    buffer = io.BytesIO()
-    smooth_picture().save(buffer, "JPEG")
-    monkeypatch.setattr("PIL.Image.open", lambda *_, **__: pytest.fail("the file was opened"))
-    assert read_orientation(buffer.getvalue(), "jpeg") == 1
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_damaged_notes_never_stop_the_ingest(data):

@@ -1,4 +1,6 @@
 import json
+import random
+import sys
 
 from detection_core.data.encode import EncodedImage
 from detection_core.datasets.annotated_images import AnnotatedObject
@@ -66,3 +68,28 @@ def test_a_box_as_large_as_the_image_is_in_the_last_bucket():
     counts = Counts()
     counts.add(_example(0, [(0, 0, 200, 100)]))
     assert counts.counts["box_sides"] == {str(BOX_SIDES[-1]): 1}
+
+
+def test_counts_are_the_same_however_many_wait(monkeypatch):
+    rng = random.Random(5)
+    boxes = [[(0, 0, rng.randint(1, 200), rng.uniform(1, 100)) for _ in range(n % 4)] for n in range(40)]
+    examples = [_example(n, own, area=rng.choice([0.0, 1024.0, 9216.0])) for n, own in enumerate(boxes)]
+    found = []
+    for chunk in (0, 7, 10_000):
+        monkeypatch.setattr("detection_core.datasets.counts._CHUNK", chunk)
+        counts = Counts()
+        for example in examples:
+            counts.add(example)
+        found.append(json.dumps(counts.state(), sort_keys=True))
+    assert len(set(found)) == 1
+
+
+def test_an_image_costs_a_handful_of_calls_however_much_is_counted():
+    example = _example(1, [(0, 0, 10, 10)] * 50)
+    counts, calls = Counts(), []
+    sys.setprofile(lambda frame, event, arg: calls.append(event))
+    try:
+        counts.add(example)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 50
