@@ -3,6 +3,7 @@
 from importlib import metadata
 
 from pipeline.cli import (
+    bench,
     cluster,
     compile,
     completion,
@@ -29,6 +30,7 @@ VERBS: tuple[Verb | Group, ...] = (
     *standalone.VERBS,
     *inference.VERBS,
     *inspect.VERBS,
+    *bench.VERBS,
     *config.VERBS,
     data.GROUP,
     zoo.GROUP,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
-from detection_core.exporters.latency import measure_latency
+from detection_core.exporters.delegation import DELEGATES
+from detection_core.exporters.latency import fill_inputs, measure_latency, time_inferences
 
 
 def multiplications(path, count: int) -> str:
@@ -18,6 +20,36 @@ def multiplications(path, count: int) -> str:
     function = tf.function(serve).get_concrete_function(tf.TensorSpec([400, 400], tf.float32))
     path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module()).convert())
     return str(path)
+
+
+def test_inputs_of_integer_files_are_noise_over_all_codes():
+    seen = {}
+
+    class Recorder:
+        def get_input_details(self):
+            shape = [1, 64, 64, 3]
+            return [
+                {"index": i, "shape": shape, "dtype": t}
+                for i, t in enumerate((np.uint8, np.int8, np.float32))
+            ]
+
+        def set_tensor(self, index, value):
+            seen[index] = value
+
+    fill_inputs(Recorder())
+    assert [(v.dtype.name, int(v.min()), int(v.max())) for v in list(seen.values())[:2]] == [
+        ("uint8", 0, 254),
+        ("int8", -128, 126),
+    ]
+    assert seen[2].dtype == np.float32 and -1 <= seen[2].min() < -0.99 and 0.99 < seen[2].max() <= 1
+
+
+def test_every_run_is_timed_and_xnnpack_is_one_of_two_ways(tmp_path):
+    path = multiplications(tmp_path / "a.tflite", 1)
+    with open(path, "rb") as file:
+        content = file.read()
+    for delegate in DELEGATES:
+        assert len(time_inferences(content, threads=1, delegate=delegate, runs=5)) == 5
 
 
 def test_more_work_takes_longer_and_the_unit_is_milliseconds(tmp_path):

@@ -1,0 +1,110 @@
+"""What it takes to load a TensorFlow Lite file and run it once, in a process that has done nothing before."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+
+from detection_core.errors import ModelError
+
+_STATUS = "/proc/self/status"
+_RESET_PEAK = "5"
+_TIMEOUT_SECONDS = 600
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColdStart:
+    """The cost of a first inference.
+
+    Attributes:
+        load_ms: from the file to an interpreter that can run; Python and LiteRT themselves are loaded before.
+        first_ms: the first inference.
+        peak_memory_bytes: by which both raised the peak of the process's resident memory; None where the
+            system does not tell.
+    """
+
+    load_ms: float
+    first_ms: float
+    peak_memory_bytes: int | None
+
+
+def measure_cold_start(path: str, *, threads: int, delegate: str) -> ColdStart:
+    """Load a file and run it once in a new process.
+
+    Args:
+        path: local path of a TensorFlow Lite file.
+        threads: threads that LiteRT may use.
+        delegate: of `delegation.DELEGATES`.
+
+    Raises:
+        ModelError: when the process fails, with what it said last.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, path, str(threads), delegate],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_SECONDS,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit {done.returncode}"]
+        raise ModelError(
+            f"expected a file that LiteRT runs, found that it does not: {last[0]}; export it again",
+            where=path,
+        )
+    return ColdStart(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _measure(path: str, threads: int, delegate: str) -> ColdStart:
+    from detection_core.exporters.delegation import make_interpreter
+    from detection_core.exporters.latency import fill_inputs
+
+    import_litert()
+    before = _reset_peak()
+    began = time.perf_counter()
+    interpreter = make_interpreter(path, threads=threads, delegate=delegate)
+    loaded = time.perf_counter()
+    fill_inputs(interpreter)
+    filled = time.perf_counter()
+    interpreter.invoke()
+    ended = time.perf_counter()
+    peak = _memory("VmHWM")
+    return ColdStart(
+        load_ms=(loaded - began) * 1000,
+        first_ms=(ended - filled) * 1000,
+        peak_memory_bytes=None if peak is None or before is None else max(0, peak - before),
+    )
+
+
+def import_litert() -> None:
+    """Import LiteRT, so that its own loading is not counted."""
+    import ai_edge_litert.interpreter  # noqa: F401
+
+
+def _reset_peak() -> int | None:
+    """Let the peak of the resident memory start from what is resident now, and return that."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write(_RESET_PEAK)
+    except OSError:
+        return _memory("VmHWM")
+    return _memory("VmRSS")
+
+
+def _memory(field: str) -> int | None:
+    """Return a field of the process's status in bytes; None where there is none."""
+    try:
+        with open(_STATUS, encoding="ascii") as file:
+            found = [line.split()[1] for line in file if line.startswith(f"{field}:")]
+    except OSError:
+        return None
+    return int(found[0]) * 1024 if found else None
+
+
+if __name__ == "__main__":
+    print(json.dumps(dataclasses.asdict(_measure(sys.argv[1], int(sys.argv[2]), sys.argv[3]))))

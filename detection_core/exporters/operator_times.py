@@ -1,0 +1,116 @@
+"""How long each operation of a TensorFlow Lite file takes.
+
+LiteRT's Python interface has no profiler. Each operation is therefore cut out into a file of its own, with
+the constants of the original and, as input, what the original computed there for one image, and timed like
+any file. What operations do for each other, such as a tensor that is still in the cache, is lost, and a call
+costs some microseconds each time: the sum may differ from the time of the whole, which is reported beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+
+from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER
+from detection_core.exporters.delegation import make_interpreter
+from detection_core.exporters.latency import fill_inputs
+
+_WARM_UP_RUNS = 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OperatorTime:
+    """The time of one operation.
+
+    Attributes:
+        index: in the graph's operators.
+        milliseconds: median; None for an operation that cannot run by itself.
+    """
+
+    index: int
+    milliseconds: float | None
+
+
+def operator_times(content: bytes, *, threads: int, delegate: str, runs: int) -> list[OperatorTime]:
+    """Time every operation of the first graph on its own.
+
+    Args:
+        content: a TensorFlow Lite file.
+        threads: that LiteRT may use.
+        delegate: of `delegation.DELEGATES`.
+        runs: timed inferences of each operation.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    # The kernels of LiteRT itself keep every tensor, those of a delegate none that stays within it.
+    whole = make_interpreter(content, threads=1, delegate="none", keep_tensors=True)
+    fill_inputs(whole)
+    whole.invoke()
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    values = {}
+    for operator in model.subgraphs[0].operators:
+        for index in _present(operator.inputs):
+            if model.buffers[model.subgraphs[0].tensors[index].buffer].data is None:
+                values[index] = whole.get_tensor(index)
+    del whole
+    found = []
+    for place, operator in enumerate(model.subgraphs[0].operators):
+        single, inputs = _single(schema, model, operator)
+        arrays = [values[index] for index in inputs]
+        found.append(OperatorTime(index=place, milliseconds=_time(single, arrays, threads, delegate, runs)))
+    return found
+
+
+def _present(indices: Any) -> list[int]:
+    return [int(index) for index in indices if index >= 0]
+
+
+def _single(schema: Any, model: Any, operator: Any) -> tuple[bytes, list[int]]:
+    """Return a file of one operation, and the tensors of the original that are its inputs."""
+    import flatbuffers  # type: ignore[import-untyped]
+
+    graph = model.subgraphs[0]
+    used = sorted({*_present(operator.inputs), *_present(operator.outputs)})
+    places = {index: place for place, index in enumerate(used)}
+    result, part, copy = schema.ModelT(), schema.SubGraphT(), schema.OperatorT()
+    result.version, result.operatorCodes = model.version, [model.operatorCodes[operator.opcodeIndex]]
+    result.buffers = [schema.BufferT()]
+    part.tensors = []
+    for index in used:
+        tensor = schema.TensorT()
+        vars(tensor).update(vars(graph.tensors[index]))
+        data = model.buffers[tensor.buffer].data
+        tensor.buffer = 0
+        if data is not None:
+            tensor.buffer = len(result.buffers)
+            result.buffers.append(model.buffers[graph.tensors[index].buffer])
+        part.tensors.append(tensor)
+    vars(copy).update(vars(operator))
+    copy.opcodeIndex = 0
+    copy.inputs = [places.get(int(index), -1) for index in operator.inputs]
+    copy.outputs = [places[index] for index in _present(operator.outputs)]
+    computed = [i for i in dict.fromkeys(_present(operator.inputs)) if part.tensors[places[i]].buffer == 0]
+    part.inputs, part.outputs, part.operators = [places[i] for i in computed], copy.outputs, [copy]
+    result.subgraphs = [part]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(result.Pack(builder), MODEL_IDENTIFIER)
+    return bytes(builder.Output()), computed
+
+
+def _time(content: bytes, inputs: list[np.ndarray], threads: int, delegate: str, runs: int) -> float | None:
+    try:
+        interpreter = make_interpreter(content, threads=threads, delegate=delegate)
+    except (RuntimeError, ValueError):
+        return None  # a branch or a loop, whose graphs are elsewhere in the file
+    for details, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(details["index"], value)
+    times = []
+    for run in range(_WARM_UP_RUNS + runs):
+        began = time.perf_counter()
+        interpreter.invoke()
+        if run >= _WARM_UP_RUNS:
+            times.append(time.perf_counter() - began)
+    return float(np.median(times)) * 1000

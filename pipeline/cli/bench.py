@@ -1,0 +1,148 @@
+"""The verb that measures TensorFlow Lite files on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from detection_core.errors import ConfigError
+from detection_core.report.formats import DASH, metric, size
+from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.output_folder import output_folder
+from pipeline.console import native_output_to
+from pipeline.tables import Page, Table
+
+if TYPE_CHECKING:
+    from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile
+
+_HEADER = (
+    "file",
+    "delegate",
+    "threads",
+    "median ms",
+    "90 %",
+    "99 %",
+    "images/s",
+    "load ms",
+    "first ms",
+    "memory",
+)
+_MOST_KINDS = 12
+
+
+def bench(arguments: argparse.Namespace) -> Result:
+    """Measure files side by side."""
+    with native_output_to(os.devnull):
+        from detection_core.artifacts.benchmark import BENCHMARK
+        from detection_core.tasks.file_benchmark import BenchOptions
+        from detection_core.tasks.file_benchmark import bench as measure
+
+        options = BenchOptions(
+            threads=_numbers(arguments.threads),
+            delegates=tuple(name.strip() for name in arguments.delegates.split(",")),
+            runs=arguments.runs,
+            operators=not arguments.no_operators,
+        )
+        found = measure(arguments.files, options)
+    if arguments.output:
+        _write(found, arguments.output)
+    return Result(text=Page(tuple(_page(found, arguments.output))), data=BENCHMARK.encode(found))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"expected numbers such as 1,2,4, found {text!r}", where="--threads") from error
+
+
+def _write(found: Benchmark, folder: str) -> None:
+    from detection_core.artifacts.benchmark import BENCHMARK
+    from detection_core.report.benchmark_page import BENCHMARK_PAGE, benchmark_page
+    from detection_core.storage import files
+
+    with output_folder(folder) as output:
+        BENCHMARK.write(output, found)
+        files.write_text(files.join(output, BENCHMARK_PAGE), benchmark_page(found))
+
+
+def _page(found: Benchmark, output: str) -> Iterator[str | Table]:
+    machine = found.machine
+    dots = {True: "with", False: "without", None: "it is not known whether with"}[machine.int8_dot_product]
+    yield f"{machine.processor}, {machine.cores} cores, {dots} int8 dot products; LiteRT {machine.litert}"
+    yield ""
+    names = _names(found.files)
+    rows = [(name, *row) for name, file in zip(names, found.files, strict=True) for row in _timings(file)]
+    yield Table([_HEADER, *rows])
+    yield ""
+    for name, file in zip(names, found.files, strict=True):
+        parts = ", ".join(map(str, file.partitions)) or "none"
+        yield f"{name}: {size(file.size_bytes)}; XNNPACK runs {len(file.partitions)} part(s): {parts}"
+    if any(file.operators for file in found.files):
+        yield ""
+        yield Table(list(_operators(found)))
+    for note in found.notes:
+        yield f"\n{note}"
+    if output:
+        yield f"\npage: {os.path.join(output, 'index.html')}"
+
+
+def _names(measured: Sequence[BenchmarkedFile]) -> list[str]:
+    """Return paths without the folder that all files have in common."""
+    paths = [os.path.abspath(file.path) for file in measured]
+    common = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return [os.path.relpath(path, common) for path in paths]
+
+
+def _timings(file: BenchmarkedFile) -> Iterator[tuple[str, ...]]:
+    for timing in file.timings:
+        memory = timing.peak_memory_bytes
+        yield (
+            timing.delegate,
+            str(timing.threads),
+            *(metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
+            metric(timing.images_per_second, 1),
+            metric(timing.load_ms, 1),
+            metric(timing.first_ms, 2),
+            DASH if memory is None else size(memory),
+        )
+
+
+def _operators(found: Benchmark) -> Iterator[tuple[str, ...]]:
+    yield ("ms by operation", *_names(found.files))
+    known = [{kind.name: kind for kind in file.operators} for file in found.files]
+    kinds = list(dict.fromkeys(name for of_file in known for name in of_file))
+    for name in kinds[:_MOST_KINDS]:
+        cells = [of_file[name].milliseconds if name in of_file else None for of_file in known]
+        yield (name, *(metric(cell, 3) for cell in cells))
+    yield ("sum of all", *(metric(sum(f.operator_milliseconds().values()), 3) for f in found.files))
+
+
+VERBS = (
+    Verb(
+        name="bench",
+        summary="Measure latency, cold start, memory and operations of TensorFlow Lite files, side by side.",
+        example="detflow bench build/exported/tflite --threads 1,2,4 --output build/bench",
+        arguments=(
+            argument(
+                "files",
+                nargs="+",
+                metavar="FILE",
+                help=".tflite file, or a folder with such, as of a version",
+            ),
+            argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default: 1,2)"),
+            argument(
+                "--delegates",
+                default="xnnpack,none",
+                metavar="NAME,NAME",
+                help="of xnnpack and none, LiteRT's own kernels (default: both)",
+            ),
+            argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
+            argument("--no-operators", action="store_true", help="do not time each operation on its own"),
+            argument("--output", default="", metavar="DIR", help="folder for benchmark.json and a page"),
+        ),
+        command=bench,
+    ),
+)
