@@ -121,6 +121,20 @@ def iterate_training_pairs(
         yield from stream.drawn(samples, 0).map(stream.pair, num_parallel_calls=1, deterministic=True)
 
 
+def count_train_examples(config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap) -> int:
+    """Count the examples of an epoch of the train_input_reader.
+
+    Args:
+        config: its train_input_reader names the records.
+        label_map: class text to class id.
+
+    Raises:
+        ConfigError: when something of the reader is not supported.
+        DataError: when there are no records, or a file is damaged.
+    """
+    return _train_reader(config, label_map).examples()
+
+
 def _train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
     scores = score_columns(config.model)
     return build_input_reader(config.train_input_reader, label_map, "train_input_reader", scores=scores)

@@ -10,8 +10,11 @@ from detection_core.builders.graph_rewriter import find_quantization_options
 from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.train_plan import build_optimization
 from detection_core.builders.training_labels import build_label_targets, score_columns
+from detection_core.config.messages.epochs import in_steps
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
+
+_ANY_UPDATES = 1_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,7 @@ class TrainingOutline:
         optimizer: arm of the optimizer; "" where there is none.
         schedule: arm of its learning rate; "" where there is none.
         num_steps: updates; 0 where that is not said.
+        num_epochs: passes over the examples; 0 where that is not said.
         batch_size: images an update.
         augmentations: arms of the augmentation steps, in their order.
         quantization: how the detector is quantized; None where it is not.
@@ -30,6 +34,7 @@ class TrainingOutline:
     optimizer: str
     schedule: str
     num_steps: int
+    num_epochs: float
     batch_size: int
     augmentations: tuple[str, ...]
     quantization: QuantizationOptions | None
@@ -45,6 +50,7 @@ def build_training_outline(config: TrainEvalPipelineConfig) -> TrainingOutline:
         optimizer=arm or "",
         schedule=rate or "",
         num_steps=train.num_steps,
+        num_epochs=train.num_epochs,
         batch_size=train.batch_size,
         augmentations=tuple(map(str, steps)),
         quantization=find_quantization_options(config),
@@ -62,4 +68,5 @@ def build_without_data(config: TrainEvalPipelineConfig) -> None:
     build_label_targets(config)
     build_decoding(config.train_input_reader, score_columns(config.model))
     if config.train_config.HasField("optimizer"):
-        build_optimization(config)
+        # Any number of updates will do: lengths in epochs are known when there are data.
+        build_optimization(in_steps(config, _ANY_UPDATES))

@@ -80,7 +80,7 @@ class ConstantLearningRate(_message.Message):
     def __init__(self, learning_rate: _Optional[float] = ...) -> None: ...
 
 class ExponentialDecayLearningRate(_message.Message):
-    __slots__ = ("initial_learning_rate", "decay_steps", "decay_factor", "staircase", "burnin_learning_rate", "burnin_steps", "min_learning_rate")
+    __slots__ = ("initial_learning_rate", "decay_steps", "decay_factor", "staircase", "burnin_learning_rate", "burnin_steps", "min_learning_rate", "decay_epochs", "burnin_epochs")
     INITIAL_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     DECAY_STEPS_FIELD_NUMBER: _ClassVar[int]
     DECAY_FACTOR_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +88,8 @@ class ExponentialDecayLearningRate(_message.Message):
     BURNIN_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     BURNIN_STEPS_FIELD_NUMBER: _ClassVar[int]
     MIN_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    DECAY_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    BURNIN_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     initial_learning_rate: float
     decay_steps: int
     decay_factor: float
@@ -95,17 +97,21 @@ class ExponentialDecayLearningRate(_message.Message):
     burnin_learning_rate: float
     burnin_steps: int
     min_learning_rate: float
-    def __init__(self, initial_learning_rate: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay_factor: _Optional[float] = ..., staircase: bool = ..., burnin_learning_rate: _Optional[float] = ..., burnin_steps: _Optional[int] = ..., min_learning_rate: _Optional[float] = ...) -> None: ...
+    decay_epochs: float
+    burnin_epochs: float
+    def __init__(self, initial_learning_rate: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay_factor: _Optional[float] = ..., staircase: bool = ..., burnin_learning_rate: _Optional[float] = ..., burnin_steps: _Optional[int] = ..., min_learning_rate: _Optional[float] = ..., decay_epochs: _Optional[float] = ..., burnin_epochs: _Optional[float] = ...) -> None: ...
 
 class ManualStepLearningRate(_message.Message):
     __slots__ = ("initial_learning_rate", "schedule", "warmup")
     class LearningRateSchedule(_message.Message):
-        __slots__ = ("step", "learning_rate")
+        __slots__ = ("step", "learning_rate", "epoch")
         STEP_FIELD_NUMBER: _ClassVar[int]
         LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+        EPOCH_FIELD_NUMBER: _ClassVar[int]
         step: int
         learning_rate: float
-        def __init__(self, step: _Optional[int] = ..., learning_rate: _Optional[float] = ...) -> None: ...
+        epoch: float
+        def __init__(self, step: _Optional[int] = ..., learning_rate: _Optional[float] = ..., epoch: _Optional[float] = ...) -> None: ...
     INITIAL_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     WARMUP_FIELD_NUMBER: _ClassVar[int]
@@ -115,15 +121,21 @@ class ManualStepLearningRate(_message.Message):
     def __init__(self, initial_learning_rate: _Optional[float] = ..., schedule: _Optional[_Iterable[_Union[ManualStepLearningRate.LearningRateSchedule, _Mapping]]] = ..., warmup: bool = ...) -> None: ...
 
 class CosineDecayLearningRate(_message.Message):
-    __slots__ = ("learning_rate_base", "total_steps", "warmup_learning_rate", "warmup_steps", "hold_base_rate_steps")
+    __slots__ = ("learning_rate_base", "total_steps", "warmup_learning_rate", "warmup_steps", "hold_base_rate_steps", "total_epochs", "warmup_epochs", "hold_base_rate_epochs")
     LEARNING_RATE_BASE_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     WARMUP_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     WARMUP_STEPS_FIELD_NUMBER: _ClassVar[int]
     HOLD_BASE_RATE_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_BASE_RATE_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     learning_rate_base: float
     total_steps: int
     warmup_learning_rate: float
     warmup_steps: int
     hold_base_rate_steps: int
-    def __init__(self, learning_rate_base: _Optional[float] = ..., total_steps: _Optional[int] = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., hold_base_rate_steps: _Optional[int] = ...) -> None: ...
+    total_epochs: float
+    warmup_epochs: float
+    hold_base_rate_epochs: float
+    def __init__(self, learning_rate_base: _Optional[float] = ..., total_steps: _Optional[int] = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., hold_base_rate_steps: _Optional[int] = ..., total_epochs: _Optional[float] = ..., warmup_epochs: _Optional[float] = ..., hold_base_rate_epochs: _Optional[float] = ...) -> None: ...

@@ -164,8 +164,10 @@ def _parts(config: PipelineConfig) -> dict[str, str]:
     """Say what else the config chose, in its own words."""
     outline, parts = build_training_outline(config), {}
     if outline.optimizer:
-        known = f"{outline.num_steps:,} steps of"
-        steps = known if outline.num_steps else "no num_steps, which training needs;"
+        steps = "no num_steps, which training needs;"
+        if outline.num_steps or outline.num_epochs:
+            length = f"{outline.num_steps:,} steps" if outline.num_steps else f"{outline.num_epochs:g} epochs"
+            steps = f"{length} of"
         parts["training"] = f"{steps} {outline.batch_size} images, {outline.optimizer}, {outline.schedule}"
     if fine_tune_checkpoint(config):
         parts["start"] = _start(config)

@@ -13,6 +13,7 @@ from PIL import Image
 from detection_core.builders.augment import describe_augmentations
 from detection_core.builders.datasets import iterate_training_pairs
 from detection_core.builders.train_plan import build_train_plan
+from detection_core.builders.training_length import with_steps
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
@@ -68,6 +69,7 @@ def preview_training_input(
     """
     if not 1 <= count <= MOST_IMAGES:
         raise ConfigError(f"expected 1 to {MOST_IMAGES} images, found {count}", where="count")
+    config = with_steps(config)
     label_map = load_label_map(build_train_plan(config, log_every=1).label_map_path)
     config = with_classes(config, label_map.num_classes)
     pairs = iterate_training_pairs(config, label_map=label_map, seed=seed)

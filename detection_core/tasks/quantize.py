@@ -12,6 +12,7 @@ from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.builders.graph_rewriter import build_quantization_options
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
+from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
@@ -72,7 +73,7 @@ def quantize(
         ModelError: when the loss is not finite, or a checkpoint does not fit.
     """
     check_pipeline_config(config)
-    config = with_classes(config, layout.read_info(model_dir).num_classes)
+    config = with_steps(with_classes(config, layout.read_info(model_dir).num_classes))
     options = build_quantization_options(config)
     support = configured_model(config).family.require_quantization()
     plan = _train_plan(config, options, resume)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
+from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import classes_field, with_classes
@@ -74,6 +75,7 @@ def train(
     worker = this_worker()
     strategy = choose_strategy(worker)
     check_pipeline_config(config)
+    config = with_steps(config)
     plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
     _check(plan, strategy.num_replicas_in_sync)
     label_map = load_label_map(plan.label_map_path)
@@ -94,8 +96,7 @@ def train(
             report = _report(plan, request.model, result, start=start, folder=folder)
             weights = _final_weights(request.model, plan, result)
         if worker.is_chief:
-            model = _trained_model(request.model, weights, config)
-            _write_model(model, config, label_map, model_dir, report)
+            _write_model(_trained_model(request.model, weights, config), config, label_map, model_dir, report)
             text, tables = TRAIN_REPORT.format(report), start.tables() | left_out_table(folder)
             write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report

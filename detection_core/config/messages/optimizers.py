@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from detection_core.config.messages.epochs import EPOCHS, both_problems
 from detection_core.config.problems import Problem
 from detection_core.config.rules import DECAY, FRACTION, NOT_NEGATIVE, POSITIVE, Range, Rules
 from detection_core.protos.automl_learning_rate_pb2 import (
@@ -19,6 +20,7 @@ from detection_core.protos.optimizer_pb2 import (
 
 
 def _exponential(schedule: ExponentialDecayLearningRate, path: str) -> Iterator[Problem]:
+    yield from both_problems(schedule, path)
     if schedule.min_learning_rate > schedule.initial_learning_rate:
         first, lowest = schedule.initial_learning_rate, schedule.min_learning_rate
         message = f"expected at most initial_learning_rate, which is {first:g}, found {lowest:g}"
@@ -31,23 +33,35 @@ def _manual(schedule: ManualStepLearningRate, path: str) -> Iterator[Problem]:
             "expected at least one entry, found none; a rate that never changes is constant_learning_rate"
         )
         yield Problem(path=f"{path}.schedule", message=message)
-    previous = 0
+    units = {"epoch" if entry.HasField("epoch") else "step" for entry in schedule.schedule}
+    if len(units) > 1:
+        message = "expected all entries in steps or all in epochs, found both; use one unit"
+        yield Problem(path=f"{path}.schedule", message=message)
+        return
+    previous = 0.0
     for i, entry in enumerate(schedule.schedule):
-        if entry.step <= previous:
-            message = f"expected a step above {previous}, later than the one before, found {entry.step}"
+        unit = next(iter(units))
+        start = getattr(entry, unit)
+        if start <= previous:
+            message = f"expected a {unit} above {previous:.9g}, later than the one before, found {start:.9g}"
             if not i:
                 message += "; give its rate to initial_learning_rate and remove the entry"
-            yield Problem(path=f"{path}.schedule[{i}].step", message=message)
-        previous = entry.step
+            yield Problem(path=f"{path}.schedule[{i}].{unit}", message=message)
+        previous = start
 
 
 def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
-    if schedule.warmup_steps > schedule.total_steps:
-        message = (
-            f"expected at most total_steps, which is {schedule.total_steps}, found {schedule.warmup_steps}"
-        )
-        yield Problem(path=f"{path}.warmup_steps", message=message)
-    if schedule.warmup_steps and schedule.warmup_learning_rate > schedule.learning_rate_base:
+    yield from both_problems(schedule, path)
+    # Lengths of which one is in steps and one in epochs are compared when the examples are counted.
+    units = {
+        field: "epochs" if schedule.HasField(f"{field}_epochs") else "steps" for field in ("total", "warmup")
+    }
+    unit = units["warmup"]
+    warmup, total = (getattr(schedule, f"{field}_{unit}") for field in ("warmup", "total"))
+    if units["total"] == unit and warmup > total:
+        message = f"expected at most total_{unit}, which is {total:.9g}, found {warmup:.9g}"
+        yield Problem(path=f"{path}.warmup_{unit}", message=message)
+    if warmup and schedule.warmup_learning_rate > schedule.learning_rate_base:
         base = schedule.learning_rate_base
         message = (
             f"expected at most learning_rate_base, which is {base:g}, found {schedule.warmup_learning_rate:g}"
@@ -74,6 +88,7 @@ def _automl_stepwise(schedule: AutomlStepwiseLearningRate, path: str) -> Iterato
 
 
 _BUILDER = "builders.optimizer"
+_IN_EPOCHS = (_BUILDER, "config.messages.epochs")
 _RATE = Range(0, math.inf, "a learning rate of 0 or more")
 _AUTOML = {"learning_rate": _RATE, "warmup_learning_rate": _RATE}
 _OPTIMIZER = ("learning_rate",)
@@ -88,12 +103,20 @@ RULES: Mapping[str, Rules] = {
     "LearningRate": Rules(_BUILDER, oneofs=("learning_rate",)),
     "ConstantLearningRate": Rules(_BUILDER, ranges={"learning_rate": _RATE}),
     "ExponentialDecayLearningRate": Rules(
-        _BUILDER,
-        ranges={"initial_learning_rate": _RATE, "decay_steps": POSITIVE, "decay_factor": POSITIVE},
+        _IN_EPOCHS,
+        ranges={
+            "initial_learning_rate": _RATE,
+            "decay_steps": POSITIVE,
+            "decay_factor": POSITIVE,
+            "decay_epochs": EPOCHS,
+            "burnin_epochs": EPOCHS,
+        },
         check=_exponential,
     ),
     "ManualStepLearningRate": Rules(_BUILDER, ranges={"initial_learning_rate": _RATE}, check=_manual),
-    "ManualStepLearningRate.LearningRateSchedule": Rules(_BUILDER, ranges={"learning_rate": _RATE}),
+    "ManualStepLearningRate.LearningRateSchedule": Rules(
+        _IN_EPOCHS, ranges={"learning_rate": _RATE, "epoch": EPOCHS}, check=both_problems
+    ),
     "AutomlCosineLearningRate": Rules(
         _BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE}, check=_automl_cosine
     ),
@@ -105,5 +128,14 @@ RULES: Mapping[str, Rules] = {
         ranges={**_AUTOML, "first_drop_step": POSITIVE, "second_drop_step": POSITIVE},
         check=_automl_stepwise,
     ),
-    "CosineDecayLearningRate": Rules(_BUILDER, ranges={"learning_rate_base": _RATE}, check=_cosine),
+    "CosineDecayLearningRate": Rules(
+        _IN_EPOCHS,
+        ranges={
+            "learning_rate_base": _RATE,
+            "total_epochs": EPOCHS,
+            "warmup_epochs": EPOCHS,
+            "hold_base_rate_epochs": EPOCHS,
+        },
+        check=_cosine,
+    ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from detection_core.config.messages.epochs import EPOCHS, both_problems
 from detection_core.config.problems import Problem
 from detection_core.config.rules import BOXES, NOT_NEGATIVE, Rules, up_to
 from detection_core.protos.input_reader_pb2 import InputReader
@@ -27,8 +28,11 @@ def score_problems(train: TrainConfig, reader: InputReader) -> Iterator[Problem]
 
 def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
     """Find a training without an end; a config that is only evaluated or imported needs none."""
-    if train.num_steps < 1:
-        message = "expected the number of updates, found 0, which would train without end. Set num_steps."
+    if train.num_steps < 1 and not train.num_epochs > 0:
+        message = (
+            "expected the number of updates, found 0, which would train without end. Set num_steps, or"
+            " num_epochs."
+        )
         yield Problem(path="train_config.num_steps", message=message)
 
 
@@ -42,6 +46,7 @@ RULES: Mapping[str, Rules] = {
             "builders.training_labels",
             "builders.train_plan",
             "builders.validation_plan",
+            "config.messages.epochs",
         ),
         ranges={
             "batch_size": up_to(65_536),
@@ -49,7 +54,10 @@ RULES: Mapping[str, Rules] = {
             "gradient_clipping_by_variable_norm": NOT_NEGATIVE,
             "max_number_of_boxes": BOXES,
             "mixing_pool_size": up_to(1_024, 3),
+            "num_epochs": EPOCHS,
+            "close_mosaic_epochs": EPOCHS,
         },
+        check=both_problems,
         parts=("optimizer",),
         without_effect={
             "sync_replicas": "replicas always update together",

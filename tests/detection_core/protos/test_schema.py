@@ -57,6 +57,14 @@ OWN_FIELDS = {
     "TrainConfig.gradient_clipping_by_variable_norm",
     "TrainConfig.validation",
     "TrainConfig.mixing_pool_size",
+    "TrainConfig.num_epochs",
+    "TrainConfig.close_mosaic_epochs",
+    "ExponentialDecayLearningRate.decay_epochs",
+    "ExponentialDecayLearningRate.burnin_epochs",
+    "ManualStepLearningRate.LearningRateSchedule.epoch",
+    "CosineDecayLearningRate.total_epochs",
+    "CosineDecayLearningRate.warmup_epochs",
+    "CosineDecayLearningRate.hold_base_rate_epochs",
     "TrainConfig.close_mosaic_steps",
 }
 OWN_MESSAGES = {"ExperimentalModel.OptionsEntry"}

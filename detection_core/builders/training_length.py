@@ -1,0 +1,27 @@
+"""A config whose lengths are told in epochs to one that tells them in steps."""
+
+from __future__ import annotations
+
+from detection_core.builders.datasets import count_train_examples
+from detection_core.config.label_map_file import load_label_map
+from detection_core.config.messages.epochs import fields_in_epochs, in_steps
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+
+
+def with_steps(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
+    """Return a config in which every length is in steps.
+
+    An epoch is one pass over the training examples, batch_size of them an update.
+
+    Args:
+        config: with its input readers filled in; returned as it is where nothing is in epochs.
+
+    Raises:
+        ConfigError: when the reader cannot be followed, or a length has more updates than a field holds.
+        DataError: when there are no records, or a file is damaged.
+    """
+    if not fields_in_epochs(config.train_config):
+        return config
+    label_map = load_label_map(config.train_input_reader.label_map_path)
+    examples = count_train_examples(config, label_map=label_map)
+    return in_steps(config, examples / config.train_config.batch_size)

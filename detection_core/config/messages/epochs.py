@@ -1,0 +1,92 @@
+"""Lengths of a training in epochs, passes over its examples, in place of updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.config.problems import Problem, raise_first
+from detection_core.config.rules import Range
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.train_pb2 import TrainConfig
+
+_MOST = (1 << 32) - 1  # what a field of the schema holds
+EPOCHS = Range(0, 1_000_000, "a number from 0 to 1,000,000")
+
+STEPS_OF: Mapping[str, Mapping[str, str]] = {
+    "TrainConfig": {"num_epochs": "num_steps", "close_mosaic_epochs": "close_mosaic_steps"},
+    "ExponentialDecayLearningRate": {"decay_epochs": "decay_steps", "burnin_epochs": "burnin_steps"},
+    "ManualStepLearningRate.LearningRateSchedule": {"epoch": "step"},
+    "CosineDecayLearningRate": {
+        "total_epochs": "total_steps",
+        "warmup_epochs": "warmup_steps",
+        "hold_base_rate_epochs": "hold_base_rate_steps",
+    },
+}
+"""Message to its fields in epochs, each with the one in steps that it stands for."""
+
+
+def epochs_given(message: Any, field: str) -> bool:
+    """Tell whether a field in steps is given in epochs instead."""
+    fields = STEPS_OF[_name(message)].items()
+    return any(message.HasField(epochs) for epochs, steps in fields if steps == field)
+
+
+def both_problems(message: Any, path: str) -> Iterator[Problem]:
+    """Find lengths that are given twice, in epochs and in steps."""
+    for epochs, steps in STEPS_OF[_name(message)].items():
+        if message.HasField(epochs) and message.HasField(steps):
+            text = f"expected {epochs} or {steps}, found both; remove one"
+            yield Problem(path=f"{path}.{epochs}", message=text)
+
+
+def fields_in_epochs(train: TrainConfig) -> list[tuple[Any, str, str]]:
+    """Return each field of a train_config that is set in epochs: message, its name, that of the steps."""
+    rate = _learning_rate(train)
+    messages = [train, *([rate] if rate is not None else []), *getattr(rate, "schedule", ())]
+    return [
+        (message, epochs, steps)
+        for message in messages
+        for epochs, steps in STEPS_OF.get(_name(message), {}).items()
+        if message.HasField(epochs)
+    ]
+
+
+def _name(message: Any) -> str:
+    """Return a message's key in `STEPS_OF`."""
+    return str(message.DESCRIPTOR.full_name).removeprefix(f"{message.DESCRIPTOR.file.package}.")
+
+
+def _learning_rate(train: TrainConfig) -> Any:
+    """Return the message of the schedule; None where there is none."""
+    optimizer = train.optimizer.WhichOneof("optimizer")
+    if optimizer is None:
+        return None
+    rate = getattr(train.optimizer, optimizer).learning_rate
+    schedule = rate.WhichOneof("learning_rate")
+    return getattr(rate, schedule) if schedule else None
+
+
+def in_steps(config: TrainEvalPipelineConfig, updates: float) -> TrainEvalPipelineConfig:
+    """Return a config in which every length is in steps.
+
+    A length is rounded to whole updates, and is at least one where it is above 0.
+
+    Args:
+        config: left as it is.
+        updates: of an epoch.
+
+    Raises:
+        ConfigError: when a length has more updates than a field holds.
+    """
+    result = TrainEvalPipelineConfig()
+    result.CopyFrom(config)
+    for message, epochs, steps in fields_in_epochs(result.train_config):
+        length = getattr(message, epochs)
+        count = max(1, round(length * updates)) if length else 0
+        if count > _MOST:
+            text = f"expected at most {_MOST:,} updates, found {count:,}; train for fewer epochs"
+            raise_first(iter([Problem(path=f"train_config.{epochs}", message=text)]))
+        setattr(message, steps, count)
+        message.ClearField(epochs)
+    return result
