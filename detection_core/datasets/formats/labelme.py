@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import dataclasses
 import os
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
@@ -15,6 +17,7 @@ from detection_core.datasets.annotated_images import (
     Rejection,
     checked_id,
     checked_text,
+    read_annotation,
 )
 from detection_core.datasets.formats.json_files import list_of, mapping_of, parse_json, size_of
 from detection_core.datasets.formats.labelme_shapes import read_objects
@@ -37,6 +40,8 @@ from detection_core.storage.folder_listing import FolderListing, list_folder
 LOOKS_FOR = "LabelMe: a JSON file an image, with shapes and imagePath"
 
 _SAMPLE = 3
+_POINT = b'"point"'
+_Read = tuple[AnnotatedImage, list[Mapping[str, Point]]]
 
 
 def find(listing: FolderListing) -> Layout | None:
@@ -104,43 +109,83 @@ def read(root: str, location: Any) -> Annotations:
         location: see `locate`.
 
     Raises:
-        DataError: when there is no such folder, or no file in it.
+        DataError: when there is no such folder; while the images are read, when no file is LabelMe's.
     """
     folder, _ = locate(root, location)
     inside = os.path.relpath(folder, root).replace(os.sep, "/") if folder != root else ""
     below = list_folder(folder)
     paths = [*below.paths(".json"), *below.folders_named(".json")]  # the latter go to quarantine
     names = [posixpath.normpath(posixpath.join(inside, path)) for path in paths]
-    parsed, rejected, available = [], [], ImageFiles(root)
-    about: set[str] = set()
+    available = ImageFiles(root)
+    found = Annotations(
+        categories={}, images=(), rejected=[], keypoint_names=_keypoint_names(root, names, available)
+    )
+    return dataclasses.replace(found, images=_read_images(found, root, inside, names, available))
+
+
+def _read_images(
+    found: Annotations, root: str, inside: str, names: Sequence[str], available: ImageFiles
+) -> Iterator[AnnotatedImage]:
+    """Yield the images of annotation files, and fill in what is known when the last one was read.
+
+    Args:
+        found: to fill in.
+        root: folder of the data set.
+        inside: folder of the split in it.
+        names: of the files, relative to `root`.
+        available: images in `root`.
+
+    Raises:
+        DataError: when none of the files is LabelMe's.
+    """
+    about, ids = found.about, []
     for name in names:
         try:
-            content = parse_json(files.join(root, name))
-            if isinstance(content, Mapping) and not {"shapes", "imagePath"} & set(content):
-                continue  # another tool's file, settings say
-            parsed.append(_image(name, mapping_of(content, "the file"), available))
+            image = _read_image(root, name, available)
         except Rejected as e:
-            rejected.append(Rejection(name, stem(name), e.reason, e.detail))
+            found.rejected.append(Rejection(name, stem(name), e.reason, e.detail))
             about |= available.paths_like(stem(name)) | available.paths_like(posixpath.basename(stem(name)))
-    if not parsed and not rejected:
-        raise DataError("expected LabelMe files, found none; correct data.path or data.format", where=folder)
-    keypoint_names = _keypoint_names(parsed)
-    images = [_with_keypoints(*image, keypoint_names) for image in parsed]
-    about.update(image.path for image in images)
-    ids = [image.source_id for image in images]
-    return Annotations(
-        categories={item.name: 0 for image in images for item in image.objects},
-        images=images,
-        rejected=rejected,
-        keypoint_names=keypoint_names,
-        unannotated=images_without_annotation(available, about, ids, f"{inside}/" if inside else ""),
-        about=about,
-    )
+            continue
+        if image is None:
+            continue
+        record = _with_keypoints(*image, found.keypoint_names)
+        found.categories.update((item.name, 0) for item in record.objects)
+        about.add(record.path)
+        ids.append(record.source_id)
+        yield record
+    if not ids and not found.rejected:
+        where = files.join(root, inside)
+        raise DataError("expected LabelMe files, found none; correct data.path or data.format", where=where)
+    found.unannotated.extend(images_without_annotation(available, about, ids, f"{inside}/" if inside else ""))
 
 
-def _image(
-    name: str, content: Mapping[str, Any], available: ImageFiles
-) -> tuple[AnnotatedImage, list[Mapping[str, Point]]]:
+def _read_image(root: str, name: str, available: ImageFiles) -> _Read | None:
+    """Return what is in a file; None for another tool's, settings say."""
+    content = parse_json(files.join(root, name))
+    if isinstance(content, Mapping) and not {"shapes", "imagePath"} & set(content):
+        return None
+    return _image(name, mapping_of(content, "the file"), available)
+
+
+def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> dict[str, list[str]]:
+    """Return class name to the names of its points, which every object of it is to have, from the first on.
+
+    Files without points, most of them, are not parsed for that.
+    """
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for name in names:
+        with contextlib.suppress(Rejected):  # said when it is read
+            if _POINT not in read_annotation(files.join(root, name)):
+                continue
+            if (read := _read_image(root, name, available)) is not None:
+                image, points = read
+                for item, named in zip(image.objects, points, strict=True):
+                    if named:
+                        found[item.name].update(named)
+    return {name: sorted(points) for name, points in sorted(found.items())}
+
+
+def _image(name: str, content: Mapping[str, Any], available: ImageFiles) -> _Read:
     """Return an image, and the named points that belong to each of its objects."""
     image_path = checked_text(content.get("imagePath"), "imagePath").replace("\\", "/")
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(name), image_path))
@@ -154,19 +199,8 @@ def _image(
     return image, [points for _, points in drawn]
 
 
-def _keypoint_names(
-    parsed: Iterable[tuple[AnnotatedImage, list[Mapping[str, Point]]]],
-) -> dict[str, list[str]]:
-    names: dict[str, set[str]] = collections.defaultdict(set)
-    for image, points in parsed:
-        for item, named in zip(image.objects, points, strict=True):
-            if named:
-                names[item.name].update(named)
-    return {name: sorted(points) for name, points in sorted(names.items())}
-
-
 def _with_keypoints(
-    image: AnnotatedImage, points: list[Mapping[str, Point]], names: Mapping[str, list[str]]
+    image: AnnotatedImage, points: list[Mapping[str, Point]], names: Mapping[str, Sequence[str]]
 ) -> AnnotatedImage:
     objects = [
         item._replace(

@@ -5,8 +5,13 @@ import pytest
 from detection_core.datasets.formats import labelme
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.dataset_files import picture, whole
 from tests.detection_core.datasets.same_set import write_text
+
+
+def _read(root, location):
+    return whole(labelme.read(root, location))
+
 
 BOX = {"label": "cat", "points": [[1, 2], [9, 8]], "shape_type": "rectangle", "group_id": 1}
 
@@ -22,7 +27,7 @@ def test_points_of_a_group_are_keypoints_of_its_object_in_one_order(tmp_path):
     ear = {"label": "ear", "points": [[5, 6]], "shape_type": "point", "group_id": 1}
     _write(tmp_path, "a", [nose, BOX])
     _write(tmp_path, "b", [BOX, nose, ear, {**BOX, "label": "dog", "group_id": None}])
-    found = labelme.read(str(tmp_path), None)
+    found = _read(str(tmp_path), None)
     assert found.keypoint_names == {"cat": ["ear", "nose"]}
     first, second = found.images
     assert first.objects[0].keypoints == [(0, 0, 0), (3, 4, 2)]
@@ -34,9 +39,9 @@ def test_folders_of_splits_are_found(tmp_path):
         _write(tmp_path / split)
     layout = find_layout(str(tmp_path))
     assert (layout.format, layout.splits) == ("labelme", {"train": "train", "eval": "val"})
-    (image,) = labelme.read(layout.path, "val").images
+    (image,) = _read(layout.path, "val").images
     assert (image.source_id, image.path) == ("val/a", str(tmp_path / "val" / "a.jpg"))
-    assert len(labelme.read(layout.path, None).images) == 2
+    assert len(_read(layout.path, None).images) == 2
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,7 @@ def test_a_bad_file_costs_only_its_image(tmp_path, changed, reason):
     _write(tmp_path, "good")
     _write(tmp_path, "bad", **changed)
     write_text(tmp_path / "settings.json", '{"mine": 1}')
-    found = labelme.read(str(tmp_path), None)
+    found = _read(str(tmp_path), None)
     assert [(r.file, r.reason) for r in found.rejected] == [("bad.json", reason)] and len(found.images) == 1
 
 
@@ -60,12 +65,12 @@ def test_a_bad_file_costs_only_its_image(tmp_path, changed, reason):
 def test_a_file_that_is_no_object_is_put_aside(tmp_path, text):
     _write(tmp_path)
     write_text(tmp_path / "bad.json", text)
-    assert [r.file for r in labelme.read(str(tmp_path), None).rejected] == ["bad.json"]
+    assert [r.file for r in _read(str(tmp_path), None).rejected] == ["bad.json"]
 
 
 def test_a_folder_in_the_place_of_a_file_is_put_aside(tmp_path):
     (tmp_path / "b.json").mkdir()
-    found = labelme.read(str(tmp_path), None)
+    found = _read(str(tmp_path), None)
     assert [(r.file, r.reason) for r in found.rejected] == [("b.json", "unreadable_annotation")]
 
 
@@ -75,4 +80,17 @@ def test_a_location_that_is_wrong_or_empty_is_refused(tmp_path):
     with pytest.raises(DataError, match="found nothing"):
         labelme.locate(str(tmp_path), "none")
     with pytest.raises(DataError, match="expected LabelMe files, found none"):
-        labelme.read(str(tmp_path), None)
+        _read(str(tmp_path), None)
+
+
+def test_files_are_read_one_by_one_as_images_are_asked_for(tmp_path, monkeypatch):
+    for name in "abc":
+        _write(tmp_path, name)
+    opened = []
+    real = labelme.parse_json
+    monkeypatch.setattr(labelme, "parse_json", lambda path: (opened.append(path), real(path))[1])
+    images = iter(labelme.read(str(tmp_path), None).images)
+    assert not opened
+    for count in (1, 2, 3):
+        next(images)
+        assert len(opened) == count
