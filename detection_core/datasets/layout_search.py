@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from detection_core.storage.folder_listing import FolderListing
 AUTO = "auto"
 """What `data.format` is where the format is to be found."""
 
+_MOST_NAMED = 5
 _USUAL = "coco"
 """Format that settings without one meant, before it was looked for."""
 
@@ -42,7 +44,7 @@ def find_layouts(root: str) -> list[Layout]:
             failures.append(str(e))
             continue
         if layout:
-            found.append(layout)
+            found.append(dataclasses.replace(layout, evidence=layout.evidence + _left_out(listing)))
     if not found:
         reasons = "".join(f" {failure}." for failure in failures)
         raise DataError(f"expected an annotated data set.{reasons} {_describe(listing)}", where=root)
@@ -137,5 +139,12 @@ def _describe(listing: FolderListing) -> str:
     wanted = "; ".join(reader.looks_for for reader in READERS.values() if reader.looks_for)
     images = sum(1 for path in listing.paths() if is_image(path))
     alone = f"; {images} images without annotations, which `detflow predict` takes" if images else ""
-    partly = "" if listing.complete else " (not all of it was looked at)"
-    return f"Looked for {wanted}. Found {count_kinds(listing)}{partly}{alone}"
+    partly = "" if listing.complete else " (there are more than were looked at)"
+    return f"Looked for {wanted}. Found {count_kinds(listing)}{partly}{alone}{_left_out(listing)}"
+
+
+def _left_out(listing: FolderListing) -> str:
+    """Name the folders that were not looked at, with the reasons; "" where there are none."""
+    named = [f"{folder} ({why})" for folder, why in list(listing.left_out.items())[:_MOST_NAMED]]
+    more = len(listing.left_out) - len(named)
+    return f"; not looked at: {', '.join(named)}{f' and {more} more' if more else ''}" if named else ""

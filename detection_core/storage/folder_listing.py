@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
+from detection_core.errors import DataError
 from detection_core.storage import files
 
 MAX_FOLDERS, MAX_NAMES, MAX_DEPTH = 5_000, 2_000_000, 8
 """Bounds of a listing that only looks. One that reads a data set has none."""
 
 _END = 1 << 20
-_LEFT_OUT = ("__MACOSX",)
+_LEFT_OUT = ("__MACOSX", "lost+found")
+_MAKE_READABLE = "let this user list and read it, as `chmod -R u+rX` or its owner can, or move it elsewhere"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,11 +32,13 @@ class FolderListing:
         folders: folder, relative to the root and with slashes ("" is the root itself), to the sorted names of
             the files in it. A folder comes before those below it.
         complete: whether nothing was left out for its number.
+        left_out: folder to the reason, for those that were not looked at.
     """
 
     root: str
     folders: Mapping[str, Sequence[str]]
     complete: bool
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def paths(self, *suffixes: str) -> Iterator[str]:
         """Yield the paths of files, relative to the root, whose names end so in capitals or small letters."""
@@ -94,28 +100,38 @@ def _ends_of(file: IO[bytes], length: int) -> tuple[bytes, bytes]:
 def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
     """List a folder with all below it, the folders near the root first.
 
-    Links to folders are followed, each folder once.
+    Links to folders are followed, each folder once, but not those to a folder that the root lies in, such as
+    `/`: what lies beside the root is not part of it.
 
     Args:
         root: local or remote.
-        bounded: stop at the bounds of this module, so that a look at a whole disk ends.
+        bounded: a look only: stop at the bounds of this module, so that it ends on a whole disk, and go on
+            where a folder cannot be listed.
 
     Raises:
         OSError: when the root cannot be listed.
-        DataError: when the store does not answer.
+        DataError: when the store does not answer; unless bounded, when a folder below cannot be listed.
     """
     folders: dict[str, Sequence[str]] = {}
+    left_out: dict[str, str] = {}
     seen: set[object] = set()
+    above = _folders_above(root)
     waiting = collections.deque([""])
     names, complete = 0, True
     while waiting:
         folder = waiting.popleft()
         try:
-            below, here = _entries(files.join(root, folder) if folder else root, seen)
-        except OSError:
+            below, here = _entries(files.join(root, folder) if folder else root, seen, above)
+        except _LeadsAboveError as e:
+            left_out[folder] = str(e)
+            continue
+        except OSError as e:
             if not folder:
                 raise
-            complete = False
+            left_out[folder] = f"{e.strerror or type(e).__name__}: {_MAKE_READABLE}"
+            if not bounded:
+                found = f"expected a folder that can be listed, found {left_out[folder]}"
+                raise DataError(found, where=files.join(root, folder)) from e
             continue
         folders[folder] = here
         names += len(here)
@@ -128,18 +144,44 @@ def list_folder(root: str, *, bounded: bool = False) -> FolderListing:
             complete = complete and not below
             continue
         waiting.extend(below)
-    return FolderListing(root=root, folders=folders, complete=complete)
+    return FolderListing(root=root, folders=folders, complete=complete, left_out=left_out)
 
 
-def _entries(path: str, seen: set[object]) -> tuple[list[str], list[str]]:
-    """Return the folders and the files in a folder, none of both for one that was seen."""
-    below, here = files.list_entries(path)
+class _LeadsAboveError(Exception):
+    """Raised for a link to a folder that the root lies in."""
+
+
+def _identity(path: str) -> tuple[int, int]:
+    state = os.stat(path)
+    return state.st_dev, state.st_ino
+
+
+def _folders_above(root: str) -> set[object]:
+    """Return the identities of the folders that a local folder lies in."""
+    above: set[object] = set()
+    if not files.is_remote(root):
+        for folder in Path(os.path.realpath(root.removeprefix("file://"))).parents:
+            with contextlib.suppress(OSError):
+                above.add(_identity(str(folder)))
+    return above
+
+
+def _entries(path: str, seen: set[object], above: set[object]) -> tuple[list[str], list[str]]:
+    """Return the folders and the files in a folder, none of both for one that was seen.
+
+    Raises:
+        OSError: when it cannot be listed.
+        _LeadsAboveError: when it is one of those above.
+    """
     if not files.is_remote(path):
-        state = os.stat(path.removeprefix("file://"))
-        identity = (state.st_dev, state.st_ino)
+        local = path.removeprefix("file://")
+        identity = _identity(local)
+        if identity in above:
+            raise _LeadsAboveError(f"a link to {os.path.realpath(local)}, which this folder lies in")
         if identity in seen:
             return [], []
         seen.add(identity)
+    below, here = files.list_entries(path)
     return (
         [name for name in below if not name.startswith(".") and name not in _LEFT_OUT],
         [name for name in here if not name.startswith(".")],

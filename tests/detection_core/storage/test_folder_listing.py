@@ -1,7 +1,9 @@
+import errno
 import os
 
 import pytest
 
+from detection_core.errors import DataError
 from detection_core.storage import folder_listing
 from detection_core.storage.folder_listing import list_folder
 
@@ -34,6 +36,36 @@ def test_a_link_to_a_folder_is_followed_once(tmp_path):
     os.symlink(tmp_path / "mine" / "self", tmp_path / "mine" / "self")
     listing = list_folder(str(tmp_path / "mine"))
     assert list(listing.paths()) == ["a", "self", "linked/b"]
+
+
+def test_a_link_to_a_folder_above_is_not_followed_and_said(tmp_path):
+    _write(tmp_path, "mine/in/a", "other/b")
+    os.symlink(tmp_path, tmp_path / "mine" / "up")
+    os.symlink("/", tmp_path / "mine" / "in" / "disk")
+    for bounded in (True, False):
+        listing = list_folder(str(tmp_path / "mine"), bounded=bounded)
+        assert list(listing.paths()) == ["in/a"] and listing.complete
+        assert listing.left_out == {
+            "up": f"a link to {os.path.realpath(tmp_path)}, which this folder lies in",
+            "in/disk": "a link to /, which this folder lies in",
+        }
+
+
+def test_a_folder_that_cannot_be_listed_is_named_by_a_look_and_stops_a_reading(tmp_path, monkeypatch):
+    _write(tmp_path, "open/a", "shut/b")
+    real = os.scandir
+
+    def scandir(path):  # as the system does it for users other than root
+        if os.path.basename(path) == "shut":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    listing = list_folder(str(tmp_path), bounded=True)
+    assert list(listing.paths()) == ["open/a"] and list(listing.left_out) == ["shut"]
+    assert "Permission denied: let this user list and read it" in listing.left_out["shut"]
+    with pytest.raises(DataError, match="shut: expected a folder that can be listed, found Perm"):
+        list_folder(str(tmp_path))
 
 
 @pytest.mark.parametrize("bound", [{"MAX_FOLDERS": 3}, {"MAX_NAMES": 1}, {"MAX_DEPTH": 2}])
