@@ -131,9 +131,15 @@ class IsPath:
 
     Attributes:
         words: texts that are no path.
+        prefixes: likewise, beginnings of them.
     """
 
     words: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+    def is_path(self, text: str) -> bool:
+        """Tell whether a text is a path, and not something that the field knows in place of one."""
+        return text not in self.words and not text.startswith(self.prefixes)
 
 
 class _Unquoted:

@@ -122,7 +122,7 @@ def _is_path(field: FieldInfo, value: Any) -> bool:
     """Tell whether a value is a path, and not a word that the field knows in place of one."""
     marks = [mark for mark in field.metadata if isinstance(mark, IsPath)]
     texts = value if isinstance(value, list) else [value]
-    return bool(marks) and all(isinstance(t, str) and t not in marks[0].words for t in texts)
+    return bool(marks) and all(isinstance(t, str) and marks[0].is_path(t) for t in texts)
 
 
 def _absolute_all(value: str | list[str], base: str) -> str | list[str]:

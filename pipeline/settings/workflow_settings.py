@@ -163,7 +163,7 @@ class ModelSettings(Settings):
 class TrainSettings(Settings):
     """How Trainer runs."""
 
-    warm_start: Annotated[Text, IsPath(words=(DEPLOYED,))] = setting(
+    warm_start: Annotated[Text, IsPath(words=(DEPLOYED, IMAGENET), prefixes=(ZOO,))] = setting(
         "",
         "Detector folder to start from, or `deployed`: the model at the push destination, and on the first"
         " run nothing.",
@@ -328,6 +328,13 @@ class PipelineSettings(Settings):
 
     def _starting_contradictions(self) -> Iterator[tuple[str, str]]:
         start, warm_start = self.train.start_from, self.train.warm_start
+        if warm_start == IMAGENET or warm_start.startswith(ZOO):
+            yield (
+                "train.warm_start",
+                f"expected a detector's folder or {DEPLOYED}, found {shorten(warm_start)}, published"
+                f" weights: write train.start_from: {warm_start}",
+            )
+            return
         if start and warm_start not in ("", DEPLOYED):
             expected = "expected nothing beside the detector that train.warm_start names"
             yield "train.start_from", f"{expected}, found {shorten(start)}; remove one of them"

@@ -196,6 +196,8 @@ def test_a_span_is_a_word_a_number_or_a_date(settings_path, value, span):
             ["train.start_from=imagenet", "train.warm_start=base"],
             "train.start_from: expected nothing beside the detector that train.warm_start names",
         ),
+        (["train.warm_start=zoo:x"], "train.warm_start: .* published weights: write train.start_from: zoo:x"),
+        (["train.warm_start=imagenet"], "train.warm_start: .* write train.start_from: imagenet"),
         (["train.warm_start=deployed", "push.keep_versions=1"], "push.keep_versions: expected 2 or more"),
     ],
 )
