@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -19,6 +20,8 @@ MAX_DIFFERENCE = 6.0
 """Mean difference of two decoders, of 255: what rounding and chroma filters make on noise is below 2."""
 
 _BLOCK_ROWS = 256
+_LARGE = 1 << 24  # pixels, 64 MB in Pillow's memory
+_one_large = threading.RLock()
 
 
 def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
@@ -59,7 +62,9 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
 
     with open_picture(stream) as picture:
         picture.draft("RGB", (side, side))
-        small = Image.fromarray(_rgb(picture)).convert("L").resize((side, side), Image.Resampling.BILINEAR)
+        # Without a detour through an array, which takes as much memory again.
+        rgb = picture if picture.mode in ("L", "RGB") else Image.fromarray(_rgb(picture))
+        small = rgb.convert("L").resize((side, side), Image.Resampling.BILINEAR)
         # The tag is the file's, so it is asked of the file and applied to the square.
         small.info["exif"] = picture.getexif().tobytes()
         return np.asarray(ImageOps.exif_transpose(small))
@@ -67,13 +72,18 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
 
 @contextlib.contextmanager
 def open_picture(stream: IO[bytes]) -> Iterator[Any]:
-    """Open an image for what the block does with it; whatever Pillow raises there is one ImageFault."""
+    """Open an image for what the block does with it; whatever Pillow raises there is one ImageFault.
+
+    Of large images one is in a block at a time, whatever thread asks, as each takes hundreds of megabytes.
+    """
     from PIL import Image
 
     try:
         with Image.open(stream, formats=list(FORMATS)) as picture:
             check_size(picture.height, picture.width)
-            yield picture
+            large = picture.height * picture.width > _LARGE
+            with _one_large if large else contextlib.nullcontext():
+                yield picture
     except (ImageFault, MemoryError):
         raise
     except Image.DecompressionBombError as e:
@@ -96,7 +106,15 @@ def _rgb(picture: Any) -> np.ndarray:
             "unsupported_image",
             f"expected at most 16 bits a channel, found mode {picture.mode}; save it as PNG",
         )
-    return np.asarray(picture if picture.mode == "RGB" else picture.convert("RGB"))
+    rgb = picture if picture.mode == "RGB" else picture.convert("RGB")
+    if rgb.height * rgb.width <= _LARGE:
+        return np.asarray(rgb)
+    # Pillow hands out bytes in pieces and joins them: twice the picture, at once.
+    pixels: np.ndarray = np.empty((rgb.height, rgb.width, 3), np.uint8)
+    for row in range(0, rgb.height, _BLOCK_ROWS):
+        last = min(row + _BLOCK_ROWS, rgb.height)
+        pixels[row:last] = np.asarray(rgb.crop((0, row, rgb.width, last)))
+    return pixels
 
 
 def check_with_pillow(data: bytes) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -90,3 +92,28 @@ def test_a_file_that_ends_too_early_is_said_to(kind: str) -> None:
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(buffer, kind)
     with pytest.raises(ImageFault, match=r"the file ends too early.*copy it again"):
         read_pixels(io.BytesIO(buffer.getvalue()[: len(buffer.getvalue()) // 2]))
+
+
+_PEAK = """
+import io, resource, sys, threading
+from PIL import Image
+from detection_core.data.pixels import read_pixels, read_thumbnail
+stream = io.BytesIO()
+Image.new("RGB", (8000, 8000), (9, 99, 200)).save(stream, "PNG", compress_level=1)
+data = stream.getvalue()
+Image.MAX_IMAGE_PIXELS = None
+del stream
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+reads = [lambda: read_thumbnail(io.BytesIO(data), 32), lambda: read_pixels(io.BytesIO(data))]
+threads = [threading.Thread(target=read) for read in (reads[0], reads[0], reads[0], reads[int(sys.argv[1])])]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize(("array", "megabytes"), [("0", 250), ("1", 500)])
+def test_large_pictures_are_decoded_one_at_a_time_and_not_twice(array, megabytes):
+    # 64 megapixels are 256 MB in Pillow's memory, which was there before, and 192 MB in an array.
+    told = subprocess.run([sys.executable, "-c", _PEAK, array], capture_output=True, text=True, check=True)
+    assert int(told.stdout) / 1000 < megabytes
