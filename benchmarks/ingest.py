@@ -2,7 +2,7 @@
 
     python benchmarks/ingest.py [--images 4000] [--workers 2]
     python benchmarks/ingest.py --masks [--images 200]
-    python benchmarks/ingest.py --annotations FILE.json
+    python benchmarks/ingest.py --annotations FILE.json [--format label_studio]
 
 The data set is made on the spot: 64 distinct 640x480 JPEGs of about 80 KB, each linked under many names, with
 7 boxes an image in COCO JSON. Every contender reads the same annotations and files with the same code, makes
@@ -10,7 +10,8 @@ the same checks and writes the same records to disk. Start-up is what 64 images 
 the other images by processor time. The best of the repetitions counts.
 
 `--masks` encodes the masks of 640x480 images with 7 polygons of 40 points each, beside the way of the Object
-Detection API's create_coco_tf_record.py. `--annotations` reads a COCO JSON file up to the shards' lists.
+Detection API's create_coco_tf_record.py. `--annotations` reads an annotation file, with the folder `images`
+beside it, up to the shards' lists.
 """
 
 from __future__ import annotations
@@ -167,15 +168,16 @@ def measure_masks(images: int) -> None:
         print(f"{name:24}{images / (time.process_time() - start):9.0f} images/s a core", flush=True)
 
 
-def measure_annotations(path: Path) -> None:
-    """Print the seconds and the memory that a COCO JSON file takes up to the shards' lists."""
+def measure_annotations(path: Path, data_format: str) -> None:
+    """Print the seconds and the memory that an annotation file takes up to the shards' lists."""
     import resource
 
     from components.example_gen.ingestion import read_dataset
     from components.example_gen.shards import shard_settings, write_tasks
 
     start, before = time.perf_counter(), time.process_time()
-    dataset = read_dataset(str(path.parent), "coco", {"train": path.name}, None)
+    where = path.name if data_format == "coco" else {"annotations": path.name, "images": "images"}
+    dataset = read_dataset(str(path.parent), data_format, {"train": where}, None)
     with tempfile.TemporaryDirectory() as out:
         settings = shard_settings(dataset.label_map.ids_by_text, "")
         tasks = write_tasks(out, "train", dataset.splits["train"], 2000, settings)
@@ -189,7 +191,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, default=4000)
     parser.add_argument("--masks", action="store_true", help="measure the encoding of masks instead")
-    parser.add_argument("--annotations", type=Path, help="measure the reading of a COCO JSON file instead")
+    parser.add_argument("--annotations", type=Path, help="measure the reading of such a file instead")
+    parser.add_argument("--format", default="coco", help="of the annotations")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--workers", type=int, default=0, help="also run multi_processing with so many")
     options = parser.parse_args()
@@ -198,7 +201,7 @@ def main() -> int:
         measure_masks(min(options.images, 200))
         return 0
     if options.annotations:
-        measure_annotations(options.annotations)
+        measure_annotations(options.annotations, options.format)
         return 0
     import apache_beam  # noqa: F401 - its import is not what is measured
 

@@ -98,8 +98,6 @@ class Network:
         training_bytes: memory that a step of training takes for each pixel of a batch; 0: not measured.
         coco_map: published mAP on COCO 2017, percent; None: nobody published the network.
         published: whose weights it may start from; None for one whose weights are not fetched.
-        training_bytes: memory that a step of training takes for each pixel of a batch; 0: not measured.
-        published: whose weights it may start from; None for one that is trained from scratch.
     """
 
     name: str
