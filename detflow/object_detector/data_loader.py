@@ -91,7 +91,7 @@ class DataLoader:
         """
         classes = read_classes(label_map)
         images, annotations = os.fspath(images_dir), os.fspath(annotations_dir)
-        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        check_counts(num_shards=num_shards, max_num_images=max_num_images)
         names = None if annotation_filenames is None else sorted(annotation_filenames)
         made_from = annotated_sets.fingerprint(
             annotations,
@@ -102,7 +102,7 @@ class DataLoader:
             most=max_num_images,
             shards=num_shards,
         )
-        prefix = _prefix(cache_dir, cache_prefix_filename, made_from)
+        prefix = make_prefix(cache_dir, cache_prefix_filename, made_from)
         if not is_current(prefix, made_from):
             location = {"annotations": annotations, "images": images}
             found = annotated_sets.read_set("voc", "", location)
@@ -145,10 +145,10 @@ class DataLoader:
         """
         path = os.fspath(filename)
         folder = _text(images_dir)
-        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        check_counts(num_shards=num_shards, max_num_images=max_num_images)
         sets = annotated_sets.read_csv(path, folder, delimiter, quotechar)
         made_from = annotated_sets.fingerprint(path, folder, most=max_num_images, shards=num_shards)
-        prefix = _prefix(cache_dir, cache_prefix_filename, made_from)
+        prefix = make_prefix(cache_dir, cache_prefix_filename, made_from)
         return cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
 
     @classmethod
@@ -188,10 +188,10 @@ class DataLoader:
             DataError: when files are missing, or more than one image in a hundred cannot be used.
         """
         path, folder = os.fspath(annotations_file), os.fspath(images_dir)
-        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        check_counts(num_shards=num_shards, max_num_images=max_num_images)
         found = annotated_sets.read_set("coco", "", {"annotations": path, "images": folder})
         made_from = annotated_sets.fingerprint(path, folder, most=max_num_images, shards=num_shards)
-        prefix = _prefix(cache_dir, None, made_from)
+        prefix = make_prefix(cache_dir, None, made_from)
         sets = {annotated_sets.TRAIN: found}
         loaders = cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
         return next(loader for loader in loaders if loader is not None)
@@ -225,12 +225,12 @@ class DataLoader:
             DataError: when there is no such data set, or more than one image in a hundred cannot be used.
         """
         root = os.fspath(path)
-        _check_counts(num_shards=num_shards, max_num_images=max_num_images)
+        check_counts(num_shards=num_shards, max_num_images=max_num_images)
         sets = annotated_sets.read_folder(root, data_format)
         made_from = annotated_sets.fingerprint(
             root, None, format=data_format, most=max_num_images, shards=num_shards
         )
-        prefix = _prefix(cache_dir, None, made_from)
+        prefix = make_prefix(cache_dir, None, made_from)
         return cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
 
     @classmethod
@@ -326,13 +326,25 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else os.fspath(path)
 
 
-def _prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str:
+def make_prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str:
+    """Return the prefix of a cache, in a folder that is made where it is missing.
+
+    Args:
+        cache_dir: the folder; None: a temporary one.
+        name: beginning of the files' names; None: made from the fingerprint.
+        made_from: the fingerprint.
+    """
     folder = tempfile.mkdtemp(prefix="detflow-records-") if cache_dir is None else os.fspath(cache_dir)
     files.make_dirs(folder)
     return files.join(folder, name or made_from[:32])
 
 
-def _check_counts(**counts: int | None) -> None:
+def check_counts(**counts: int | None) -> None:
+    """Refuse numbers below 1; None stands for no bound.
+
+    Raises:
+        ConfigError: naming the argument.
+    """
     for name, count in counts.items():
         if count is not None and count < 1:
             raise ConfigError(f"expected 1 or more, found {count}", where=name)

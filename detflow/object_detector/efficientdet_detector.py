@@ -6,7 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from detection_core import api
 from detection_core.config.pipeline_config import PipelineConfig
@@ -19,6 +19,8 @@ from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import find_start, make_config
 from detflow.object_detector.efficientdet_spec import EfficientDetSpec, check_count
 from detflow.object_detector.measuring import check_classes, measure, write_labels
+from detflow.object_detector.mediapipe_detector import MediaPipeDetector
+from detflow.object_detector.mediapipe_options import ObjectDetectorOptions
 from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
 
 if TYPE_CHECKING:
@@ -95,7 +97,54 @@ class ObjectDetector:
         self.representative_data = representative_data
         self.detector_dir = files.join(model_spec.model_dir, _MODEL)
 
-    create = staticmethod(create)
+    @overload
+    @staticmethod
+    def create(
+        train_data: DataLoader, validation_data: DataLoader | None, options: ObjectDetectorOptions, /
+    ) -> MediaPipeDetector: ...
+
+    @overload
+    @staticmethod
+    def create(
+        train_data: DataLoader, *, validation_data: DataLoader | None = None, options: ObjectDetectorOptions
+    ) -> MediaPipeDetector: ...
+
+    @overload
+    @staticmethod
+    def create(
+        train_data: DataLoader,
+        model_spec: EfficientDetSpec | str,
+        validation_data: DataLoader | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        train_whole_model: bool = False,
+        do_train: bool = True,
+    ) -> ObjectDetector: ...
+
+    @staticmethod
+    def create(
+        train_data: DataLoader, model_spec: Any = None, validation_data: Any = None, *args: Any, **kwargs: Any
+    ) -> ObjectDetector | MediaPipeDetector:
+        """Make a detector and train it: as `create` does, or by the arguments of MediaPipe Model Maker.
+
+        Args:
+            train_data: images to train on.
+            model_spec: as of `create`; not with `options`.
+            validation_data: images to measure on.
+            *args: as of `create`.
+            **kwargs: as of `create`; or `options`, an `ObjectDetectorOptions`.
+
+        Raises:
+            DetectionError: as `create`, or as `MediaPipeDetector.create`.
+        """
+        options = kwargs.pop("options", None)
+        if isinstance(validation_data, ObjectDetectorOptions):  # the third argument by position
+            model_spec, validation_data, options = None, model_spec, validation_data
+        if options is None:
+            return create(train_data, model_spec, validation_data, *args, **kwargs)
+        if model_spec is not None or args or kwargs:
+            raise ConfigError("expected options alone, found arguments beside them", where="options")
+        return MediaPipeDetector.create(train_data, validation_data, options)
 
     def train(
         self,

@@ -1,4 +1,4 @@
-"""Writes docs/reference/api.md from the source: `python -m tests.docs.reference [--check]`.
+"""Writes docs/reference/api.md and model_maker.md: `python -m tests.docs.reference [--check]`.
 
 The public names, their signatures and their docstrings are read by griffe; nothing is imported but the list
 of names. `--check` writes nothing and fails where the page is not what the source gives.
@@ -17,9 +17,13 @@ from typing import Any
 import griffe
 
 import detection_core
+import detflow.config
+import detflow.model_spec
+import detflow.object_detector
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "api.md"
+MODEL_MAKER_PAGE = ROOT / "docs" / "reference" / "model_maker.md"
 COMMAND = "python -m tests.docs.reference"
 HEAD = f"""# The library
 
@@ -32,6 +36,19 @@ Generated from the source by `{COMMAND}`; change the docstrings, not this page.
 What is named on this page is public; [versioning](../versioning.md) says how long it stays. Everything else
 may change with any version. A `Path` is text or an `os.PathLike`, local or on an object store.
 """
+MODEL_MAKER_HEAD = f"""# Model Maker's names
+
+Generated from the source by `{COMMAND}`; change the docstrings, not this page.
+
+```python
+{{example}}
+```
+
+[Coming from Model Maker](../coming-from-model-maker.md) says what is the same and what is not. A `Path` is
+text or an `os.PathLike`; `Classes` are names in the order of their ids, ids to names, a .yaml file, or coco,
+voc or waymo.
+"""
+MODULES = (detflow.object_detector, detflow.model_spec, detflow.config)
 MESSAGES = {
     "TrainEvalPipelineConfig": (
         "The Object Detection API's message of a whole configuration; its fields are those of"
@@ -58,6 +75,49 @@ def render() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def render_model_maker() -> str:
+    """Return the page of Model Maker's names."""
+    package = griffe.load("detflow", search_paths=[str(ROOT)], docstring_parser="google")
+    griffe.load("detection_core", search_paths=[str(ROOT)], docstring_parser="google")
+    lines = [MODEL_MAKER_HEAD.format(example=example_code(package.docstring.value))]
+    for module in MODULES:
+        lines += [f"## `{module.__name__}`", ""]
+        found = package[module.__name__.removeprefix("detflow.")]
+        for name in module.__all__:
+            lines += _named(found.members[name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _named(member: Any) -> Iterator[str]:
+    """Yield a function, a class with its constructor, or a value with what its docstring says."""
+    member = _target(member)
+    if isinstance(member, griffe.Attribute):
+        text = f": {_first(member)}" if member.docstring else f": {MADE_OF.get(member.name, '')}"
+        yield from (f"### `{member.name}`", "", text.removeprefix(": "), "")
+        return
+    heading, empty, *rest = _member(member)
+    yield from (heading, empty)
+    constructor = member.members.get("__init__") if isinstance(member, griffe.Class) else None
+    if constructor is not None:
+        (code, *lines) = _signature(constructor)
+        yield from ("```python", code.replace("__init__", member.name, 1), *lines, "```", "")
+    yield from rest
+
+
+MADE_OF = {
+    f"EfficientDetLite{number}Spec": (
+        f"Makes an `EfficientDetSpec` of `efficientdet-lite{number}`; takes its arguments by their names."
+    )
+    for number in range(5)
+}
+"""Values that have no docstring."""
+
+
+def pages() -> dict[Path, str]:
+    """Return each page and what it holds."""
+    return {PAGE: render(), MODEL_MAKER_PAGE: render_model_maker()}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the result is the exit status."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
@@ -65,15 +125,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--check", action="store_true", help="change nothing; fail when the page would change"
     )
     options = parser.parse_args(arguments)
-    text = render()
-    if not options.check:
-        PAGE.write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{PAGE.relative_to(ROOT)} written\n")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    sys.stderr.write(f"{PAGE.relative_to(ROOT)} is not what the source gives; run: {COMMAND}\n")
-    return 1
+    stale = 0
+    for page, text in pages().items():
+        if not options.check:
+            page.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{page.relative_to(ROOT)} written\n")
+        elif not page.is_file() or page.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"{page.relative_to(ROOT)} is not what the source gives; run: {COMMAND}\n")
+            stale = 1
+    return stale
 
 
 def _target(member: Any) -> Any:
@@ -128,7 +188,7 @@ def _signature(function: griffe.Function) -> Iterator[str]:
 def _parameters(function: griffe.Function) -> Iterator[str]:
     starred = False
     for parameter in function.parameters:
-        if parameter.name == "self":
+        if parameter.name in ("self", "cls"):
             continue
         if parameter.kind is griffe.ParameterKind.keyword_only and not starred:
             yield "*"

@@ -16,12 +16,20 @@ def test_every_public_name_has_its_place():
         assert f"### `{name}`" in text or f"| `{name}` |" in text
 
 
+def test_every_name_of_model_maker_has_its_place():
+    text = reference.MODEL_MAKER_PAGE.read_text(encoding="utf-8")
+    for module in reference.MODULES:
+        for name in module.__all__:
+            section = text.split(f"### `{name}`")[1].split("\n### ")[0]
+            assert len(section.strip()) > 20, name
+    assert "EfficientDetSpec(" in text and "tflite_max_detections: int = 25" in text
+
+
 def test_another_page_is_refused_and_written_anew(tmp_path, monkeypatch, capsys):
     page = tmp_path / "api.md"
     page.write_text("# old\n")
-    monkeypatch.setattr(reference, "PAGE", page)
     monkeypatch.setattr(reference, "ROOT", tmp_path)
-    monkeypatch.setattr(reference, "render", lambda: "# new\n")
+    monkeypatch.setattr(reference, "pages", lambda: {page: "# new\n"})
     assert reference.main(["--check"]) == 1
     assert "run: python -m tests.docs.reference" in capsys.readouterr().err
     assert page.read_text() == "# old\n"

@@ -22,10 +22,9 @@ def test_a_notebook_has_no_outputs(path):
             assert cell.outputs == [] and cell.execution_count is None
 
 
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory):
-    """Text and pictures that the cells of the quick start give, in their order."""
-    (path,) = NOTEBOOKS
+def run(name, tmp_path_factory):
+    """Run a notebook; return the text and pictures that its cells give, in their order."""
+    path = ROOT / "examples" / "notebooks" / name
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("notebook")))
@@ -39,6 +38,11 @@ def outputs(tmp_path_factory):
         for output in cell.outputs
         if output.output_type == "execute_result"
     ]
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    return run("quickstart.ipynb", tmp_path_factory)
 
 
 @pytest.mark.slow
@@ -55,3 +59,25 @@ def test_the_quick_start_learns_its_shapes(outputs):
 @pytest.mark.slow
 def test_the_quick_start_shows_a_picture(outputs):
     assert sum("image/jpeg" in data for data in outputs) == 1
+
+
+@pytest.mark.slow
+def test_model_maker_s_calls(tmp_path_factory):
+    found = run("model_maker.ipynb", tmp_path_factory)
+    assert sum("image/png" in data for data in found) == 1
+    texts = [eval(data["text/plain"]) for data in found if "image/png" not in data]
+    boxes, data, metrics, files, drop, smaller, seen = texts
+    assert boxes == 100
+    assert data == (32, 8, 8, {1: "one", 2: "zero"})
+    assert {"AP", "AP50", "ARmax100", "AP_/zero", "AP_/one"} <= set(metrics)
+    assert files == ["labels.txt", "model.tflite", "saved_model"]
+    assert -1 <= drop <= 1 and smaller and seen
+
+
+def test_the_notebook_imports_what_model_maker_s_tutorial_does():
+    notebook = nbformat.read(ROOT / "examples" / "notebooks" / "model_maker.ipynb", as_version=4)
+    lines = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code").splitlines()
+    assert [line for line in lines if "detflow" in line] == [
+        "from detflow import model_spec, object_detector",
+        "from detflow.config import ExportFormat, QuantizationConfig",
+    ]

@@ -102,6 +102,16 @@ def test_the_core_installs_without_tfx_and_kfp(python):
     run(python, "-m", "pip", "check")
 
 
+def test_model_maker_s_names_are_in_the_wheel(python, tmp_path):
+    code = (
+        "from detflow import model_spec, object_detector, quantization\n"
+        "from detflow.config import ExportFormat, QuantizationConfig\n"
+        "print(model_spec.get('efficientdet_lite0').config.image_size, object_detector.__file__)"
+    )
+    said = run(python, "-c", code, cwd=tmp_path)
+    assert "(320, 320)" in said and "site-packages" in said
+
+
 def test_the_core_trains_and_looks_after_itself(python, tmp_path):
     assert "detflow 0." in detflow(python, "--version")
     findings = json.loads(detflow(python, "doctor", "--json"))

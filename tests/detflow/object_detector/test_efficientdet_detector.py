@@ -8,8 +8,11 @@ from ai_edge_litert.interpreter import Interpreter
 
 import detection_core
 from detection_core import ConfigError, DataError
+from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
+from detection_core.exporters.detector_folder import load_detector
 from detflow import model_spec, object_detector
 from detflow.config import ExportFormat, QuantizationConfig
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 from tests.detflow.scenes import CLASSES, TINY, draw, write_csv
 
 pytestmark = pytest.mark.slow
@@ -102,6 +105,17 @@ def test_a_detector_starts_where_another_ended(trained, data, tmp_path):
     )
     untrained = object_detector.ObjectDetector.create(data[0], spec, do_train=False)
     assert untrained.evaluate(data[1]) == trained.evaluate(data[1])
+
+
+def test_a_detector_starts_from_a_checkpoint_of_google_automl(trained, data, tmp_path):
+    detector = load_detector(trained.detector_dir).model
+    variables = automl_variables(detector.network, detector.parts.settings)
+    values = {own.name: own.variable.numpy() for own in variables}
+    prefix = write_named_checkpoint(values, tmp_path / "model")
+    spec = model_spec.get("efficientdet_lite0", hparams=TINY, model_dir=tmp_path / "new", uri=prefix)
+    started = object_detector.create(data[0], spec, do_train=False)
+    assert started.model_spec.config.var_freeze_expr
+    assert started.evaluate(data[1]) == trained.evaluate(data[1])
 
 
 def test_other_classes_are_refused(trained, data):

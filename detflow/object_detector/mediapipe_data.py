@@ -1,0 +1,101 @@
+"""`Dataset`: the folders that MediaPipe Model Maker reads."""
+
+from __future__ import annotations
+
+import os
+
+from detection_core.data.label_map import BACKGROUND
+from detection_core.storage import files
+from detflow.object_detector import annotated_sets
+from detflow.object_detector.class_names import Classes
+from detflow.object_detector.data_loader import DataLoader, Path, check_counts, make_prefix
+from detflow.object_detector.record_cache import RecordCache, is_current, read_cache, write_cache
+
+_IMAGES, _ANNOTATIONS, _LABELS = "images", "Annotations", "labels.json"
+_IMAGES_OF_A_SHARD, _MOST_SHARDS = 100, 10
+
+
+class Dataset(DataLoader):
+    """Annotated images as MediaPipe Model Maker has them; it is a `DataLoader`, too."""
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the classes, the background first."""
+        return [BACKGROUND, *(self.label_map[number] for number in sorted(self.label_map))]
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, with the background."""
+        return len(self.label_names)
+
+    @classmethod
+    def from_coco_folder(
+        cls, data_dir: Path, max_num_images: int | None = None, cache_dir: Path | None = None
+    ) -> Dataset:
+        """Read a folder with `images` and `labels.json`, COCO JSON.
+
+        Args:
+            data_dir: the folder.
+            max_num_images: most images; None: all.
+            cache_dir: folder to keep the records in; None: a temporary one, which stays.
+
+        Raises:
+            ConfigError: for an argument that cannot be used, naming it.
+            DataError: when files are missing, or more than one image in a hundred cannot be used.
+        """
+        labels = files.join(os.fspath(data_dir), _LABELS)
+        return cls._from(data_dir, "coco", labels, max_num_images, cache_dir)
+
+    @classmethod
+    def from_pascal_voc_folder(
+        cls, data_dir: Path, max_num_images: int | None = None, cache_dir: Path | None = None
+    ) -> Dataset:
+        """Read a folder with `images` and `Annotations`, Pascal VOC's XML files.
+
+        Args:
+            data_dir: the folder.
+            max_num_images: most images; None: all.
+            cache_dir: folder to keep the records in; None: a temporary one, which stays.
+
+        Raises:
+            ConfigError: for an argument that cannot be used, naming it.
+            DataError: when files are missing, or more than one image in a hundred cannot be used.
+        """
+        annotations = files.join(os.fspath(data_dir), _ANNOTATIONS)
+        return cls._from(data_dir, "voc", annotations, max_num_images, cache_dir)
+
+    @classmethod
+    def from_cache(cls, cache_prefix: Path) -> Dataset:
+        """Read a cache by its prefix, as `DataLoader.from_cache`.
+
+        Raises:
+            DataError: when there is no such cache, or a file of it is missing or damaged.
+        """
+        return cls._of(read_cache(os.fspath(cache_prefix)))
+
+    @classmethod
+    def _of(cls, cache: RecordCache) -> Dataset:
+        classes: Classes = cache.classes
+        return cls(cache.pattern, cache.size, classes, cache.annotations or None)
+
+    @classmethod
+    def _from(
+        cls,
+        data_dir: Path,
+        data_format: str,
+        annotations: str,
+        most: int | None,
+        cache_dir: Path | None,
+    ) -> Dataset:
+        check_counts(max_num_images=most)
+        images = files.join(os.fspath(data_dir), _IMAGES)
+        found = annotated_sets.read_set(data_format, "", {"annotations": annotations, "images": images})
+        found.categories.pop(BACKGROUND, None)
+        made_from = annotated_sets.fingerprint(annotations, images, format=data_format, most=most)
+        prefix = make_prefix(cache_dir, None, made_from)
+        if not is_current(prefix, made_from):
+            part = found.taken(most=most)
+            shards = min(-(-len(part.images) // _IMAGES_OF_A_SHARD), _MOST_SHARDS)
+            classes = annotated_sets.class_ids([part])
+            write_cache(prefix, part.images, part.rejected, classes, num_shards=shards, made_from=made_from)
+        return cls.from_cache(prefix)

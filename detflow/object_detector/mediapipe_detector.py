@@ -1,0 +1,211 @@
+"""The object detector of MediaPipe Model Maker: trained, quantized, measured and exported."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+
+from detection_core import api
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.errors import ConfigError
+from detection_core.storage import files
+from detflow.config import QuantizationConfig
+from detflow.object_detector.data_loader import DataLoader
+from detflow.object_detector.detector_training import Start, find_start
+from detflow.object_detector.measuring import check_classes, measure, point_at, write_labels
+from detflow.object_detector.mediapipe_options import (
+    HParams,
+    ModelOptions,
+    ModelSpec,
+    ObjectDetectorOptions,
+    QATHParams,
+    SupportedModels,
+)
+from detflow.object_detector.mobilenet_config import make_config, make_quantized_config
+from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
+
+_FLOAT, _QUANTIZED = "float", "quantized"
+_DETECTIONS = 10
+_ZOO = "zoo:"
+_logger = logging.getLogger(__name__)
+
+
+class MediaPipeDetector:
+    """A detector as `ObjectDetector.create(train_data, validation_data, options)` makes it.
+
+    Attributes:
+        label_map: class ids, from 1, to names.
+        detector_dir: folder of the float detector, which `detflow` and `detection_core` take.
+    """
+
+    def __init__(self, model_spec: ModelSpec, data: DataLoader, options: ObjectDetectorOptions) -> None:
+        """Make a detector without weights.
+
+        Args:
+            model_spec: the model.
+            data: images to train on.
+            options: what else there is to say.
+
+        Raises:
+            ConfigError: when a number is out of range, or there are fewer images than a batch has.
+        """
+        self._hparams = options.hparams or HParams()
+        _check_batch(data, self._hparams.batch_size, "hparams.batch_size")
+        self.label_map, self._data = data.label_map, data
+        self._folder = self._hparams.export_dir
+        self._quantized = ""
+        self._start = _start(options.start_from)
+        self.detector_dir = files.join(self._folder, _FLOAT, "model")
+        model_options = options.model_options or ModelOptions()
+        classes = max(data.label_map)
+        self._config = make_config(
+            model_spec, model_options, self._hparams, classes=classes, images=len(data)
+        )
+        if self._start.checkpoint:
+            self._config.train_config.fine_tune_checkpoint = self._start.checkpoint
+            self._config.train_config.fine_tune_checkpoint_type = "full"
+
+    @classmethod
+    def create(
+        cls, train_data: DataLoader, validation_data: DataLoader | None, options: ObjectDetectorOptions
+    ) -> MediaPipeDetector:
+        """Make a detector and train it.
+
+        Args:
+            train_data: images to train on.
+            validation_data: images of the same classes; `evaluate` measures on such.
+            options: model and hyper-parameters.
+
+        Raises:
+            ConfigError: for a model or hyper-parameter that cannot be used, naming it.
+            DataError: when the images cannot be read, or are of other classes.
+            ModelError: when the loss is not finite, or starting weights do not fit.
+        """
+        detector = cls(SupportedModels.get(options.supported_model), train_data, options)
+        detector._check(validation_data)
+        start = detector._start.detector or detector._start.checkpoint or "random weights"
+        _logger.info("training starts from %s; MediaPipe's own weights are not fetched", start)
+        config = detector._reading(detector._config, train_data, validation_data)
+        output = files.join(detector._folder, _FLOAT)
+        api.train(config, output=output, warm_start=detector._start.detector or None)
+        return detector
+
+    def quantization_aware_training(
+        self, train_data: DataLoader, validation_data: DataLoader | None, qat_hparams: QATHParams
+    ) -> None:
+        """Train on with quantization in the graph; `export_model` then writes an int8 file.
+
+        Args:
+            train_data: images to train on.
+            validation_data: images of the same classes.
+            qat_hparams: of the training.
+
+        Raises:
+            ConfigError: when it is quantized already, or there are fewer images than a batch has.
+            DataError: when the images cannot be read, or are of other classes.
+            ModelError: when the loss is not finite.
+        """
+        if self._quantized:
+            raise ConfigError(
+                "expected a float detector, found one that was trained with quantization; call"
+                " restore_float_ckpt first",
+                where="quantization_aware_training",
+            )
+        check_classes(train_data, self.label_map, "train_data")
+        self._check(validation_data)
+        _check_batch(train_data, qat_hparams.batch_size, "qat_hparams.batch_size")
+        config = make_quantized_config(self._config, qat_hparams, images=len(train_data))
+        config = self._reading(config, train_data, validation_data)
+        output = files.join(self._folder, _QUANTIZED)
+        self._quantized = api.quantize(self.detector_dir, output=output, config=config).model
+
+    def restore_float_ckpt(self) -> None:
+        """Take the float detector again, so that quantization can be tried with other hyper-parameters."""
+        self._quantized = ""
+
+    def evaluate(self, dataset: DataLoader, batch_size: int = 1) -> tuple[list[float], dict[str, float]]:
+        """Measure the detector, the quantized one after `quantization_aware_training`.
+
+        Args:
+            dataset: images to measure on.
+            batch_size: without effect: images are measured one by one.
+
+        Returns:
+            An empty list, as no losses are measured; and COCO's numbers as `AP`, `AP50`, ..., `ARl`, and
+            `AP ByCategory/NAME` of each class; -1 where there is nothing to measure.
+
+        Raises:
+            DataError: when the images cannot be read, or are of other classes.
+        """
+        check_classes(dataset, self.label_map, "dataset")
+        path = self._quantized or self.detector_dir
+        with tempfile.TemporaryDirectory(prefix="detflow-") as scratch:
+            found = measure(path, self._config, dataset, scratch, category_prefix="AP ByCategory/")
+        return [], found
+
+    def export_model(
+        self, model_name: str = "model.tflite", quantization_config: QuantizationConfig | None = None
+    ) -> None:
+        """Write the TensorFlow Lite file into `hparams.export_dir`, with labels and metadata in it.
+
+        Args:
+            model_name: of the file.
+            quantization_config: quantization after training; None: float32, or int8 after
+                `quantization_aware_training`.
+
+        Raises:
+            ConfigError: when both quantizations are asked for, or a format is not written here.
+            ExportError: when the detector cannot be converted.
+        """
+        if quantization_config and self._quantized:
+            raise ConfigError(
+                "expected None after quantization_aware_training, found a quantization after training; call"
+                " restore_float_ckpt first",
+                where="quantization_config",
+            )
+        request = TFLiteRequest(
+            model_dir=self.detector_dir,
+            quantized_dir=self._quantized,
+            file_format="int8" if self._quantized else "float32",
+            data=self._data,
+            max_detections=_DETECTIONS,
+        )
+        if quantization_config:
+            request = quantized(request, quantization_config)
+        write_tflite(request, files.join(self._folder, model_name))
+
+    def export_labels(self, export_dir: str | os.PathLike[str], label_filename: str = "labels.txt") -> None:
+        """Write the names of the classes, a line each.
+
+        Args:
+            export_dir: folder; it is made where it is missing.
+            label_filename: of the file.
+        """
+        names = [self.label_map[number] for number in sorted(self.label_map)]
+        path = files.join(os.fspath(export_dir), label_filename)
+        files.write_text(path, "".join(f"{name}\n" for name in names))
+
+    def _check(self, validation_data: DataLoader | None) -> None:
+        if validation_data is not None:
+            check_classes(validation_data, self.label_map, "validation_data")
+
+    def _reading(
+        self, config: PipelineConfig, train_data: DataLoader, validation_data: DataLoader | None
+    ) -> PipelineConfig:
+        labels = write_labels(train_data.as_label_map(), self._folder)
+        point_at(config, train_data, labels, training=True)
+        point_at(config, validation_data or train_data, labels, training=False)
+        return config
+
+
+def _start(start_from: str) -> Start:
+    return Start(checkpoint=start_from) if start_from.startswith(_ZOO) else find_start(start_from)
+
+
+def _check_batch(data: DataLoader, batch_size: int, where: str) -> None:
+    if len(data) < batch_size:
+        raise ConfigError(
+            f"expected at most the {len(data)} images of train_data, found {batch_size}; lower it",
+            where=where,
+        )

@@ -1,0 +1,166 @@
+"""What MediaPipe Model Maker's object detector is told: models, hyper-parameters, options."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import tempfile
+
+from detection_core.errors import ConfigError
+
+_STRATEGIES = ("off", "one_device", "mirrored")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSpec:
+    """A model.
+
+    Attributes:
+        name: of the model here.
+        input_image_shape: rows, columns and channels of its input.
+    """
+
+    name: str
+    input_image_shape: tuple[int, int, int]
+
+
+@enum.unique
+class SupportedModels(enum.Enum):
+    """MediaPipe's models. Those that none here corresponds to are refused when they are used.
+
+    `MOBILENET_V2` and `MOBILENET_V2_I320` are RetinaNets of MobileNetV2 with a separable feature pyramid and
+    separable heads of 128 channels, levels 3 to 7: an SSD MobileNetV2 FPN-Lite of the Object Detection API.
+    """
+
+    MOBILENET_V2 = ModelSpec("SSD MobileNetV2 FPN-Lite", (256, 256, 3))
+    MOBILENET_V2_I320 = ModelSpec("SSD MobileNetV2 FPN-Lite", (320, 320, 3))
+    MOBILENET_MULTI_AVG = ModelSpec("", (256, 256, 3))
+    MOBILENET_MULTI_AVG_I384 = ModelSpec("", (384, 384, 3))
+
+    @classmethod
+    def get(cls, spec: SupportedModels) -> ModelSpec:
+        """Return a model.
+
+        Raises:
+            ConfigError: when none here corresponds to it, with the nearest.
+        """
+        if not isinstance(spec, cls) or not spec.value.name:
+            raise ConfigError(
+                f"expected {cls.MOBILENET_V2} or {cls.MOBILENET_V2_I320}, found {spec}; MobileNet-MultiHW-AVG"
+                f" is not built here, the nearest is {cls.MOBILENET_V2_I320}",
+                where="supported_model",
+            )
+        return spec.value
+
+
+@dataclasses.dataclass
+class HParams:
+    """How the float model is trained.
+
+    Attributes:
+        learning_rate: for a batch of 256 images; it goes with the batch.
+        batch_size: images of an update.
+        epochs: passes over the images.
+        steps_per_epoch: updates of one; None: whole batches of the images.
+        shuffle: shuffle the images.
+        export_dir: folder of everything that is written; a temporary one by default.
+        distribution_strategy: off, one_device or mirrored, which change nothing: all GPUs are used.
+        num_gpus: -1, all of them.
+        tpu: "", as there is no training on TPUs.
+        cosine_decay_epochs: after which the rate has gone down along a cosine; None: it stays.
+        cosine_decay_alpha: what it ends at, as a fraction: 0, or 1 for a rate that stays.
+    """
+
+    learning_rate: float = 0.3
+    batch_size: int = 8
+    epochs: int = 30
+    steps_per_epoch: int | None = None
+    shuffle: bool = False
+    export_dir: str = dataclasses.field(default_factory=lambda: tempfile.mkdtemp(prefix="detflow-"))
+    distribution_strategy: str = "off"
+    num_gpus: int = -1
+    tpu: str = ""
+    cosine_decay_epochs: int | None = None
+    cosine_decay_alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be followed."""
+        _check_positive(
+            self, "learning_rate", "batch_size", "epochs", "steps_per_epoch", "cosine_decay_epochs"
+        )
+        if self.distribution_strategy.lower() not in _STRATEGIES:
+            raise _refusal("distribution_strategy", ", ".join(_STRATEGIES), self.distribution_strategy)
+        if self.num_gpus != -1:
+            raise _refusal("num_gpus", "-1, all of them", self.num_gpus)
+        if self.tpu:
+            raise _refusal("tpu", "''; there is no training on TPUs here", self.tpu)
+        if self.cosine_decay_alpha not in (0, 1):
+            raise _refusal("cosine_decay_alpha", "0 or 1", self.cosine_decay_alpha)
+
+
+@dataclasses.dataclass
+class QATHParams:
+    """How the model is trained on with quantization in its graph.
+
+    Attributes:
+        learning_rate: for a batch of 256 images; it goes with the batch.
+        batch_size: images of an update.
+        epochs: passes over the images.
+        decay_steps: updates after which the rate is multiplied.
+        decay_rate: by this.
+    """
+
+    learning_rate: float = 0.3
+    batch_size: int = 8
+    epochs: int = 15
+    decay_steps: int = 8
+    decay_rate: float = 0.96
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be followed."""
+        _check_positive(self, "learning_rate", "batch_size", "epochs", "decay_steps", "decay_rate")
+
+
+@dataclasses.dataclass
+class ModelOptions:
+    """Options of a model.
+
+    Attributes:
+        l2_weight_decay: of the kernels; half of their squares times it is added to the loss.
+    """
+
+    l2_weight_decay: float = 3.0e-05
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be followed."""
+        if self.l2_weight_decay < 0:
+            raise _refusal("l2_weight_decay", "0 or more", self.l2_weight_decay)
+
+
+@dataclasses.dataclass
+class ObjectDetectorOptions:
+    """What `ObjectDetector.create` is told.
+
+    Attributes:
+        supported_model: the model.
+        model_options: None: the defaults.
+        hparams: None: the defaults.
+        start_from: of ours: weights to start from, `zoo:NAME` or a path; "": random ones. MediaPipe's own are
+            not fetched.
+    """
+
+    supported_model: SupportedModels
+    model_options: ModelOptions | None = None
+    hparams: HParams | None = None
+    start_from: str = ""
+
+
+def _check_positive(parameters: HParams | QATHParams, *names: str) -> None:
+    for name in names:
+        value = getattr(parameters, name)
+        if value is not None and not value > 0:
+            raise _refusal(name, "a number above 0", value)
+
+
+def _refusal(name: str, expected: str, found: object) -> ConfigError:
+    return ConfigError(f"expected {expected}, found {found!r}", where=name)

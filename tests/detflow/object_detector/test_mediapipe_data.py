@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from detection_core import ConfigError, DataError
+from detflow.object_detector import Dataset
+from tests.detflow.scenes import draw, write_coco, write_voc
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("scenes")
+    scenes = draw(root / "images", 5)
+    write_voc(root / "Annotations", scenes)
+    write_coco(root / "labels.json", scenes, background=True)
+    return root
+
+
+@pytest.mark.parametrize("read", [Dataset.from_coco_folder, Dataset.from_pascal_voc_folder])
+def test_a_folder(folder, tmp_path, read):
+    data = read(folder, cache_dir=tmp_path)
+    assert isinstance(data, Dataset)
+    assert (len(data), data.size, data.num_classes) == (5, 5, 3)
+    assert data.label_names == ["background", "circle", "square"]
+    (meta,) = tmp_path.glob("*_meta_data.yaml")
+    written = meta.stat().st_mtime_ns
+    assert len(read(folder, cache_dir=tmp_path)) == 5 and meta.stat().st_mtime_ns == written
+    first, second = data.split(0.4)
+    assert isinstance(first, Dataset) and (len(first), len(second)) == (2, 3)
+    assert len(read(folder, max_num_images=2)) == 2
+    assert len(Dataset.from_cache(str(meta).removesuffix("_meta_data.yaml"))) == 5
+
+
+def test_what_is_missing_is_named(folder, tmp_path):
+    with pytest.raises(DataError, match=r"labels\.json"):
+        Dataset.from_coco_folder(tmp_path)
+    with pytest.raises(DataError, match="Annotations"):
+        Dataset.from_pascal_voc_folder(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        Dataset.from_coco_folder(folder, max_num_images=0)
+    assert caught.value.where == "max_num_images"

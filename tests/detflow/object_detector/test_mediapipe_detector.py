@@ -1,0 +1,85 @@
+"""MediaPipe Model Maker's calls: float, quantized in training, float again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+
+from detection_core import ConfigError, DataError
+from detflow import object_detector
+from detflow.quantization import QuantizationConfig
+from tests.detflow.scenes import draw, write_coco
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_coco(folder / "labels.json", draw(folder / "images", 6))
+    return object_detector.Dataset.from_coco_folder(folder)
+
+
+def options(folder, **changes):
+    hparams = object_detector.HParams(epochs=1, batch_size=2, steps_per_epoch=2, export_dir=str(folder))
+    return object_detector.ObjectDetectorOptions(
+        supported_model=object_detector.SupportedModels.MOBILENET_V2, hparams=hparams, **changes
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    model = object_detector.ObjectDetector.create(
+        train_data=data, validation_data=data, options=options(folder)
+    )
+    return model, folder
+
+
+def input_of(path):
+    (taken,) = Interpreter(str(path)).get_input_details()
+    return taken["dtype"], tuple(taken["shape"])
+
+
+def test_the_whole_way(trained, data):
+    model, folder = trained
+    assert isinstance(model, object_detector.MediaPipeDetector)
+    losses, found = model.evaluate(data, batch_size=4)
+    assert losses == [] and {"AP", "AP50", "AP ByCategory/circle"} <= set(found)
+    model.export_model()
+    assert input_of(folder / "model.tflite") == (np.float32, (1, 256, 256, 3))
+
+    hparams = object_detector.QATHParams(batch_size=6, epochs=1, learning_rate=0.01)
+    model.quantization_aware_training(data, data, hparams)
+    model.export_model("quantized.tflite")
+    assert input_of(folder / "quantized.tflite") == (np.uint8, (1, 256, 256, 3))
+    assert (folder / "quantized.tflite").stat().st_size < (folder / "model.tflite").stat().st_size / 2
+    with pytest.raises(ConfigError, match="restore_float_ckpt") as caught:
+        model.export_model(quantization_config=QuantizationConfig.for_int8(data))
+    assert caught.value.where == "quantization_config"
+    with pytest.raises(ConfigError, match="restore_float_ckpt"):
+        model.quantization_aware_training(data, data, hparams)
+
+    model.restore_float_ckpt()
+    assert model.evaluate(data)[1] == found
+    model.export_labels(folder)
+    assert (folder / "labels.txt").read_text() == "circle\nsquare\n"
+
+
+def test_what_is_refused_before_training(data, tmp_path):
+    create = object_detector.ObjectDetector.create
+    with pytest.raises(ConfigError) as caught:
+        create(data, data, options(tmp_path), epochs=3)
+    assert caught.value.where == "options"
+    large = options(tmp_path)
+    large.hparams.batch_size = 64
+    with pytest.raises(ConfigError) as refused:
+        create(data, None, large)
+    assert refused.value.where == "hparams.batch_size"
+    other = object_detector.DataLoader(data.tfrecord_file_patten, 6, ["circle", "star"])
+    with pytest.raises(DataError) as classes:
+        create(data, other, options(tmp_path))
+    assert classes.value.where == "validation_data"
+    with pytest.raises(ConfigError, match="expected a checkpoint"):
+        create(data, None, options(tmp_path, start_from=str(tmp_path / "nothing")))
