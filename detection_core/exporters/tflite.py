@@ -16,6 +16,7 @@ from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import save_signature
+from detection_core.exporters.tflite_upsampling import repeat_by_copies
 
 _logger = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ def convert(function: Any, *, integer: bool) -> bytes:
                 " try formats=float32, or leave out the layers that it names"
             ) from error
     if integer:
+        content = repeat_by_copies(content)
         check_biases(content)
     return content
 

@@ -76,7 +76,7 @@ def test_fake_quantization_is_close_to_float_and_folds_every_normalisation(detec
 def test_only_weighted_sums_run_in_float(rewritten):
     content = tflite_of(rewritten.model, OPTIONS, integer=True)
     operations = Counter((operation.name, operation.outputs[0]) for operation in list_operations(content))
-    for name in ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "MAX_POOL_2D", "RESIZE_NEAREST_NEIGHBOR"):
+    for name in ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "MAX_POOL_2D", "CONCATENATION"):
         assert operations[name, "int8"] > 0 and operations[name, "float32"] == 0
     # The scores; then two nodes with two inputs each, whose shares are constants.
     assert operations["LOGISTIC", "float32"] == 1

@@ -1,0 +1,131 @@
+"""Upsampling in an integer TensorFlow Lite file, written so that it does not end what a delegate takes over.
+
+XNNPACK has no nearest-neighbour resizing, and the Edge TPU's compiler refuses its newer versions; the sources
+are in accelerators.yaml. Every level of a pyramid would cut the network once more. By a whole factor the same
+comes of copies laid side by side, which both have: a row's cells are repeated by a concatenation along the
+channels, rows by one along the row, and each is a reshape away from the larger map.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER
+
+# As many as XNNPACK's concatenation takes.
+_MOST_COPIES = 5
+# The first that take int8.
+_VERSIONS = {"CONCATENATION": 2, "RESHAPE": 1}
+
+
+def repeat_by_copies(content: bytes) -> bytes:
+    """Replace each nearest-neighbour resizing by a whole factor with concatenations and reshapes.
+
+    What the file computes stays the same, bit by bit.
+
+    Args:
+        content: a TensorFlow Lite file without an archive at its end.
+    """
+    import flatbuffers  # type: ignore[import-untyped]
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    graph = model.subgraphs[0]
+    operators = []
+    for operator in graph.operators:
+        factors = _factors(schema, model, operator)
+        operators += _Rewriting(schema, model).copies(operator, *factors) if factors else [operator]
+    if len(operators) == len(graph.operators):
+        return content
+    graph.operators = operators
+    builder = flatbuffers.Builder(len(content) + 4096)
+    builder.Finish(model.Pack(builder), MODEL_IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _factors(schema: Any, model: Any, operator: Any) -> tuple[int, int] | None:
+    """Return by how much rows and columns of a resizing grow; None for anything else."""
+    code = model.operatorCodes[operator.opcodeIndex]
+    kind = schema.BuiltinOperator.RESIZE_NEAREST_NEIGHBOR
+    if max(code.builtinCode, code.deprecatedBuiltinCode) != kind or operator.builtinOptions.alignCorners:
+        return None
+    tensors = model.subgraphs[0].tensors
+    small, large = tensors[operator.inputs[0]].shape, tensors[operator.outputs[0]].shape
+    if min(*small, *large) < 1 or large[1] % small[1] or large[2] % small[2]:
+        return None
+    rows, columns = int(large[1] // small[1]), int(large[2] // small[2])
+    return (rows, columns) if max(rows, columns) <= _MOST_COPIES else None
+
+
+class _Rewriting:
+    """Adds operations and tensors to a model."""
+
+    def __init__(self, schema: Any, model: Any) -> None:
+        self._schema, self._model, self._graph = schema, model, model.subgraphs[0]
+
+    def copies(self, operator: Any, rows: int, columns: int) -> list[Any]:
+        """Return the operations that repeat each cell of a map, in their order."""
+        source, target = int(operator.inputs[0]), int(operator.outputs[0])
+        batch, height, width, channels = (int(side) for side in self._graph.tensors[source].shape)
+        name = self._graph.tensors[target].name.decode()
+        beside = self._like(target, f"{name}/cells", (batch, height, width, columns * channels))
+        wide = self._like(target, f"{name}/wide", (batch, height, columns * width, channels))
+        below = self._like(target, f"{name}/rows", (batch, height, rows * columns * width, channels))
+        return [
+            self._concatenation([source] * columns, beside, axis=3),
+            self._reshape(beside, wide),
+            self._concatenation([wide] * rows, below, axis=2),
+            self._reshape(below, target),
+        ]
+
+    def _concatenation(self, inputs: list[int], output: int, *, axis: int) -> Any:
+        options = self._schema.ConcatenationOptionsT()
+        options.axis = axis
+        return self._operator("CONCATENATION", "ConcatenationOptions", options, inputs, output)
+
+    def _reshape(self, source: int, target: int) -> Any:
+        import numpy as np
+
+        shape = np.asarray(self._graph.tensors[target].shape, np.int32)
+        options = self._schema.ReshapeOptionsT()
+        options.newShape = shape
+        constant = self._constant(f"{self._graph.tensors[target].name.decode()}/shape", shape)
+        return self._operator("RESHAPE", "ReshapeOptions", options, [source, constant], target)
+
+    def _operator(self, kind: str, union: str, options: Any, inputs: list[int], output: int) -> Any:
+        operator = self._schema.OperatorT()
+        operator.opcodeIndex = self._code(kind)
+        operator.inputs, operator.outputs = inputs, [output]
+        operator.builtinOptionsType = getattr(self._schema.BuiltinOptions, union)
+        operator.builtinOptions = options
+        return operator
+
+    def _code(self, kind: str) -> int:
+        codes, builtin = self._model.operatorCodes, getattr(self._schema.BuiltinOperator, kind)
+        for index, code in enumerate(codes):
+            if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin:
+                return index
+        code = self._schema.OperatorCodeT()
+        code.builtinCode = code.deprecatedBuiltinCode = builtin
+        code.version = _VERSIONS[kind]
+        codes.append(code)
+        return len(codes) - 1
+
+    def _like(self, other: int, name: str, shape: tuple[int, ...]) -> int:
+        """Add a tensor with the type and the scale of another one."""
+        tensor = self._schema.TensorT()
+        vars(tensor).update(vars(self._graph.tensors[other]))
+        tensor.name, tensor.shape, tensor.shapeSignature, tensor.buffer = name.encode(), list(shape), None, 0
+        return self._add(tensor)
+
+    def _constant(self, name: str, value: Any) -> int:
+        buffer, tensor = self._schema.BufferT(), self._schema.TensorT()
+        buffer.data = list(value.tobytes())
+        self._model.buffers.append(buffer)
+        tensor.name, tensor.shape, tensor.type = name.encode(), [len(value)], self._schema.TensorType.INT32
+        tensor.buffer = len(self._model.buffers) - 1
+        return self._add(tensor)
+
+    def _add(self, tensor: Any) -> int:
+        self._graph.tensors.append(tensor)
+        return len(self._graph.tensors) - 1
