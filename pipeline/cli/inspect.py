@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from detection_core.errors import ConfigError
 from detection_core.report.formats import metric, size
 from pipeline.cli.base import Result, Verb, argument
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
+    from detection_core.exporters.accelerators import Lint
     from detection_core.tasks.inspection import Inspection, TensorFacts
 
 _NAMED_OPERATORS = 12
@@ -26,7 +29,44 @@ def inspect(arguments: argparse.Namespace) -> Result:
         from detection_core.tasks.inspection import inspect as read
 
         found = read(arguments.path)
-    return Result(text=Page(tuple(_page(found))), data=found.data())
+        lints = _lints(arguments.path, arguments.accelerators)
+    data = found.data() | ({"accelerators": [dataclasses.asdict(one) for one in lints]} if lints else {})
+    parts = (*_page(found), *(part for one in lints for part in _accelerator(one)))
+    return Result(text=Page(parts), data=data, exit_code=0 if all(one.one_part for one in lints) else 1)
+
+
+def _lints(path: str, names: str) -> list[Lint]:
+    """Return what each named accelerator takes over of a file."""
+    if not names:
+        return []
+    from detection_core.exporters.accelerators import families, lint
+    from detection_core.storage import files
+
+    known = families()
+    wanted = known if names == "all" else tuple(name.strip() for name in names.split(","))
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"expected some of {', '.join(known)}, or all, found {', '.join(unknown)}", where="--for"
+        )
+    if files.is_dir(path):
+        raise ConfigError("expected a .tflite file to look at for an accelerator, found a folder", where=path)
+    content = files.read_bytes(path)
+    return [lint(content, name, where=path) for name in wanted]
+
+
+def _accelerator(found: Lint) -> Iterator[str | Table]:
+    parts = ", ".join(map(str, found.parts))
+    yield f"\n{found.title}: {found.note} ({found.note_source})"
+    verdict = "passed" if found.one_part else "problem"
+    taken = f"{sum(found.parts)} of {found.operations} operations before post-processing"
+    yield Table(
+        [(verdict, f"{taken}, in {len(found.parts)} part(s){f': {parts}' if parts else ''}")], header=False
+    )
+    for one in found.endings:
+        if one.before_post_processing:
+            why = "; ".join(filter(None, (one.reason, one.remedy)))
+            yield f"  {one.count} {one.name} ({one.tensor[:60]}): {why} [{one.source}]"
 
 
 def _page(found: Inspection) -> Iterator[str | Table]:
@@ -114,6 +154,14 @@ VERBS = (
                 "path",
                 metavar="FILE",
                 help=".tflite file, detector folder, published version, or another SavedModel",
+            ),
+            argument(
+                "--for",
+                default="",
+                dest="accelerators",
+                metavar="NAME,NAME",
+                help="say what edgetpu, nnapi, hexagon, ethosu, xnnpack or all take over of a .tflite, and"
+                " what ends it; exit 1 where the network is not one part",
             ),
         ),
         command=inspect,

@@ -6,6 +6,7 @@ import json
 
 from pipeline.cli.parser import main
 from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.detection_core.exporters.edge_files import convolutions
 from tests.detection_core.tasks.test_inspection import _file
 
 
@@ -29,3 +30,16 @@ def test_a_file_without_origin_says_so_and_nothing_is_an_error(tmp_path, capsys)
     assert main(["inspect", str(tmp_path / "m.tflite")]) == 0
     assert "does not say where it comes from" in capsys.readouterr().out
     assert main(["inspect", str(tmp_path / "gone")]) == 2
+
+
+def test_what_an_accelerator_takes_over_is_told_and_decides(tmp_path, capsys):
+    whole, cut = tmp_path / "whole.tflite", tmp_path / "cut.tflite"
+    whole.write_bytes(convolutions())
+    cut.write_bytes(convolutions(between="reverse"))
+    assert main(["inspect", str(whole), "--for", "xnnpack"]) == 0
+    assert "2 of 2 operations before post-processing, in 1 part(s): 2" in capsys.readouterr().out
+    assert main(["inspect", str(cut), "--for", "xnnpack,edgetpu", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["accelerators"]
+    assert [(one["family"], one["parts"]) for one in found] == [("xnnpack", [1, 1]), ("edgetpu", [])]
+    assert main(["inspect", str(cut), "--for", "abacus"]) == 2
+    assert "expected some of edgetpu" in capsys.readouterr().err

@@ -1,0 +1,317 @@
+"""Which operations of a TensorFlow Lite graph end what an accelerator takes over, by public documents.
+
+The table is accelerators.yaml: every row names the document that it comes from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
+
+TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
+_NO_ACTIVATION = 0
+# The name of exporters.tflite_post_process, which imports TensorFlow.
+OPERATION = "TFLite_Detection_PostProcess"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Operation:
+    """An operation as the conditions see it.
+
+    Attributes:
+        name: such as `CONV_2D`.
+        version: of the operation.
+        options: of the schema's table for it; None where it has none.
+        inputs: its tensors, those that are left out excluded.
+        outputs: its tensors.
+    """
+
+    name: str
+    version: int
+    options: Any
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+    @property
+    def dtype(self) -> str:
+        """Type of the first input that the graph computes."""
+        computed = [tensor for tensor in self.inputs if not tensor.is_constant] or list(self.inputs)
+        return computed[0].dtype if computed else ""
+
+
+def _dilated(operation: Operation) -> int:
+    options, kernel = operation.options, operation.inputs[1].shape
+    factors = (options.dilationHFactor, options.dilationWFactor)
+    return max((side - 1) * factor + 1 for side, factor in zip(kernel[1:3], factors, strict=True))
+
+
+def _scale_up(operation: Operation) -> float:
+    (rows, columns), (new_rows, new_columns) = (
+        tensor.shape[1:3] for tensor in (operation.inputs[0], operation.outputs[0])
+    )
+    return new_rows / rows if new_rows * columns == new_columns * rows else 0.0
+
+
+CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool], str]] = {
+    "no_activation": (
+        lambda op: op.options.fusedActivationFunction == _NO_ACTIVATION,
+        lambda found, wanted: found == wanted,
+        "no fused activation",
+    ),
+    "same_dilation": (
+        lambda op: op.options.dilationHFactor == op.options.dilationWFactor,
+        lambda found, wanted: found == wanted,
+        "the same dilation in both directions",
+    ),
+    "bias": (lambda op: len(op.inputs) > 2, lambda found, wanted: found == wanted, "a bias"),
+    "largest_version": (lambda op: op.version, lambda found, most: found <= most, "version {} at most"),
+    "largest_stride": (
+        lambda op: max(op.options.strideH, op.options.strideW),
+        lambda found, most: found <= most,
+        "strides of {} at most",
+    ),
+    "largest_side": (
+        lambda op: max(op.outputs[0].shape[1:3]),
+        lambda found, most: found <= most,
+        "outputs of {} rows and columns at most",
+    ),
+    "largest_dilated_filter": (_dilated, lambda found, most: found <= most, "kernels of {} at most"),
+    "filter_width": (
+        lambda op: op.inputs[1].shape[2],
+        lambda found, wanted: found == wanted,
+        "kernels of {0} x {0}",
+    ),
+    "depth_multiplier": (
+        lambda op: op.options.depthMultiplier,
+        lambda found, wanted: found == wanted,
+        "a depth multiplier of {}",
+    ),
+    "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
+}
+"""Condition to what it looks at, how that is compared with the row's value, and what it asks for in words."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ending:
+    """Operations that stay on the processor, for one reason.
+
+    Attributes:
+        name: of the operations.
+        count: how many.
+        tensor: name of the first one's output, to find it by.
+        reason: why they stay.
+        remedy: what to change; "" where nothing is known.
+        source: of the reason.
+        before_post_processing: whether the post-processing works on what they compute.
+    """
+
+    name: str
+    count: int
+    tensor: str
+    reason: str
+    remedy: str
+    source: str
+    before_post_processing: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lint:
+    """What an accelerator takes over of a graph.
+
+    Attributes:
+        family: key of the table.
+        title: its name.
+        note: what holds for all of it.
+        note_source: of the note.
+        parts: operations in each part that it takes over before the post-processing, in order.
+        operations: of the graph before the post-processing.
+        endings: what stays on the processor.
+    """
+
+    family: str
+    title: str
+    note: str
+    note_source: str
+    parts: tuple[int, ...]
+    operations: int
+    endings: tuple[Ending, ...]
+
+    @property
+    def one_part(self) -> bool:
+        """Whether what it takes over up to the post-processing is one part."""
+        return len(self.parts) == 1
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    import yaml
+
+    with open(TABLE, encoding="utf-8") as file:
+        return dict(yaml.safe_load(file))
+
+
+def families() -> tuple[str, ...]:
+    """Return the names of the accelerator families."""
+    return tuple(_table()["families"])
+
+
+def lint(content: bytes, family: str, *, where: str = "") -> Lint:
+    """Say what an accelerator takes over of a file, and what ends it.
+
+    Args:
+        content: a TensorFlow Lite file.
+        family: of `families()`.
+        where: its path, for errors.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file, or a damaged one.
+    """
+    graph, rules = read_graph(content, where=where), _table()["families"][family]
+    operations = _operations(content, graph)
+    verdicts = [_verdict(operation, rules) for operation in operations]
+    before = _before_post_processing(graph)
+    taken = {index for index, (reason, _) in enumerate(verdicts) if not reason}
+    if rules.get("cuts_once"):
+        taken -= _behind(graph, set(range(len(operations))) - taken)
+    parts = partitions(graph, taken & before)
+    return Lint(
+        family=family,
+        title=rules["title"],
+        note=rules["note"],
+        note_source=_table()["sources"][rules["note_source"]],
+        parts=tuple(len(part) for part in parts),
+        operations=len(before),
+        endings=_endings(operations, verdicts, before),
+    )
+
+
+def _verdict(operation: Operation, rules: Mapping[str, Any]) -> tuple[str, str]:
+    """Return why an operation is not taken over, "" where it is, and the source."""
+    sources = _table()["sources"]
+    for row in rules["rows"]:
+        if operation.name not in row["operators"]:
+            continue
+        source = sources[row["source"]]
+        if operation.dtype not in row["types"]:
+            return f"{' or '.join(row['types'])} wanted, {operation.dtype} found", source
+        for name, wanted in row.get("conditions", {}).items():
+            look, fits, words = CONDITIONS[name]
+            if not fits(look(operation), wanted):
+                return f"{words.format(wanted)} wanted, {look(operation)} found", source
+        return "", source
+    return "it is not in the list", sources[rules["rows"][0]["source"]]
+
+
+def _endings(
+    operations: Sequence[Operation], verdicts: Sequence[tuple[str, str]], before: Collection[int]
+) -> tuple[Ending, ...]:
+    """Return the operations that are not taken over, equal ones together."""
+    grouped: dict[tuple[str, str, str, bool], list[int]] = {}
+    for index, (reason, source) in enumerate(verdicts):
+        if reason:
+            grouped.setdefault((operations[index].name, reason, source, index in before), []).append(index)
+    return tuple(
+        Ending(
+            name=name,
+            count=len(indices),
+            tensor=operations[indices[0]].outputs[0].name,
+            reason=reason,
+            remedy=_remedy(operations[indices[0]]) if is_before or name == OPERATION else "",
+            source=source,
+            before_post_processing=is_before,
+        )
+        for (name, reason, source, is_before), indices in grouped.items()
+    )
+
+
+def _remedy(operation: Operation) -> str:
+    for entry in _table()["remedies"]:
+        named = operation.name in entry.get("operators", [operation.name])
+        if named and operation.dtype in entry.get("types", [operation.dtype]):
+            return str(entry["text"])
+    return ""
+
+
+def _operations(content: bytes, graph: TFLiteGraph) -> list[Operation]:
+    from ai_edge_litert import schema_py_generated as schema
+
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    return [
+        Operation(
+            name=info.name,
+            version=model.operatorCodes[operator.opcodeIndex].version,
+            options=operator.builtinOptions,
+            inputs=tuple(graph.tensors[index] for index in info.inputs if index >= 0),
+            outputs=tuple(graph.tensors[index] for index in info.outputs),
+        )
+        for info, operator in zip(graph.operators, model.subgraphs[0].operators, strict=True)
+    ]
+
+
+def _producers(graph: TFLiteGraph) -> dict[int, int]:
+    return {tensor: index for index, op in enumerate(graph.operators) for tensor in op.outputs}
+
+
+def _before_post_processing(graph: TFLiteGraph) -> set[int]:
+    """Return what the post-processing operation works on; without one, every operation."""
+    ends = [index for index, op in enumerate(graph.operators) if op.name == OPERATION]
+    if not ends:
+        return set(range(len(graph.operators)))
+    producers, found, pending = _producers(graph), set[int](), ends
+    while pending:
+        for tensor in graph.operators[pending.pop()].inputs:
+            index = producers.get(tensor, -1)
+            if index >= 0 and index not in found:
+                found.add(index)
+                pending.append(index)
+    return found
+
+
+def _behind(graph: TFLiteGraph, start: Collection[int]) -> set[int]:
+    """Return the operations that work, at any distance, on what some operations compute."""
+    producers, behind = _producers(graph), set[int]()
+    for index, operator in enumerate(graph.operators):
+        before = {producers[tensor] for tensor in operator.inputs if tensor in producers}
+        if before & (behind | set(start)):
+            behind.add(index)
+    return behind
+
+
+def partitions(graph: TFLiteGraph, taken: Collection[int]) -> list[list[int]]:
+    """Divide the operations that a delegate takes over into parts that can each run in one go.
+
+    As TensorFlow Lite does it: in turns, everything that is ready and goes to the same side, the delegate's
+    or the processor's, until nothing more of that side is ready
+    (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/lite/graph_info.cc).
+
+    Args:
+        graph: of a file; its operations stand in an order in which they can run.
+        taken: indices of the operations that the delegate takes over.
+
+    Returns:
+        Indices of the operations of each part.
+    """
+    producers = _producers(graph)
+    waiting = list(range(len(graph.operators)))
+    done, parts = set[int](), []
+    while waiting:
+        side: bool | None = None
+        part = []
+        for index in waiting:
+            needed = {producers[t] for t in graph.operators[index].inputs if t in producers}
+            if not needed <= done:
+                continue
+            if side is None:
+                side = index in taken
+            if (index in taken) is side:
+                part.append(index)
+                done.add(index)
+        waiting = [index for index in waiting if index not in done]
+        if side:
+            parts.append(part)
+    return parts
