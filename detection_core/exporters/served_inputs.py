@@ -26,32 +26,49 @@ class ServedInput:
         dtype: of the input.
         shape: of one element of the batch.
         pixels: one element -> image [H, W, 3], uint8 or float32 0..255, RGB.
+        of_example: a serialised `tf.Example` -> the element that it is or holds.
     """
 
     dtype: tf.DType
     shape: tuple[int | None, ...]
     pixels: Callable[[tf.Tensor], tf.Tensor]
+    of_example: Callable[[tf.Tensor], tf.Tensor]
 
     def spec(self, batch: int | None, name: str = SAVED_MODEL_INPUT) -> tf.TensorSpec:
         """Return what a signature takes; a batch of None may have any size."""
         return tf.TensorSpec([batch, *self.shape], self.dtype, name=name)
 
 
+def _itself(element: tf.Tensor) -> tf.Tensor:
+    return element
+
+
 def _decode(encoded: tf.Tensor) -> tf.Tensor:
     return decode_pixels(encoded, channels=_CHANNELS)
 
 
-def _decode_example(serialized: tf.Tensor) -> tf.Tensor:
+def _encoded(serialized: tf.Tensor) -> tf.Tensor:
     fields = tf.io.parse_single_example(serialized, {IMAGE_KEY: tf.io.FixedLenFeature([], tf.string)})
-    return _decode(fields[IMAGE_KEY])
+    return fields[IMAGE_KEY]
+
+
+def _decode_example(serialized: tf.Tensor) -> tf.Tensor:
+    return _decode(_encoded(serialized))
 
 
 _IMAGE = (None, None, _CHANNELS)
 INPUT_TYPES: Mapping[str, ServedInput] = {
-    IMAGE_TENSOR: ServedInput(dtype=tf.uint8, shape=_IMAGE, pixels=lambda image: image),
-    "float_image_tensor": ServedInput(dtype=tf.float32, shape=_IMAGE, pixels=lambda image: image),
-    "encoded_image_string_tensor": ServedInput(dtype=tf.string, shape=(), pixels=_decode),
-    "tf_example": ServedInput(dtype=tf.string, shape=(), pixels=_decode_example),
+    IMAGE_TENSOR: ServedInput(dtype=tf.uint8, shape=_IMAGE, pixels=_itself, of_example=_decode_example),
+    "float_image_tensor": ServedInput(
+        dtype=tf.float32,
+        shape=_IMAGE,
+        pixels=_itself,
+        of_example=lambda example: tf.cast(_decode_example(example), tf.float32),
+    ),
+    "encoded_image_string_tensor": ServedInput(
+        dtype=tf.string, shape=(), pixels=_decode, of_example=_encoded
+    ),
+    "tf_example": ServedInput(dtype=tf.string, shape=(), pixels=_decode_example, of_example=_itself),
 }
 """Name, as `exporter_main_v2.py --input_type` takes it, to the input type."""
 

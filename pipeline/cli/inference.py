@@ -1,4 +1,4 @@
-"""Verbs that run detectors: predict."""
+"""Verbs that run detectors, and that write them to be run elsewhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from detection_core.errors import DataError
 from pipeline.cli.base import Result, Verb, argument
 from pipeline.cli.detector_arguments import OUTPUT, TRUST, one_model
+from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 
 _logger = logging.getLogger(__name__)
@@ -73,6 +74,31 @@ def _told(entry: dict[str, Any]) -> str:
     )
 
 
+def export_saved_model(arguments: argparse.Namespace) -> Result:
+    """Write a SavedModel with the signatures that were asked for."""
+    from detection_core.tasks.export_saved_model import SAVED_MODEL_DIR, SavedModelOptions
+    from detection_core.tasks.export_saved_model import export_saved_model as export_it
+
+    options = SavedModelOptions(
+        input_type=arguments.input_type,
+        batch_size=arguments.batch_size,
+        signatures=arguments.signatures,
+        additional_output_tensor_names=_names(arguments.additional_output_tensor_names),
+        side_input_names=_names(arguments.side_input_names),
+        frozen_graph=arguments.frozen_graph,
+        warm_up_requests=arguments.warm_up_requests,
+        warm_up_split=arguments.split,
+    )
+    with native_output_to(os.devnull), output_folder(arguments.output, keep_unfinished=False) as output:
+        export_it(arguments.model, output, options, examples_dir=arguments.examples)
+    written = os.path.join(arguments.output, SAVED_MODEL_DIR)
+    return Result(text=f"SavedModel: {written}", data={"saved_model": written})
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 VERBS = (
     Verb(
         name="predict",
@@ -112,5 +138,49 @@ VERBS = (
             TRUST,
         ),
         command=predict,
+    ),
+    Verb(
+        name="export-saved-model",
+        summary="Write a SavedModel with other inputs, signatures or outputs, and a frozen graph.",
+        example=(
+            "detflow export-saved-model --model build/trained/model --output build/served"
+            " --input-type tf_example"
+        ),
+        arguments=(
+            argument("--model", required=True, metavar="DIR", help="trained detector"),
+            OUTPUT,
+            argument(
+                "--input-type",
+                default="image_tensor",
+                metavar="TYPE",
+                help="image_tensor (default), float_image_tensor, encoded_image_string_tensor or tf_example",
+            ),
+            argument("--batch-size", type=int, default=0, help="of every request (default: 0, which is any)"),
+            argument(
+                "--signatures",
+                default="object_detection_api",
+                metavar="WHOSE",
+                help="object_detection_api (default), or automl: those of google/automl's EfficientDet",
+            ),
+            argument(
+                "--additional-output-tensor-names",
+                default="",
+                metavar="NAMES",
+                help="comma-separated, further tensors of the graph to give out",
+            ),
+            argument("--side-input-names", default="", metavar="NAMES", help="refused: no detector has any"),
+            argument("--frozen-graph", action="store_true", help="write frozen_inference_graph.pb beside it"),
+            argument(
+                "--examples",
+                default="",
+                metavar="DIR",
+                help="what ExampleGen wrote, for the requests that TensorFlow Serving warms up with",
+            ),
+            argument(
+                "--split", default="eval", help="split that the requests are taken from (default: eval)"
+            ),
+            argument("--warm-up-requests", type=int, default=10, metavar="N", help="how many (default: 10)"),
+        ),
+        command=export_saved_model,
     ),
 )

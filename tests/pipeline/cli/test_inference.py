@@ -12,6 +12,8 @@ from pipeline.cli import main
 from tests.components.evaluator.test_run import save_model
 from tests.detection_core.data.test_video import write as write_video
 from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+from tests.detection_core.exporters.test_detector_folder import CONFIG
+from tests.detection_core.tasks.test_export_saved_model import written_detector
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +77,13 @@ def test_lines_alone(models, tmp_path, capsys):
     assert main(words) == 0
     assert "3 detections in 3 frames" in capsys.readouterr().out
     assert os.listdir(tmp_path / "out") == ["moving.jsonl"]
+
+
+def test_a_saved_model_is_written_as_asked_for(tmp_path, capsys):
+    detector = written_detector(CONFIG, tmp_path / "detector")
+    words = ["export-saved-model", "--model", detector, "--output", str(tmp_path / "out"), "--frozen-graph"]
+    assert main([*words, "--input-type", "encoded_image_string_tensor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"saved_model": str(tmp_path / "out" / "saved_model")}
+    assert os.path.isfile(tmp_path / "out" / "frozen_inference_graph.pb")
+    assert main([*words, "--side-input-names", "context"]) == 2
+    assert "expected no side inputs" in capsys.readouterr().err

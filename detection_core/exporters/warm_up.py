@@ -1,0 +1,101 @@
+"""Requests that TensorFlow Serving runs on a model before it answers the first client.
+
+https://www.tensorflow.org/tfx/serving/saved_model_warmup: records of `PredictionLog` (tensorflow/serving,
+apis/prediction_log.proto) in `assets.extra/tf_serving_warmup_requests`. Its package for Python wants another
+TensorFlow, so the few fields that a request has are written by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.errors import DataError
+from detection_core.exporters.served_inputs import IMAGE_KEY, ServedInput
+from detection_core.storage import files
+
+WARM_UP_FILE = "assets.extra/tf_serving_warmup_requests"
+MOST_REQUESTS = 1000
+"""TensorFlow Serving runs no more."""
+# PredictionLog.predict_log, PredictLog.request; PredictRequest.model_spec and .inputs; ModelSpec.name and
+# .signature_name; the key and the value of an entry of a map.
+_PREDICT_LOG, _REQUEST, _MODEL_SPEC, _INPUTS, _NAME, _SIGNATURE_NAME, _KEY, _VALUE = 6, 1, 1, 2, 1, 3, 1, 2
+
+
+def prediction_log(inputs: dict[str, tf.Tensor], *, model: str, signature: str) -> bytes:
+    """Return a serialised `PredictionLog` with a request to predict.
+
+    Args:
+        inputs: name of an input of the signature to its value.
+        model: name of the model.
+        signature: name of the signature.
+    """
+    spec = _field(_NAME, model.encode()) + _field(_SIGNATURE_NAME, signature.encode())
+    request = _field(_MODEL_SPEC, spec)
+    for name, value in inputs.items():
+        proto = tf.make_tensor_proto(value).SerializeToString(deterministic=True)
+        request += _field(_INPUTS, _field(_KEY, name.encode()) + _field(_VALUE, proto))
+    return _field(_PREDICT_LOG, _field(_REQUEST, request))
+
+
+def write_warm_up(
+    directory: str, examples: Iterable[bytes], served: ServedInput, *, name: str, model: str, signature: str
+) -> int:
+    """Write the requests of a SavedModel, an image each.
+
+    Args:
+        directory: folder of the SavedModel.
+        examples: serialised `tf.Example`s with an image each.
+        served: input type of the signature.
+        name: of the signature's input.
+        model: name of the model.
+        signature: name of the signature.
+
+    Returns:
+        How many requests were written.
+
+    Raises:
+        DataError: when there is no example, or one without an image.
+    """
+    path = files.join(directory, WARM_UP_FILE)
+    files.make_dirs(path.rpartition("/")[0])
+    count = 0
+    with tf.io.TFRecordWriter(path) as writer:
+        for example in examples:
+            value = served_value(example, served)[np.newaxis]
+            log = prediction_log({name: tf.constant(value)}, model=model, signature=signature)
+            writer.write(log)
+            count += 1
+    if not count:
+        raise DataError("expected examples to warm up with, found none; name a split that has some")
+    return count
+
+
+def served_value(example: bytes, served: ServedInput) -> np.ndarray:
+    """Return what an input type takes of a `tf.Example`: itself, its image file, or its pixels.
+
+    Raises:
+        DataError: when it has no image that can be decoded.
+    """
+    try:
+        return np.asarray(served.of_example(tf.constant(example)))
+    except tf.errors.InvalidArgumentError as error:
+        raise DataError(
+            f"expected a tf.Example with an image in {IMAGE_KEY}, found another record"
+            f" ({error.message.splitlines()[0]}); make the examples again"
+        ) from error
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    """Return a field of bytes, a text or a message in protobuf's wire format."""
+    return bytes([number << 3 | 2]) + _varint(len(payload)) + payload
+
+
+def _varint(value: int) -> bytes:
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*digits, value])

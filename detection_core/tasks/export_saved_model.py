@@ -1,0 +1,170 @@
+"""The verb `export-saved-model`: a detector as the Object Detection API or google/automl exports it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from detection_core.artifacts import detector as layout
+from detection_core.builders.configured_model import configured_model
+from detection_core.config.input_paths import split_pattern
+from detection_core.data.records import expand_patterns, read_records
+from detection_core.errors import ConfigError, ExportError
+from detection_core.exporters.automl_signatures import automl_functions
+from detection_core.exporters.detector_folder import LoadedDetector, load_detector
+from detection_core.exporters.frozen_graph import FROZEN_GRAPH, frozen_graph
+from detection_core.exporters.served_inputs import IMAGE_TENSOR, INPUT_TYPES, find_input_type
+from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
+from detection_core.exporters.warm_up import MOST_REQUESTS, write_warm_up
+from detection_core.storage import files
+from detection_core.tasks.examples import check_split
+
+_logger = logging.getLogger(__name__)
+
+SAVED_MODEL_DIR = "saved_model"
+CHECKPOINT_DIR = "checkpoint"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SavedModelOptions:
+    """What to write.
+
+    Attributes:
+        input_type: of `served_inputs.INPUT_TYPES`; that of `serving_default`.
+        batch_size: of every request; 0: any.
+        signatures: of `SIGNATURES`: whose names and outputs.
+        additional_output_tensor_names: further tensors of the graph that are given out.
+        side_input_names: refused, as no detector here has any.
+        frozen_graph: write a frozen GraphDef beside the SavedModel, too.
+        warm_up_requests: how many examples become requests that TensorFlow Serving warms up with, where
+            examples are given.
+        warm_up_split: split that they are taken from.
+    """
+
+    input_type: str = IMAGE_TENSOR
+    batch_size: int = 0
+    signatures: str = "object_detection_api"
+    additional_output_tensor_names: tuple[str, ...] = ()
+    side_input_names: tuple[str, ...] = ()
+    frozen_graph: bool = False
+    warm_up_requests: int = 10
+    warm_up_split: str = "eval"
+
+    def __post_init__(self) -> None:
+        """Refuse what no detector has, and numbers out of range.
+
+        Raises:
+            ExportError: for side inputs, and an unknown input type.
+            ConfigError: for other values.
+        """
+        find_input_type(self.input_type)
+        if self.side_input_names:
+            raise ExportError(
+                "expected no side inputs, as every detector here takes images alone (the Object Detection"
+                f" API has them for Context R-CNN's features), found {', '.join(self.side_input_names)}",
+                where="side_input_names",
+            )
+        if self.signatures not in SIGNATURES:
+            raise ConfigError(
+                f"expected {' or '.join(SIGNATURES)}, found {self.signatures!r}", where="signatures"
+            )
+        if self.batch_size < 0 or not 1 <= self.warm_up_requests <= MOST_REQUESTS:
+            raise ConfigError(
+                f"expected a batch size of at least 0 and 1 to {MOST_REQUESTS} requests, found"
+                f" {self.batch_size} and {self.warm_up_requests}",
+                where="batch_size, warm_up_requests",
+            )
+
+
+def _own_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:
+    function = serving_function(
+        detector.model,
+        configured_model(detector.config).build_resizer(),
+        input_type=options.input_type,
+        batch_size=options.batch_size or None,
+        additional=options.additional_output_tensor_names,
+    )
+    return {SERVING_DEFAULT: function}
+
+
+def _automl_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:
+    if options.additional_output_tensor_names or options.input_type != IMAGE_TENSOR:
+        raise ConfigError(
+            f"expected input_type {IMAGE_TENSOR} and no additional tensors, found others: with signatures"
+            " automl, serving_base64 takes encoded images and predict gives the network's outputs",
+            where="signatures",
+        )
+    resizer = configured_model(detector.config).build_resizer()
+    return automl_functions(detector.model, resizer, options.batch_size or None)
+
+
+SIGNATURES: Mapping[str, Callable[[LoadedDetector, SavedModelOptions], dict[str, Any]]] = {
+    "object_detection_api": _own_functions,
+    "automl": _automl_functions,
+}
+"""Whose signatures, to what makes them."""
+
+
+def export_saved_model(
+    model_dir: str, output_dir: str, options: SavedModelOptions, *, examples_dir: str = ""
+) -> str:
+    """Write a detector as the Object Detection API's exporter lays it out.
+
+    That is `saved_model/`, `checkpoint/ckpt-0` and `pipeline.config`, with `label_map.pbtxt` and, where it is
+    asked for, `frozen_inference_graph.pb` beside them. The moving averages of a training are in the weights
+    of the detector already.
+
+    Args:
+        model_dir: detector folder, float or quantized.
+        output_dir: folder to write; made where it is missing.
+        options: what to write.
+        examples_dir: what ExampleGen wrote, for requests to warm up with; "": there are none.
+
+    Returns:
+        The folder of the SavedModel.
+
+    Raises:
+        DetectionError: when the detector cannot be read or exported as asked, or an example has no image.
+    """
+    if examples_dir:
+        check_split(examples_dir, options.warm_up_split)
+    detector = load_detector(model_dir)
+    functions = SIGNATURES[options.signatures](detector, options)
+    saved_model = files.join(output_dir, SAVED_MODEL_DIR)
+    with files.atomic_dir(saved_model) as folder:
+        save_signatures(functions, folder)
+        files.copy_tree(layout.extra_file(model_dir, "").rstrip("/"), files.join(folder, layout.EXTRA))
+        if examples_dir:
+            _write_warm_up(folder, functions[SERVING_DEFAULT], detector, options, examples_dir)
+    for name in (layout.PIPELINE_CONFIG, layout.LABEL_MAP):
+        files.write_text(files.join(output_dir, name), layout.read_extra(model_dir, name))
+    checkpoint = layout.extra_file(model_dir, layout.CHECKPOINT).rpartition("/")[0]
+    files.copy_tree(checkpoint, files.join(output_dir, CHECKPOINT_DIR))
+    if options.frozen_graph:
+        function = functions[SERVING_DEFAULT]
+        files.write_bytes(files.join(output_dir, FROZEN_GRAPH), frozen_graph(function, options.input_type))
+    _logger.info("export | SavedModel with %s written to %s", ", ".join(functions), saved_model)
+    return saved_model
+
+
+def _write_warm_up(
+    folder: str, function: Any, detector: LoadedDetector, options: SavedModelOptions, examples_dir: str
+) -> None:
+    (name,) = function.structured_input_signature[1] or [function.structured_input_signature[0][0].name]
+    count = write_warm_up(
+        folder,
+        itertools.islice(_examples(examples_dir, options.warm_up_split), options.warm_up_requests),
+        INPUT_TYPES[options.input_type],
+        name=name,
+        model=detector.info.name,
+        signature=SERVING_DEFAULT,
+    )
+    _logger.info("export | %d requests to warm up with", count)
+
+
+def _examples(examples_dir: str, split: str) -> Iterator[bytes]:
+    for file in expand_patterns([split_pattern(examples_dir, split)], where=examples_dir):
+        yield from read_records(file).as_numpy_iterator()

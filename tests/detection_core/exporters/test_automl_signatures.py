@@ -1,0 +1,105 @@
+"""google/automl's signatures: names, shapes and numbers of its exported EfficientDets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.data.resize import FixedShapeResizer
+from detection_core.detectors.efficientdet.build import build_efficientdet
+from detection_core.errors import ExportError
+from detection_core.exporters.automl_signatures import automl_functions, head_function
+from detection_core.exporters.signatures import save_signatures
+from tests.detection_core.detectors.efficientdet import goldens
+from tests.detection_core.exporters.test_served_inputs import png
+from tests.detection_core.exporters.tiny_detector import TinyDetector
+
+IMAGES = np.random.default_rng(1).integers(0, 256, (2, 50, 40, 3)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def detector():
+    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
+    message.num_classes = 3
+    model = build_efficientdet(message, "model.efficientdet", 0)
+    goldens.set_deterministic_weights(model.network, model.parts.settings)
+    return model
+
+
+@pytest.fixture(scope="module")
+def served(detector, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("automl"))
+    save_signatures(automl_functions(detector, FixedShapeResizer(height=64, width=64), None), folder)
+    return tf.saved_model.load(folder)
+
+
+def _described(signature):
+    inputs = {
+        k: (s.dtype.name, s.shape.as_list()) for k, s in signature.structured_input_signature[1].items()
+    }
+    outputs = {k: (s.dtype.name, s.shape.as_list()) for k, s in signature.structured_outputs.items()}
+    return inputs, outputs
+
+
+def test_the_signature_that_serves_images_is_theirs(served):
+    # shared facts, export_tflite lite0_FP32: batch 1 there, as asked for; any here.
+    inputs, outputs = _described(served.signatures["serving_default"])
+    assert inputs == {"images": ("uint8", [None, None, None, 3])}
+    assert outputs == {
+        "output_0": ("float32", [None, 100, 4]),
+        "output_1": ("float32", [None, 100]),
+        "output_2": ("float32", [None, 100]),
+        "output_3": ("int32", [None]),
+    }
+
+
+def test_boxes_are_in_pixels_of_the_image_and_classes_from_1(served, detector):
+    found = served.signatures["serving_default"](images=tf.constant(IMAGES))
+    from detection_core.exporters.signatures import serving_function
+
+    ours = serving_function(detector, FixedShapeResizer(height=64, width=64))(tf.constant(IMAGES))
+    np.testing.assert_allclose(found["output_0"], ours["detection_boxes"] * [50, 40, 50, 40], atol=1e-3)
+    np.testing.assert_allclose(found["output_1"], ours["detection_scores"], atol=1e-5)
+    np.testing.assert_array_equal(found["output_2"], ours["detection_classes"])
+    np.testing.assert_array_equal(found["output_3"], ours["num_detections"])
+
+
+def test_image_files_give_what_their_pixels_give(served):
+    inputs, _ = _described(served.signatures["serving_base64"])
+    assert inputs == {"image_files": ("string", [None])}
+    found = served.signatures["serving_base64"](image_files=tf.constant([png(image) for image in IMAGES]))
+    expected = served.signatures["serving_default"](images=tf.constant(IMAGES))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-4, err_msg=name)
+
+
+def test_the_network_alone_gives_classes_then_boxes_of_each_level(served, detector):
+    pixels = np.random.RandomState(0).standard_normal((2, 64, 64, 3)).astype(np.float32)
+    found = served.signatures["predict"](images=tf.constant(pixels))
+    shapes = [found[f"output_{i}"].shape.as_list() for i in range(len(found))]
+    sides = (8, 4, 2, 1, 1)
+    assert shapes == [[2, s, s, 27] for s in sides] + [[2, s, s, 36] for s in sides]
+    whole = detector.run(pixels, training=False)
+    joined = np.concatenate([found[f"output_{i}"].numpy().reshape(2, -1, 3) for i in range(5)], 1)
+    np.testing.assert_allclose(joined, whole.class_logits, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_network_of_lite0_gives_the_reference_s_numbers():
+    model = build_efficientdet(goldens.message("efficientdet-lite0", 320), "model.efficientdet", None)
+    goldens.set_deterministic_weights(model.network, model.parts.settings)
+    function = head_function(model, 1)
+    pixels = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
+    found = function(tf.constant(pixels))
+    wanted = np.load(Path(__file__).parent / "data" / "automl_lite0_network.npz")
+    assert sorted(found) == sorted(wanted)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(goldens.sampled(found[name]), value, 1e-2, 1e-2, err_msg=name)
+
+
+def test_a_detector_without_levels_is_refused():
+    with pytest.raises(ExportError, match="expected a detector with anchors on fixed levels"):
+        head_function(TinyDetector(), None)

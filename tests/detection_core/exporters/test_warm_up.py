@@ -1,0 +1,68 @@
+"""Requests to warm up with: TensorFlow Serving's own protos read them, and the model answers them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.data.resize import FixedShapeResizer
+from detection_core.errors import DataError
+from detection_core.exporters.served_inputs import INPUT_TYPES
+from detection_core.exporters.signatures import serving_function
+from detection_core.exporters.warm_up import WARM_UP_FILE, prediction_log, served_value, write_warm_up
+from tests.detection_core.exporters.test_served_inputs import IMAGES, REQUESTS, example
+from tests.detection_core.exporters.tiny_detector import TinyDetector
+
+
+def _logs(folder):
+    # Of the package tensorflow-serving-api, which TFX brings.
+    prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    records = tf.data.TFRecordDataset(f"{folder}/{WARM_UP_FILE}").as_numpy_iterator()
+    return [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
+
+
+@pytest.mark.parametrize("name", INPUT_TYPES)
+def test_each_example_is_a_request_that_the_model_answers(tmp_path, name):
+    examples = [example(image) for image in IMAGES]
+    count = write_warm_up(
+        str(tmp_path),
+        examples,
+        INPUT_TYPES[name],
+        name="input_tensor",
+        model="ssd",
+        signature="serving_default",
+    )
+    logs = _logs(tmp_path)
+    assert count == len(logs) == 3
+    resizer = FixedShapeResizer(height=32, width=32)
+    function = serving_function(TinyDetector(), resizer, input_type=name)
+    expected = function(REQUESTS[name](IMAGES))
+    for i, log in enumerate(logs):
+        request = log.predict_log.request
+        assert (request.model_spec.name, request.model_spec.signature_name) == ("ssd", "serving_default")
+        assert list(request.inputs) == ["input_tensor"]
+        value = tf.make_ndarray(request.inputs["input_tensor"])
+        found = function(tf.constant(value, INPUT_TYPES[name].dtype))
+        np.testing.assert_allclose(found["detection_scores"][0], expected["detection_scores"][i], atol=1e-5)
+
+
+def test_the_bytes_are_those_that_tensorflow_serving_s_own_classes_write():
+    prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    log = prediction_log_pb2.PredictionLog()
+    request = log.predict_log.request
+    request.model_spec.name, request.model_spec.signature_name = "m" * 200, "s"
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto(np.arange(300, dtype=np.uint8)))
+    ours = prediction_log({"x": tf.constant(np.arange(300, dtype=np.uint8))}, model="m" * 200, signature="s")
+    assert prediction_log_pb2.PredictionLog.FromString(ours) == log
+
+
+def test_no_example_and_one_without_an_image_are_errors(tmp_path):
+    served = INPUT_TYPES["image_tensor"]
+    arguments = {"name": "x", "model": "m", "signature": "s"}
+    with pytest.raises(DataError, match="expected examples to warm up with, found none"):
+        write_warm_up(str(tmp_path), [], served, **arguments)
+    with pytest.raises(DataError, match="found another record"):
+        served_value(tf.train.Example().SerializeToString(), served)
+    with pytest.raises(DataError, match="found another record"):
+        served_value(b"rubbish", served)
