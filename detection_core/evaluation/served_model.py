@@ -1,0 +1,129 @@
+"""A SavedModel as its clients call it: batches in, detections with boxes in pixels out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.artifacts.detector import serving_dir
+from detection_core.artifacts.graph_operations import check_graph
+from detection_core.errors import ModelError
+from detection_core.evaluation.signature_runner import first_line
+from detection_core.storage.local_copy import local_copy
+
+SIGNATURE = "serving_default"
+_OURS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
+_AUTOML = ("output_0", "output_1", "output_2", "output_3")
+
+
+class BatchDetections(NamedTuple):
+    """Detections of a batch, in the order in which google/automl's driver gives them.
+
+    Attributes:
+        boxes: float32 [B, D, 4], ymin, xmin, ymax, xmax in pixels of the image.
+        scores: float32 [B, D].
+        classes: float32 [B, D], from 1.
+        valid_len: int32 [B], how many of the D rows are detections.
+    """
+
+    boxes: np.ndarray
+    scores: np.ndarray
+    classes: np.ndarray
+    valid_len: np.ndarray
+
+
+class ServedModel:
+    """A SavedModel that takes images, with the Object Detection API's signature or google/automl's.
+
+    Attributes:
+        path: where it was loaded from.
+        batch_size: of every request; None: any.
+    """
+
+    def __init__(self, path: str, *, trust: bool = False) -> None:
+        """Load the model.
+
+        Args:
+            path: a detector folder or a SavedModel's.
+            trust: run it even if its graph does more than compute.
+
+        Raises:
+            ModelError: when it takes no images, cannot be loaded, or does more than compute.
+            ContractError: when there is no SavedModel.
+        """
+        self.path = path
+        directory = serving_dir(path)
+        check_graph(directory, trust=trust)
+        try:
+            with local_copy(directory) as here:
+                # The loaded object must live as long as its signatures.
+                self._model = tf.saved_model.load(here)
+        except (OSError, ValueError, RuntimeError, LookupError, tf.errors.OpError) as error:
+            raise ModelError(
+                f"expected a SavedModel, found files that cannot be loaded ({first_line(error)});"
+                " export the model again",
+                where=path,
+            ) from error
+        signature = self._model.signatures.get(SIGNATURE)
+        inputs = dict(signature.structured_input_signature[1]) if signature else {}
+        outputs = signature.structured_outputs if signature else {}
+        names = next((names for names in (_OURS, _AUTOML) if set(names) <= set(outputs)), None)
+        if [spec.dtype for spec in inputs.values()] != [tf.uint8] or names is None:
+            raise ModelError(
+                f"expected a signature {SIGNATURE!r} that takes uint8 images and gives detections, found"
+                f" inputs {list(inputs.values())} and outputs {sorted(outputs)}; export the model with"
+                " --input-type image_tensor",
+                where=path,
+            )
+        ((self._input, spec),) = inputs.items()
+        self.batch_size: int | None = spec.shape[0]
+        self._names, self._signature = names, signature
+
+    @property
+    def signatures(self) -> dict[str, Any]:
+        """Name to signature."""
+        return dict(self._model.signatures)
+
+    def __call__(self, images: np.ndarray) -> BatchDetections:
+        """Detect objects.
+
+        Args:
+            images: uint8 [B, H, W, 3], RGB; a model with a fixed batch size gets them in parts of it.
+
+        Raises:
+            ModelError: when they are no multiple of the batch size that the model takes.
+        """
+        size = self.batch_size or len(images)
+        if not len(images) or len(images) % size:
+            raise ModelError(
+                f"expected a multiple of {size} images, as the model takes, found {len(images)}; export it"
+                " with --batch-size 0",
+                where=self.path,
+            )
+        parts = [self._detect(images[start : start + size]) for start in range(0, len(images), size)]
+        return BatchDetections(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+    def run(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Give the signature a batch, and what it gives back unchanged."""
+        return dict(self._signature(**{self._input: images}))
+
+    def _detect(self, images: np.ndarray) -> BatchDetections:
+        outputs = self.run(tf.constant(images))
+        boxes, scores, classes, count = (np.asarray(outputs[name]) for name in self._names)
+        if self._names is _OURS:
+            boxes = boxes * np.tile(np.float32(images.shape[1:3]), 2)
+        return BatchDetections(boxes, scores, classes, count.astype(np.int32))
+
+
+def stacked(images: Sequence[np.ndarray]) -> list[list[int]]:
+    """Return the positions of images that fit into one array each: runs of equal shape, in their order."""
+    groups: list[list[int]] = []
+    for place, image in enumerate(images):
+        if groups and images[groups[-1][-1]].shape == image.shape:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return groups

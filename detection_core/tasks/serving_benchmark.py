@@ -1,0 +1,133 @@
+"""Measures SavedModels on this machine: latency and images a second, by size of the batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.errors import ConfigError
+from detection_core.evaluation.served_model import ServedModel
+
+_WARM_UP_RUNS = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServingBenchOptions:
+    """What to measure.
+
+    Attributes:
+        batch_sizes: images in a request.
+        runs: timed requests of each size.
+        image_size: rows and columns of the images.
+        trust: run a SavedModel even if its graph does more than compute.
+    """
+
+    batch_sizes: tuple[int, ...] = (1, 8)
+    runs: int = 20
+    image_size: tuple[int, int] = (480, 640)
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured.
+
+        Raises:
+            ConfigError: for it.
+        """
+        if not self.batch_sizes or min(*self.batch_sizes, self.runs, *self.image_size) < 1:
+            raise ConfigError(
+                f"expected batches, runs and image sides from 1, found {list(self.batch_sizes)},"
+                f" {self.runs} and {list(self.image_size)}",
+                where="batch_sizes, runs, image_size",
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServingTiming:
+    """How fast a SavedModel answers, resizing and suppression included.
+
+    Attributes:
+        path: of the model.
+        batch_size: images in a request.
+        runs: timed requests.
+        load_ms: milliseconds until the model is loaded.
+        first_ms: milliseconds of the first request of this size.
+        p50_ms: median milliseconds of a request.
+        p90_ms: which nine of ten requests need at most.
+        p99_ms: which 99 of 100 need at most.
+        images_per_second: over all timed requests.
+    """
+
+    path: str
+    batch_size: int
+    runs: int
+    load_ms: float
+    first_ms: float
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    images_per_second: float
+
+
+def bench_saved_models(paths: Sequence[str], options: ServingBenchOptions) -> list[ServingTiming]:
+    """Measure SavedModels, one after the other.
+
+    Args:
+        paths: detector folders, or SavedModels of others.
+        options: what to measure; sizes that a model with a fixed batch does not take are left out.
+
+    Returns:
+        A timing for each model and size.
+
+    Raises:
+        ModelError: when a model cannot be run.
+        ConfigError: when a model takes none of the sizes.
+    """
+    return [timing for path in paths for timing in _bench(path, options)]
+
+
+def _bench(path: str, options: ServingBenchOptions) -> list[ServingTiming]:
+    began = time.perf_counter()
+    model = ServedModel(path, trust=options.trust)
+    load_ms = (time.perf_counter() - began) * 1000
+    sizes = [size for size in options.batch_sizes if model.batch_size in (None, size)]
+    if not sizes:
+        raise ConfigError(
+            f"expected the batch size {model.batch_size}, which the model takes, found"
+            f" {list(options.batch_sizes)}; add it to --batch-sizes",
+            where=path,
+        )
+    noise = np.random.default_rng(0).integers(0, 256, (max(sizes), *options.image_size, 3)).astype(np.uint8)
+    timings = []
+    for size in sizes:
+        times = time_requests(model, tf.constant(noise[:size]), options.runs + _WARM_UP_RUNS)
+        first, timed = times[0], times[_WARM_UP_RUNS:]
+        p50, p90, p99 = (float(np.percentile(timed, share)) for share in (50, 90, 99))
+        timings.append(
+            ServingTiming(
+                path=path,
+                batch_size=size,
+                runs=options.runs,
+                load_ms=load_ms,
+                first_ms=first,
+                p50_ms=p50,
+                p90_ms=p90,
+                p99_ms=p99,
+                images_per_second=1000 * size / float(np.mean(timed)),
+            )
+        )
+    return timings
+
+
+def time_requests(model: ServedModel, images: tf.Tensor, runs: int) -> list[float]:
+    """Return the milliseconds of each of some requests with the same images, the first one included."""
+    times = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        outputs = model.run(images)
+        next(iter(outputs.values())).numpy()  # waits until it is computed
+        times.append((time.perf_counter() - began) * 1000)
+    return times

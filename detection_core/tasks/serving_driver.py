@@ -1,0 +1,277 @@
+"""A detector under the names of google/automl's ServingDriver, for code that was written for it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.artifacts.detector import read_info
+from detection_core.data.image_header import ImageFault, find_format
+from detection_core.data.pixels import read_pixels
+from detection_core.errors import ConfigError, DataError, ExportError
+from detection_core.evaluation.drawing import LabelledBox, draw_boxes
+from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.served_model import BatchDetections, ServedModel, stacked
+from detection_core.structures import FIRST_CLASS
+from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
+from detection_core.tasks.serving_benchmark import time_requests
+
+_logger = logging.getLogger(__name__)
+
+_PREDICT = "predict"
+_UNDERSCORE = "_"
+
+
+class ServingDriver:
+    """Serves images with a SavedModel.
+
+    Example:
+        driver = ServingDriver.create("build/trained/model")
+        boxes, scores, classes, valid_len = driver.serve(images)
+        picture = driver.visualize(images[0], boxes[0], classes[0], scores[0], min_score_thresh=0.4)
+
+    What needs their model code, a checkpoint above all, is done once by `detflow import`.
+    """
+
+    def __init__(self, saved_model_dir: str, *, trust: bool = False) -> None:
+        """Load a model.
+
+        Args:
+            saved_model_dir: a detector folder, or a SavedModel with the signatures of
+                `detflow export-saved-model`.
+            trust: run it even if its graph does more than compute.
+
+        Raises:
+            ModelError: when it cannot be run.
+            ContractError: when there is no SavedModel.
+        """
+        self.load(saved_model_dir, trust=trust)
+
+    @classmethod
+    def create(
+        cls,
+        model_dir: str,
+        debug: bool = False,
+        saved_model_dir: str | None = None,
+        model_name: str | None = None,
+        batch_size: int | None = None,
+        only_network: bool = False,
+        model_params: dict[str, Any] | None = None,
+    ) -> ServingDriver:
+        """Make a driver of the arguments that theirs takes.
+
+        Args:
+            model_dir: detector folder; `_` where `saved_model_dir` is given.
+            debug: ignored, as nothing here runs otherwise.
+            saved_model_dir: SavedModel that goes before `model_dir`.
+            model_name: ignored: the detector knows what it is.
+            batch_size: ignored: the model takes batches of any size.
+            only_network: ignored: `predict` runs the network alone.
+            model_params: ignored: the config is in the detector.
+
+        Raises:
+            ConfigError: when neither folder is given.
+            ModelError: as the constructor.
+        """
+        del debug, model_name, batch_size, only_network, model_params
+        path = saved_model_dir or (model_dir if model_dir != _UNDERSCORE else "")
+        if not path:
+            raise ConfigError(
+                "expected a detector folder or a SavedModel, found neither; a checkpoint becomes one by"
+                " `detflow config from-automl` and `detflow import`",
+                where="model_dir",
+            )
+        return cls(path)
+
+    def load(self, saved_model_dir: str, *, trust: bool = False) -> None:
+        """Load another model; see the constructor."""
+        self._path = saved_model_dir
+        self._model = ServedModel(saved_model_dir, trust=trust)
+        self.label_map = {label + FIRST_CLASS: name for label, name in known_classes(saved_model_dir).items()}
+
+    def serve(self, image_arrays: Sequence[np.ndarray] | np.ndarray) -> BatchDetections:
+        """Detect objects in images.
+
+        Args:
+            image_arrays: uint8 [H, W, 3] each, RGB; those of one size in a row are served as one batch.
+
+        Raises:
+            DataError: for what is no image.
+        """
+        images = [_checked(image, place) for place, image in enumerate(image_arrays)]
+        if not images:
+            raise DataError("expected images, found none", where="image_arrays")
+        found = [self._model(np.stack([images[i] for i in group])) for group in stacked(images)]
+        return BatchDetections(*(np.concatenate(values) for values in zip(*found, strict=True)))
+
+    serve_images = serve
+
+    def serve_files(self, image_files: Sequence[bytes]) -> BatchDetections:
+        """Detect objects in image files.
+
+        Args:
+            image_files: the content of each file, JPEG, PNG and what else `detflow predict` reads.
+
+        Raises:
+            DataError: for one that is no image.
+        """
+        return self.serve([_decoded(content, place) for place, content in enumerate(image_files)])
+
+    def serve_base64(self, image_files: Sequence[str | bytes]) -> BatchDetections:
+        """Detect objects in image files in base64, plain or web-safe, as a REST client sends them.
+
+        Raises:
+            DataError: for one that is no base64, or no image.
+        """
+        return self.serve_files([_from_base64(text, place) for place, text in enumerate(image_files)])
+
+    def predict(self, image_arrays: np.ndarray) -> list[np.ndarray]:
+        """Run the network alone on images that are resized and normalised already.
+
+        Args:
+            image_arrays: float32 [B, h, w, 3].
+
+        Returns:
+            Class outputs of each level, then box outputs.
+
+        Raises:
+            ExportError: when the SavedModel has no such signature.
+        """
+        signature = self._model.signatures.get(_PREDICT)
+        if signature is None:
+            raise ExportError(
+                f"expected the signature {_PREDICT!r}, found {', '.join(self._model.signatures)}; write it"
+                " with `detflow export-saved-model --signatures automl`",
+                where=self._path,
+            )
+        outputs = signature(images=tf.constant(image_arrays, tf.float32))
+        return [outputs[f"output_{place}"].numpy() for place in range(len(outputs))]
+
+    @property
+    def input_size(self) -> tuple[int, int]:
+        """Rows and columns of the network's input, as `predict` takes them.
+
+        Raises:
+            ContractError: when the model is no detector of ours.
+        """
+        return read_info(self._path).input_size
+
+    def benchmark(
+        self,
+        image_arrays: Sequence[np.ndarray] | np.ndarray,
+        bm_runs: int = 10,
+        trace_filename: str | None = None,
+    ) -> dict[str, float]:
+        """Measure how long a batch takes, after one that does not count.
+
+        Args:
+            image_arrays: images of one size.
+            bm_runs: timed requests.
+            trace_filename: folder for a trace of one request, which TensorBoard's profiler shows.
+
+        Returns:
+            `seconds_per_batch` and `images_per_second`.
+        """
+        images = tf.constant(np.stack(list(image_arrays)))
+        _, *times = time_requests(self._model, images, bm_runs + 1)
+        seconds = float(np.mean(times)) / 1000
+        if trace_filename:
+            with tf.profiler.experimental.Profile(trace_filename):
+                time_requests(self._model, images, 1)
+        found = {"seconds_per_batch": seconds, "images_per_second": len(images) / seconds}
+        _logger.info("benchmark | %.4f s a batch | %.1f images/s", seconds, found["images_per_second"])
+        return found
+
+    def export(self, output_dir: str, tensorrt: str | None = None) -> str:
+        """Write the detector as a SavedModel with google/automl's signatures, and its frozen graph.
+
+        Args:
+            output_dir: folder to write.
+            tensorrt: refused: TensorRT's converter takes the SavedModel that is written.
+
+        Returns:
+            The folder of the SavedModel.
+
+        Raises:
+            ExportError: for `tensorrt`.
+            ContractError: when the model is no detector folder.
+        """
+        if tensorrt:
+            raise ExportError(
+                f"expected none, found {tensorrt!r}; convert the SavedModel with TensorRT's own tools",
+                where="tensorrt",
+            )
+        return export_saved_model(
+            self._path, output_dir, SavedModelOptions(signatures="automl", frozen_graph=True)
+        )
+
+    def visualize(
+        self,
+        image: np.ndarray,
+        boxes: np.ndarray,
+        classes: np.ndarray,
+        scores: np.ndarray,
+        *,
+        min_score_thresh: float = 0.4,
+        max_boxes_to_draw: int = 100,
+    ) -> np.ndarray:
+        """Draw detections of an image.
+
+        Args:
+            image: uint8 [H, W, 3], RGB.
+            boxes: float32 [D, 4], in pixels.
+            classes: [D], from 1.
+            scores: float32 [D], falling.
+            min_score_thresh: least score of what is drawn.
+            max_boxes_to_draw: most boxes.
+
+        Returns:
+            uint8 [H, W, 3], RGB.
+        """
+        from PIL import Image
+
+        sides = np.tile(np.float32(image.shape[:2]), 2)
+        shown = [
+            LabelledBox(
+                box=tuple((np.asarray(box, np.float32) / sides).tolist()),
+                label=int(label) - FIRST_CLASS,
+                text=f"{self.label_map.get(int(label), int(label))} {score:.2f}",
+            )
+            for box, label, score in zip(boxes, classes, scores, strict=True)
+            if score >= min_score_thresh
+        ]
+        return np.asarray(draw_boxes(Image.fromarray(image), shown[:max_boxes_to_draw]))
+
+
+def _checked(image: np.ndarray, place: int) -> np.ndarray:
+    image = np.asarray(image)
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise DataError(
+            f"expected uint8 [H, W, 3], RGB, found {image.dtype} {list(image.shape)}; convert the image",
+            where=f"image {place}",
+        )
+    return image
+
+
+def _decoded(content: bytes, place: int) -> np.ndarray:
+    try:
+        find_format(content)
+        return read_pixels(io.BytesIO(content), upright=True)
+    except ImageFault as error:
+        raise DataError(error.message, where=f"image {place}") from error
+
+
+def _from_base64(text: str | bytes, place: int) -> bytes:
+    data = text.encode() if isinstance(text, str) else text
+    plain = data.translate(bytes.maketrans(b"-_", b"+/"))
+    try:
+        return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DataError(f"expected base64, found what is none ({error})", where=f"image {place}") from error

@@ -1,0 +1,63 @@
+"""SavedModels in batches, with either signature, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.data.resize import FixedShapeResizer
+from detection_core.errors import ModelError
+from detection_core.evaluation.served_model import ServedModel, stacked
+from detection_core.exporters.signatures import save_signature, serving_function
+from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
+from tests.detection_core.exporters.test_served_inputs import IMAGES
+from tests.detection_core.exporters.tiny_detector import TinyDetector
+
+RESIZER = FixedShapeResizer(height=32, width=32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("any"))
+    save_signature(serving_function(TinyDetector(), RESIZER), path)
+    return path
+
+
+def test_boxes_of_a_batch_are_in_pixels(folder):
+    found = ServedModel(folder)(IMAGES)
+    raw = tf.saved_model.load(folder).signatures["serving_default"](input_tensor=tf.constant(IMAGES))
+    np.testing.assert_allclose(found.boxes, raw["detection_boxes"] * [50, 40, 50, 40], rtol=1e-5)
+    np.testing.assert_array_equal(found.classes, raw["detection_classes"])
+    assert found.valid_len.dtype == np.int32 and found.scores.shape[0] == len(IMAGES)
+
+
+def test_a_model_of_one_image_gets_them_one_by_one(tmp_path):
+    model = ServedModel(save(BlobDetector(), tmp_path / "one"))
+    (image, truth), *_ = scenes(1)
+    found = model(np.stack([image, image]))
+    assert model.batch_size == 1 and found.boxes.shape[0] == 2
+    pixels = truth.boxes[0] * np.tile(image.shape[:2], 2)
+    np.testing.assert_allclose(found.boxes[1, 0], pixels, atol=1e-2)
+
+
+def test_a_number_of_images_that_the_model_does_not_take_is_refused(tmp_path):
+    save_signature(serving_function(TinyDetector(), RESIZER, batch_size=2), str(tmp_path))
+    model = ServedModel(str(tmp_path))
+    assert len(model(np.concatenate([IMAGES, IMAGES[:1]])).scores) == 4
+    for images in (IMAGES, IMAGES[:0]):
+        with pytest.raises(ModelError, match=f"expected a multiple of 2 images, .*found {len(images)}"):
+            model(images)
+
+
+def test_what_takes_no_images_or_does_more_than_compute_is_refused(tmp_path):
+    save_signature(serving_function(TinyDetector(), RESIZER, input_type="tf_example"), str(tmp_path / "s"))
+    with pytest.raises(ModelError, match="--input-type image_tensor"):
+        ServedModel(str(tmp_path / "s"))
+    with pytest.raises(ModelError, match="WriteFile"):
+        ServedModel(save(writing_detector(tmp_path / "pwned"), tmp_path / "w"))
+
+
+def test_images_of_equal_size_in_a_row_are_one_batch():
+    images = [np.zeros(shape, np.uint8) for shape in ((2, 2, 3), (2, 2, 3), (4, 2, 3), (2, 2, 3))]
+    assert stacked(images) == [[0, 1], [2], [3]] and stacked([]) == []
