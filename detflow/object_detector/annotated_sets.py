@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -225,21 +226,19 @@ def class_ids(sets: Collection[AnnotatedSet]) -> dict[int, str]:
     return make_label_map([part.categories for part in sets]).texts_by_id
 
 
-def fingerprint(annotations: str, images_dir: str | None, **arguments: Any) -> str:
-    """Return a text that is another one when a cache made of them would be.
+def fingerprint(sets: Mapping[str, AnnotatedSet], **arguments: Any) -> str:
+    """Return a text that is another one when a cache made of sets would be.
+
+    Annotations count by what they say, images by their names and sizes.
 
     Args:
-        annotations: file or folder whose contents count.
-        images_dir: folder of which names and sizes count; None: none.
-        **arguments: what else it is made by, of JSON's types.
+        sets: as they were read.
+        **arguments: what else the cache is made by, of JSON's types.
     """
-    digest = hashlib.sha256(json.dumps(arguments, sort_keys=True, default=str).encode())
-    folder = files.is_dir(annotations)
-    names = sorted(files.sizes(annotations)) if folder else [""]
-    for name in names:
-        path = files.join(annotations, name) if folder else annotations
-        digest.update(f"{name}\0{files.content_state(path)}\n".encode(errors="backslashreplace"))
-    if images_dir is not None:
-        text = json.dumps(sorted(files.sizes(images_dir).items()))
-        digest.update(text.encode())
+    digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode())
+    for name, part in sorted(sets.items()):
+        for image in part.images:
+            size = os.path.getsize(image.path) if os.path.isfile(image.path) else 0
+            digest.update(f"{name} {size} {image!r}\n".encode(errors="backslashreplace"))
+        digest.update(repr(part.rejected).encode(errors="backslashreplace"))
     return digest.hexdigest()

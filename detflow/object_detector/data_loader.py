@@ -92,21 +92,14 @@ class DataLoader:
         classes = read_classes(label_map)
         images, annotations = os.fspath(images_dir), os.fspath(annotations_dir)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
-        names = None if annotation_filenames is None else sorted(annotation_filenames)
-        made_from = annotated_sets.fingerprint(
-            annotations,
-            images,
-            classes=sorted(classes.items()),
-            names=names,
-            difficult=ignore_difficult_instances,
-            most=max_num_images,
-            shards=num_shards,
+        location = {"annotations": annotations, "images": images}
+        found = annotated_sets.read_set("voc", "", location)
+        part = found.taken(
+            most=max_num_images, ids=annotation_filenames, difficult=not ignore_difficult_instances
         )
+        made_from = annotated_sets.fingerprint({"": part}, classes=sorted(classes.items()), shards=num_shards)
         prefix = make_prefix(cache_dir, cache_prefix_filename, made_from)
         if not is_current(prefix, made_from):
-            location = {"annotations": annotations, "images": images}
-            found = annotated_sets.read_set("voc", "", location)
-            part = found.taken(most=max_num_images, ids=names, difficult=not ignore_difficult_instances)
             write_cache(
                 prefix, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
             )
@@ -147,9 +140,8 @@ class DataLoader:
         folder = _text(images_dir)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
         sets = annotated_sets.read_csv(path, folder, delimiter, quotechar)
-        made_from = annotated_sets.fingerprint(path, folder, most=max_num_images, shards=num_shards)
-        prefix = make_prefix(cache_dir, cache_prefix_filename, made_from)
-        return cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
+        sets = {name: part.taken(most=max_num_images) for name, part in sets.items()}
+        return cls._of_sets(sets, cache_dir, cache_prefix_filename, num_shards)
 
     @classmethod
     def from_cache(cls, cache_prefix: Path) -> DataLoader:
@@ -190,10 +182,8 @@ class DataLoader:
         path, folder = os.fspath(annotations_file), os.fspath(images_dir)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
         found = annotated_sets.read_set("coco", "", {"annotations": path, "images": folder})
-        made_from = annotated_sets.fingerprint(path, folder, most=max_num_images, shards=num_shards)
-        prefix = make_prefix(cache_dir, None, made_from)
-        sets = {annotated_sets.TRAIN: found}
-        loaders = cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
+        sets = {annotated_sets.TRAIN: found.taken(most=max_num_images)}
+        loaders = cls._of_sets(sets, cache_dir, None, num_shards)
         return next(loader for loader in loaders if loader is not None)
 
     @classmethod
@@ -227,11 +217,8 @@ class DataLoader:
         root = os.fspath(path)
         check_counts(num_shards=num_shards, max_num_images=max_num_images)
         sets = annotated_sets.read_folder(root, data_format)
-        made_from = annotated_sets.fingerprint(
-            root, None, format=data_format, most=max_num_images, shards=num_shards
-        )
-        prefix = make_prefix(cache_dir, None, made_from)
-        return cls._of_sets(sets, prefix, made_from, num_shards=num_shards, most=max_num_images)
+        sets = {name: part.taken(most=max_num_images) for name, part in sets.items()}
+        return cls._of_sets(sets, cache_dir, None, num_shards)
 
     @classmethod
     def from_tfrecords(cls, pattern: Path, label_map: Classes | Path) -> DataLoader:
@@ -259,26 +246,20 @@ class DataLoader:
 
     @classmethod
     def _of_sets(
-        cls,
-        sets: Mapping[str, AnnotatedSet],
-        prefix: str,
-        made_from: str,
-        *,
-        num_shards: int,
-        most: int | None,
+        cls, sets: Mapping[str, AnnotatedSet], cache_dir: Path | None, name: str | None, num_shards: int
     ) -> list[DataLoader | None]:
         """Return a loader of each set, of what is cached or is written now."""
         classes = annotated_sets.class_ids(sets.values())
-        folder, _, name = prefix.rpartition("/")
+        made_from = annotated_sets.fingerprint(sets, classes=sorted(classes.items()), shards=num_shards)
+        folder, _, name = make_prefix(cache_dir, name, made_from).rpartition("/")
         loaders: dict[str, DataLoader] = {}
-        for split, found in sets.items():
-            own = files.join(folder, f"{split}_{name}")
-            if not is_current(own, made_from):
-                part = found.taken(most=most)
+        for split, part in sets.items():
+            prefix = files.join(folder, f"{split}_{name}")
+            if not is_current(prefix, made_from):
                 write_cache(
-                    own, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
+                    prefix, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
                 )
-            loaders[split] = cls.from_cache(own)
+            loaders[split] = cls.from_cache(prefix)
         return [loaders.get(split) for split in SPLITS]
 
     def __len__(self) -> int:

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from detection_core import ConfigError, DataError
 from detection_core.storage import files
@@ -115,6 +116,18 @@ def test_a_csv_file_with_paths_from_here(folder, tmp_path, monkeypatch):
     assert (len(train), validation, test) == (6, None, None)
     whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/", sets=("TEST",))
     assert objects(DataLoader.from_csv(whole)[2]) == expected(scenes)
+
+
+def test_an_image_that_has_changed_is_cached_anew(folder, tmp_path):
+    root, scenes = folder
+    shutil.copytree(root / "images", tmp_path / "images")
+    path = write_csv(tmp_path / "boxes.csv", scenes, prefix=f"{tmp_path}/images/")
+    arguments = {"cache_dir": tmp_path / "cache", "cache_prefix_filename": "mine"}
+    first = DataLoader.from_csv(path, **arguments)[0]
+    before = [feature["image/encoded"] for feature in examples(first)]
+    Image.new("RGB", (SIDE, SIDE)).save(tmp_path / "images" / "0.jpg")
+    after = [feature["image/encoded"] for feature in examples(DataLoader.from_csv(path, **arguments)[0])]
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
 
 
 def test_a_csv_file_that_cannot_be_used(tmp_path):
