@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import heapq
 import itertools
 from collections.abc import Mapping, Sequence
 
 from detection_core.artifacts.anchor_matches import AnchorMatches
 from detection_core.artifacts.box_profile import BoxProfiles
-from detection_core.artifacts.dataset_card import DatasetCard, SplitCard
+from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitCard
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, PictureFile, list_pictures
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.report.figures import (
@@ -21,7 +23,7 @@ from detection_core.report.figures import (
 )
 from detection_core.report.pictures import Picture, PictureBudget
 
-_ROWS = 50
+_ROWS, _CLASSES = 50, 1_000
 TRAIN = "train"
 
 
@@ -73,10 +75,24 @@ class DatasetSummary:
         """Maps of boxes and anchors; none where they are not known."""
         return anchor_maps(self.anchors) if self.anchors else []
 
-    @property
+    @functools.cached_property
     def most_objects(self) -> int:
         """Objects of the most frequent class, 1 at least: what a bar of full width stands for."""
         return max((c.objects for c in self.card.classes), default=0) or 1
+
+    @functools.cached_property
+    def classes(self) -> Sequence[ClassCard]:
+        """The classes that are listed: all, or of very many those with the most objects, in their order."""
+        found = self.card.classes
+        if len(found) <= _CLASSES:
+            return found
+        most = heapq.nlargest(_CLASSES, range(len(found)), key=lambda index: (found[index].objects, -index))
+        return [found[index] for index in sorted(most)]
+
+    @property
+    def more_classes(self) -> int:
+        """Number of classes that are not listed."""
+        return len(self.card.classes) - len(self.classes)
 
     @property
     def rows(self) -> Sequence[QuarantinedEntry]:

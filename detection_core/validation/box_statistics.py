@@ -149,10 +149,11 @@ class _HistogramCounter:
     def add(self, bins: np.ndarray, owners: np.ndarray, images: int) -> None:
         """Count members, each in a bin and of an image of the chunk; a bin of -1 is none."""
         known, size = bins >= 0, len(self._bins)
-        flat = np.bincount(owners[known] * size + bins[known], minlength=images * size)
-        table = flat.reshape(images, size)
-        totals = table.sum(axis=1)
-        self._sums += (table.sum(0), (table**2).sum(0), (table * totals[:, None]).sum(0), (table > 0).sum(0))
+        # Pairs of image and bin that occur: a table of both would be large where classes are many.
+        pairs, counts = np.unique(owners[known] * size + bins[known], return_counts=True)
+        bin_of, totals = pairs % size, np.bincount(owners[known], minlength=images)
+        for row, values in enumerate((counts, counts**2, counts * totals[pairs // size], counts > 0)):
+            np.add.at(self._sums[row], bin_of, values)
         self._total_squares += int((totals**2).sum())
 
     def histogram(self) -> Histogram:

@@ -15,6 +15,17 @@ def test_many_quarantined_records_are_counted():
     assert DatasetSummary(card=DatasetCard(classes=[ClassCard(name="a", objects=7)])).most_objects == 7
 
 
+def test_of_very_many_classes_those_with_the_most_objects_are_listed():
+    classes = [ClassCard(id=n + 1, name=f"c{n}", objects=n % 1500) for n in range(3000)]
+    summary = DatasetSummary(card=DatasetCard(classes=classes))
+    assert (len(summary.classes), summary.more_classes) == (1000, 2000)
+    assert {c.objects for c in summary.classes} == set(range(1000, 1500))
+    assert list(summary.classes) == sorted(summary.classes, key=lambda c: c.id)
+    assert summary.most_objects == vars(summary)["most_objects"] == 1499  # asked for by each row
+    few = DatasetSummary(card=DatasetCard(classes=classes[:3]))
+    assert (list(few.classes), few.more_classes) == (classes[:3], 0)
+
+
 def test_samples_are_embedded_by_class_within_the_budget(tmp_path):
     place = tmp_path / "pictures"
     place.mkdir()
