@@ -77,7 +77,9 @@ FATES: Mapping[str, Fate] = {
     "num_classes": _model("num_classes"),
     "seg_num_classes": _model("seg_num_classes"),
     "heads": _model("heads"),
-    "skip_crowd_during_training": _followed(f"{_STEPS}: drop_crowd_boxes"),
+    "skip_crowd_during_training": _followed(
+        f"{_STEPS}: drop_crowd_boxes, or {MODEL}.skip_crowd_during_training: false"
+    ),
     "label_map": _followed(f"a label map file, {_READER}.label_map_path"),
     "max_instances_per_image": _followed(f"train_config.max_number_of_boxes, {_READER}.max_number_of_boxes"),
     "regenerate_source_id": _nothing("images are told apart by their records, not by their ids"),

@@ -193,6 +193,8 @@ def _fill_model(message: EfficientDet, loaded: LoadedHyperParameters) -> None:
         _fill_nodes(message, values.fpn_config)
     if (values.positives_momentum or 0.0) != (named.positives_momentum or 0.0):
         message.positives_momentum = values.positives_momentum or 0.0
+    if not values.skip_crowd_during_training:  # else the steps leave them out, as their input does
+        message.skip_crowd_during_training = False
     _fill_nms(message.nms_configs, values)
     resizer = message.image_resizer.automl_resizer
     resizer.height, resizer.width = values.image_size

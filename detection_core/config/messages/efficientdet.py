@@ -97,6 +97,7 @@ class EfficientDetSettings:
     weight_decay: float
     positives_momentum: float
     var_freeze_expr: str
+    skip_crowd_during_training: bool
 
     @property
     def levels(self) -> range:

@@ -114,7 +114,7 @@ class EfficientDetModel(Detector):
         """Compare predictions with ground truth; see `Detector.losses`."""
         settings = self._parts.settings
         predictions, segmentation = self._outputs(self._prepared(batch.images), training)
-        truth, positives = self._truth_px(batch.truth), self.positives if training else None
+        truth, positives = self._truth_px(batch.truth, training), self.positives if training else None
         found = DetectionLosses(settings)(predictions, truth, positives)
         for logits in segmentation:
             classes = pixel_classes(settings, truth, tuple(logits.shape[1:3]))
@@ -122,9 +122,17 @@ class EfficientDetModel(Detector):
         regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
         return with_total({**found, REGULARIZATION_LOSS: regularizer})
 
-    def _truth_px(self, truth: GroundTruth) -> GroundTruth:
-        """Objects in pixels of the network's input; crowds count, where the input has not left them out."""
-        return truth._replace(boxes=box_ops.scale(truth.boxes, *self._parts.input_size))
+    def _truth_px(self, truth: GroundTruth, training: bool) -> GroundTruth:
+        """Objects in pixels of the network's input.
+
+        Boxes around crowds are left out in training, unless a config says otherwise, and count in evaluation,
+        as in google/automl's `dataloader.py`.
+        """
+        left_out = truth.is_crowd if training and self._parts.settings.skip_crowd_during_training else False
+        return truth._replace(
+            boxes=box_ops.scale(truth.boxes, *self._parts.input_size),
+            valid=truth.valid & tf.logical_not(left_out),
+        )
 
     def detect(self, images: Images) -> Detections:
         """Detect objects; see `Detector.detect`."""

@@ -162,3 +162,35 @@ def test_detections_in_images_equal_the_reference(name):
         boxes, own = golden[f"full256/{mode}/boxes"].reshape(2, -1, 4), found.boxes * scales
         near = np.abs(own[:, np.newaxis] - boxes[:, :, np.newaxis]).max(axis=-1).min(axis=-1) < 0.5
         assert near.mean() >= 0.75, mode
+
+
+def _one_object(is_crowd):
+    fields = {
+        "boxes": np.array([[[0.1, 0.1, 0.4, 0.4], [0.2, 0.2, 0.9, 0.9]]], np.float32),
+        "classes": np.array([[0, 1]], np.int32),
+        "weights": np.ones((1, 2), np.float32),
+        "valid": np.array([[True, is_crowd is not None]]),
+        "is_crowd": np.array([[False, bool(is_crowd)]]),
+    }
+    return new_truth(**{name: tf.constant(value) for name, value in fields.items()})
+
+
+@pytest.mark.parametrize("skip", [None, True, False])
+def test_crowds_are_not_learnt_from_unless_the_config_says_so(skip):
+    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
+    message.num_classes = 3
+    if skip is not None:
+        message.skip_crowd_during_training = skip
+    detector = build_efficientdet(message, "model.efficientdet", 0)
+    images = _images(np.random.RandomState(0).uniform(0, 255, (1, 64, 64, 3)).astype(np.float32))
+    # Evaluation's pass of the network, so that normalisations say the same each time.
+    outputs = detector._outputs(detector._prepared(images), False)
+    detector._outputs = lambda pixels, training: outputs
+
+    def loss(is_crowd, training):
+        return float(detector.losses(Batch(images, _one_object(is_crowd)), training)[TOTAL_LOSS])
+
+    alone, crowd, plain = (loss(is_crowd, True) for is_crowd in (None, True, False))
+    assert plain != pytest.approx(alone)
+    assert crowd == pytest.approx(plain if skip is False else alone)
+    assert loss(True, False) == pytest.approx(plain)  # evaluation counts them, as theirs does
