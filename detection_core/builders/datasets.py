@@ -136,8 +136,9 @@ def count_train_examples(config: pipeline_pb2.TrainEvalPipelineConfig, *, label_
 
 
 def _train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
-    scores = score_columns(config.model)
-    return build_input_reader(config.train_input_reader, label_map, "train_input_reader", scores=scores)
+    message, scores = config.train_input_reader, score_columns(config.model)
+    reader = build_input_reader(message, label_map, "train_input_reader", scores=scores)
+    return dataclasses.replace(reader, repeat_threshold=message.repeat_factor_threshold)
 
 
 def _training_samples(reader: Reader, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:

@@ -49,5 +49,7 @@ def build_train_options(
         add_regularization_loss=train_config.add_regularization_loss,
         update_trainable_variables=tuple(train_config.update_trainable_variables),
         freeze_variables=tuple(train_config.freeze_variables),
+        backbone_rate_decay=train_config.backbone_rate_decay,
+        freeze_backbone_stages=train_config.freeze_backbone_stages,
         summarize_gradients=train_config.summarize_gradients,
     )

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.data.example_columns import CLASS_COLUMNS, OPTIONAL_COLUMNS
 from detection_core.ops.objects import keep_objects, new_truth
-from detection_core.structures import Sample
+from detection_core.structures import FIRST_CLASS, Sample
 
 MaskType = Literal["", "NUMERICAL_MASKS", "PNG_MASKS"]
 
@@ -131,6 +131,17 @@ def _class_ids(
     if table is None:
         return labels
     return tf.cond(tf.size(texts) > 0, lambda: table.lookup(texts), lambda: labels)
+
+
+def decode_classes(record: tf.Tensor, *, table: tf.lookup.StaticHashTable | None) -> tf.Tensor:
+    """Return the classes of a record's objects, int64 [G], below 0 where they are not known.
+
+    Args:
+        record: string [].
+        table: see `decode_example`.
+    """
+    wanted = {key: _features(DecodeOptions())[key] for key in CLASS_COLUMNS}
+    return _class_ids(tf.io.parse_single_example(record, wanted), table) - FIRST_CLASS
 
 
 def decode_pixels(encoded: tf.Tensor, *, channels: int) -> tf.Tensor:

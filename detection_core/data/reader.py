@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LeftOut
 from detection_core.data.ahead import done_ahead
-from detection_core.data.decode import DecodedExample, DecodeOptions, decode_example, drop_unusable_objects
+from detection_core.data.decode import (
+    DecodedExample,
+    DecodeOptions,
+    decode_classes,
+    decode_example,
+    drop_unusable_objects,
+)
 from detection_core.data.example_columns import encoded_image, image_name
 from detection_core.data.image_header import ImageFault, read_header
 from detection_core.data.records import check_records, count_records, naming_bad_records
+from detection_core.data.repeat_factors import RepeatFactors, find_repeat_factors
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -47,6 +56,8 @@ class Reader:
         max_boxes: objects of an image beyond it are left out of batches; `truth` has all of them.
         prefetched_batches: batches made ahead; negative: chosen while running.
         left_out: records that are not read.
+        repeat_threshold: training reads images of classes that fewer than this fraction of the images have
+            more often, see `repeat_factors`; 0: each once an epoch.
     """
 
     paths: tuple[RecordFile, ...]
@@ -58,6 +69,7 @@ class Reader:
     max_boxes: int = 100
     prefetched_batches: int = tf.data.AUTOTUNE
     left_out: tuple[LeftOut, ...] = ()
+    repeat_threshold: float = 0.0
 
     @tf.autograph.experimental.do_not_convert
     def decode(self, record: tf.Tensor) -> DecodedExample:
@@ -76,11 +88,16 @@ class Reader:
         return self.decode(record).sample
 
     def examples(self) -> int:
-        """Count the examples of an epoch.
+        """Count the examples of an epoch of training, repeats included.
 
         Raises:
             DataError: when a file is damaged; in large sets only damage to its structure is seen here.
         """
+        images = self._images()
+        return self._repeats.examples if self._repeats else images
+
+    def _images(self) -> int:
+        """Count the records that are read."""
         count = check_records if self._stored_bytes() <= _CHECKED_BYTES else count_records
         records = sum(count(path) - self._left_out_of(uri_of(path)) for path in self.paths)
         return -(-records // max(1, self.sequence.sample_1_of_n_examples))
@@ -104,7 +121,7 @@ class Reader:
         if stored > limit:
             return stored
         sizes = [image.nbytes for image, _ in itertools.islice(self.truth(), _MEASURED_EXAMPLES)]
-        return round(float(np.mean(sizes)) * self.examples()) if sizes else 0
+        return round(float(np.mean(sizes)) * self._images()) if sizes else 0
 
     def _stored_bytes(self) -> int:
         """Return the size of the files; remote ones are taken for large."""
@@ -118,20 +135,58 @@ class Reader:
 
     def ordered_samples(self) -> tf.data.Dataset:
         """Return all samples once, in an order that depends on the files alone."""
+        return self._in_order(self.decode_sample)
+
+    def _in_order(self, decode: Callable[[tf.Tensor], Any]) -> tf.data.Dataset:
         return ordered_records(self.paths, self.sequence).map(
-            self.decode_sample, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
 
     def shuffled_records(self, *, seed: int, first_epoch: int) -> tf.data.Dataset:
         """Return undecoded records with seeds, epoch after epoch."""
-        epoch = shuffled_files(self.paths, self.sequence)
+        once, repeats = shuffled_files(self.paths, self.sequence), self._repeats
+        if not repeats:
+            return shuffled_epochs(once, self.sequence, seed=seed, first_epoch=first_epoch)
+        pair = functools.partial(self._with_factor, repeats, tf.identity)
+
+        def epoch(epoch_seed: tf.Tensor) -> tf.data.Dataset:
+            return repeats.repeated(once(epoch_seed).map(pair), epoch_seed)
+
         return shuffled_epochs(epoch, self.sequence, seed=seed, first_epoch=first_epoch)
 
     def shuffled_cached_samples(self, *, seed: int, first_epoch: int, examples: int) -> tf.data.Dataset:
         """Return samples with seeds, epoch after epoch, each decoded once and kept in memory."""
-        samples = self.ordered_samples().cache()
         options = dataclasses.replace(self.sequence, shuffle_buffer_size=max(1, examples))
-        return shuffled_epochs(lambda _: samples, options, seed=seed, first_epoch=first_epoch)
+        decode: Callable[[tf.Tensor], Any] = self.decode_sample
+        if self._repeats:
+            decode = functools.partial(self._with_factor, self._repeats, self.decode_sample)
+        cached = self._in_order(decode).cache()
+
+        def epoch(epoch_seed: tf.Tensor) -> tf.data.Dataset:
+            return self._repeats.repeated(cached, epoch_seed) if self._repeats else cached
+
+        return shuffled_epochs(epoch, options, seed=seed, first_epoch=first_epoch)
+
+    @functools.cached_property
+    def _repeats(self) -> RepeatFactors | None:
+        """How often images are read; None: each once. All records are looked through."""
+        if not self.repeat_threshold:
+            return None
+        records = ordered_records(self.paths, self.sequence)
+        classes = records.map(self._classes, num_parallel_calls=tf.data.AUTOTUNE)
+        with naming_bad_records(self.paths, self.decode):
+            return find_repeat_factors(classes.as_numpy_iterator(), self.repeat_threshold)
+
+    @tf.autograph.experimental.do_not_convert
+    def _classes(self, record: tf.Tensor) -> tf.Tensor:
+        return decode_classes(record, table=self.table)
+
+    @tf.autograph.experimental.do_not_convert
+    def _with_factor(
+        self, repeats: RepeatFactors, decode: Callable[[tf.Tensor], Any], record: tf.Tensor
+    ) -> tuple[Any, tf.Tensor]:
+        """Return a decoded record and how often it is read."""
+        return decode(record), repeats.of_image(self._classes(record))
 
     def truth(self) -> Iterator[tuple[np.ndarray, ImageTruth]]:
         """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.

@@ -91,7 +91,9 @@ class _Watched:
         self._validation = self._plan.validation or _default_validation(self._plan)
         self._model = configured_model(config).build()
         decay = build_optimization(config).average_decay
-        trained = trained_variables(self._model.trainable_variables, self._plan.options)
+        trained = trained_variables(
+            self._model.trainable_variables, self._plan.options, self._model.networks.values()
+        )
         self._average = MovingAverage(trained, decay) if decay else None
         self._measure = DetectorMeasure(self._model, config, label_map, self._validation)
         files.make_dirs(output_dir)

@@ -27,6 +27,8 @@ class TrainOptions:
         add_regularization_loss: whether the regularisation loss counts.
         update_trainable_variables: patterns (`re.search`); when given, only what matches one is trained.
         freeze_variables: patterns (`re.search`) of variables that are not trained.
+        backbone_rate_decay: factor of the learning rate from a stage of the backbone to the one before it.
+        freeze_backbone_stages: so many of its stages, from the first, are not trained.
         summarize_gradients: whether gradient norms are reported to the actions.
         skip_limit: fraction of the training records that may be left out because they do not decode.
     """
@@ -44,8 +46,15 @@ class TrainOptions:
     add_regularization_loss: bool = True
     update_trainable_variables: tuple[str, ...] = ()
     freeze_variables: tuple[str, ...] = ()
+    backbone_rate_decay: float = 1.0
+    freeze_backbone_stages: int = 0
     summarize_gradients: bool = False
     skip_limit: float = 0.01
+
+    @property
+    def knows_stages(self) -> bool:
+        """Whether the stages of the backbone are not trained alike."""
+        return self.backbone_rate_decay != 1.0 or self.freeze_backbone_stages > 0
 
     def __post_init__(self) -> None:
         """Check the numbers."""

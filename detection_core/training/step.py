@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
+import tf_keras
 
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_total
 from detection_core.detectors.parts.layers.layer_names import scoped_name
@@ -14,6 +15,7 @@ from detection_core.errors import ModelError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
+from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.variables import trained_variables
 
@@ -28,6 +30,10 @@ class TrainableModel(Protocol):
     @property
     def trainable_variables(self) -> Sequence[tf.Variable]:
         """Those that training may change."""
+
+    @property
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """Flat functional models, by name; asked for where the stages of a backbone differ."""
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Return named scalar losses, and their sum as `TOTAL_LOSS`."""
@@ -70,6 +76,7 @@ class TrainState:
         step: the global step.
         variables: the variables that are trained.
         average: their moving average, or None.
+        rate_factors: what the learning rate of each is multiplied by; empty: 1.
     """
 
     def __init__(
@@ -82,7 +89,12 @@ class TrainState:
         self.model = model
         self.optimization = optimization
         self.step = new_step() if step is None else step
-        self.variables = trained_variables(model.trainable_variables, options)
+        networks = model.networks.values() if options.knows_stages else ()
+        self.variables = trained_variables(model.trainable_variables, options, networks)
+        decay = options.backbone_rate_decay
+        self.rate_factors = (
+            rate_factors(self.variables, backbone_stages(networks), decay) if decay != 1.0 else ()
+        )
         decay = optimization.average_decay
         from_weights = optimization.average_from_weights
         self.average = MovingAverage(self.variables, decay, from_weights=from_weights) if decay else None
@@ -111,7 +123,8 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     gradients = tape.gradient(target, state.variables)
     gradients, scalars = shape_gradients(gradients, state.variables, options)
     learning_rate = state.optimization.learning_rate()
-    state.optimization.optimizer.apply_gradients(zip(gradients, state.variables, strict=True))
+    with scaled_updates(state.variables, state.rate_factors):
+        state.optimization.optimizer.apply_gradients(zip(gradients, state.variables, strict=True))
     updates = state.step.assign_add(1)
     if state.average is not None:
         state.average.update(updates)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from detection_core.config.problems import Problem
-from detection_core.config.rules import Range, Rules, up_to
+from detection_core.config.rules import FRACTION, Range, Rules, up_to
 from detection_core.protos.input_reader_pb2 import InputReader
 
 
@@ -41,7 +41,7 @@ _CONTEXT = "context features are not used by any model here"
 
 RULES: Mapping[str, Rules] = {
     "InputReader": Rules(
-        ("builders.input_reader", "builders.training_labels", "builders.train_plan"),
+        ("builders.input_reader", "builders.training_labels", "builders.train_plan", "builders.datasets"),
         ranges={
             "shuffle_buffer_size": up_to(10_000_000, 0),
             "num_readers": up_to(1_024),
@@ -49,6 +49,7 @@ RULES: Mapping[str, Rules] = {
             "read_block_length": up_to(1_000_000),
             "max_number_of_boxes": up_to(100_000, 0),
             "num_keypoints": up_to(10_000, 0),
+            "repeat_factor_threshold": FRACTION,
             "sample_1_of_n_examples": Range(1, math.inf, "1 or more"),
         },
         check=_reader,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.config.messages.epochs import EPOCHS, both_problems
 from detection_core.config.problems import Problem
-from detection_core.config.rules import BOXES, NOT_NEGATIVE, Rules, up_to
+from detection_core.config.rules import BOXES, LEVEL, NOT_NEGATIVE, POSITIVE_FRACTION, Rules, up_to
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.train_pb2 import TrainConfig
 
@@ -56,6 +56,8 @@ RULES: Mapping[str, Rules] = {
             "mixing_pool_size": up_to(1_024, 3),
             "num_epochs": EPOCHS,
             "close_mosaic_epochs": EPOCHS,
+            "backbone_rate_decay": POSITIVE_FRACTION,
+            "freeze_backbone_stages": LEVEL,
         },
         check=both_problems,
         parts=("optimizer",),

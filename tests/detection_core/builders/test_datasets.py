@@ -82,6 +82,32 @@ def test_every_epoch_holds_each_example_once_in_another_order(records: str, cach
     assert len({tuple(epoch) for epoch in epochs}) == 4
 
 
+def _labelled(number: int, label: int) -> bytes:
+    sides = {f"image/object/bbox/{side}": [0.1] for side in ("ymin", "xmin")}
+    sides |= {f"image/object/bbox/{side}": [0.5] for side in ("ymax", "xmax")}
+    fields = {"image/source_id": [str(number).encode()], "image/object/class/label": [label]}
+    return example({"image/encoded": [image_bytes(8, 10, number)], **fields, **sides})
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
+def test_rare_classes_are_read_more_often_and_resumed(tmp_path: Path, cache_bytes: int) -> None:
+    labels = [1] * 20 + [2] * 4
+    pattern = write_records(
+        tmp_path / "all.tfrecord",
+        [_labelled(i, label) for i, label in enumerate(labels)],
+    )
+    config = _config(pattern, "repeat_factor_threshold: 0.8 shuffle_buffer_size: 7")
+    # Class 2 is in a sixth of the images: they come sqrt(0.8 * 6) times, 2.19; an epoch has 29 images.
+    whole = _train(config, 22, seed=3, cache_bytes=cache_bytes)
+    for epoch in range(3):
+        ids = _ids(whole)[29 * epoch : 29 * (epoch + 1)]
+        assert len(set(ids)) == 24
+        assert all(ids.count(i) in ((1, 2) if i < 20 else (2, 3)) for i in set(ids))
+    rest = _train(config, 13, seed=3, start_step=9, cache_bytes=cache_bytes)
+    for expected, found in zip(whole[9:], rest, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, expected, found)
+
+
 @pytest.mark.parametrize("start", [5, 17])
 @pytest.mark.parametrize(
     "steps", [AUGMENTATION, MIXED + "num_steps: 20 close_mosaic_steps: 2"], ids=["alone", "mixed"]

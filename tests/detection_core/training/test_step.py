@@ -61,6 +61,38 @@ def test_the_rate_that_is_told_is_the_one_applied() -> None:
     assert told == pytest.approx([RATE, RATE / 1.5, RATE / 2.0])
 
 
+def _with_backbone() -> TinyModel:
+    """A model whose stem, of a stride of 4, is its backbone."""
+    model = TinyModel()
+    for name in ("stem", "stem_bn"):
+        model.network.get_layer(name)._name = f"backbone_{name}"
+    return model
+
+
+@pytest.mark.parametrize("decay, part", [(1.0, 1.0), (0.5, 0.5)])
+def test_the_backbone_has_a_learning_rate_of_its_own(decay: float, part: float) -> None:
+    (batch,) = make_dataset(0).take(1)
+    models = [_with_backbone(), _with_backbone()]
+    before = [v.numpy() for v in models[0].trainable_variables]
+    for model, own in zip(models, (1.0, decay), strict=True):
+        options = TrainOptions(num_steps=1, backbone_rate_decay=own)
+        train_step(state_of(model, options), options, 1, batch)
+    for old, plain, slow in zip(before, *(m.trainable_variables for m in models), strict=True):
+        factor = part if plain.name.startswith("stem") else 1.0
+        np.testing.assert_allclose(slow.numpy() - old, factor * (plain.numpy() - old), atol=1e-7)
+
+
+def test_frozen_stages_of_the_backbone_stay_as_they_are() -> None:
+    (batch,) = make_dataset(0).take(1)
+    for count, kept in ((1, False), (2, True)):
+        model = _with_backbone()
+        stem, head = (model.network.trainable_variables[i].numpy() for i in (0, -1))
+        options = TrainOptions(num_steps=1, freeze_backbone_stages=count)
+        train_step(state_of(model, options), options, 1, batch)
+        assert np.array_equal(model.network.trainable_variables[0], stem) == kept
+        assert not np.array_equal(model.network.trainable_variables[-1], head)
+
+
 def test_replicas_share_the_loss() -> None:
     (batch,) = make_dataset(0).take(1)
     options = TrainOptions(num_steps=1)

@@ -32,6 +32,10 @@ class TinyModel(tf.Module):
         return list(self.network.variables)
 
     @property
+    def networks(self) -> dict[str, tf_keras.Model]:
+        return {"tiny": self.network}
+
+    @property
     def trainable_variables(self) -> list[tf.Variable]:
         return list(self.network.trainable_variables)
 
