@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated
 
 from component_specs.annotations import BLESSING, EVALUATION, EXAMPLES, MODEL, TFLITE_MODEL, Input, Output
-from component_specs.codecs import CommaSeparated
+from component_specs.codecs import CommaSeparated, JsonObject
+
+LIMITS = JsonObject(example='{"int8": {"size_mb": 4, "latency_ms": 20}}', of_objects=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,6 +24,8 @@ class TFLiteExporterJob:
         formats: of `float32` and `int8`.
         split: split on which parity is measured.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        limits: format to what a file of it may cost: {"size_mb", "latency_ms", "memory_mb"}, millions of
+            bytes and milliseconds; one that costs more is refused.
         max_detections: boxes that the post-processing op keeps.
         use_regular_nms: whether the op suppresses class by class, as the SavedModel does; LiteRT 2.3 loses a
             class in this mode when it has several threads.
@@ -40,6 +45,7 @@ class TFLiteExporterJob:
     formats: Annotated[tuple[str, ...], CommaSeparated()] = ("float32", "int8")
     split: str = "eval"
     max_map_drop: float = 0.02
+    limits: Annotated[Mapping[str, Mapping[str, float]], LIMITS] = dataclasses.field(default_factory=dict)
     max_detections: int = 100
     use_regular_nms: bool = False
     representative_examples: int = 100

@@ -278,6 +278,7 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
             "formats": tuple(export.formats),
             "split": settings.evaluate.split,
             "max_map_drop": export.max_map_drop,
+            "limits": export.limits,
             "max_detections": export.max_detections,
             "use_regular_nms": export.use_regular_nms,
             "representative_examples": export.representative_examples,

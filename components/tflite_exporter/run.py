@@ -19,6 +19,7 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
         formats=job.formats,
         split=job.split,
         max_map_drop=job.max_map_drop,
+        limits=job.limits,
         max_detections=job.max_detections,
         use_regular_nms=job.use_regular_nms,
         representative_examples=job.representative_examples,

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,10 @@ class FileReport:
         size_bytes: size.
         latency_ms: number of threads to median milliseconds of an inference; empty where it was not measured.
             Early files have one number, of one thread.
-        passed: whether the drop is within the bound.
+        peak_memory_bytes: by which loading it and a first inference raise a process's memory; None where no
+            limit asked for it.
+        exceeded: a clause for each limit on size, latency or memory that it is beyond.
+        passed: whether the drop is within the bound, and no limit exceeded.
     """
 
     file: str = ""
@@ -33,6 +37,8 @@ class FileReport:
     max_drop: float = 0.0
     size_bytes: int = 0
     latency_ms: Mapping[str, float] | float | None = None
+    peak_memory_bytes: int | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    exceeded: list[str] = dataclasses.field(default_factory=list, metadata=OMIT_DEFAULT)
     passed: bool = False
 
     @property

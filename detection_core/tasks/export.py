@@ -26,6 +26,7 @@ from detection_core.exporters.tflite_description import add_description
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
+from detection_core.tasks.file_limits import Limits, check_limits
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
 from detection_core.tasks.representative import representative_pixels
 
@@ -48,6 +49,7 @@ class TFLiteExportOptions:
             each other. On, LiteRT 2.3 loses one class of each image as soon as it has two threads.
         representative_examples: training images that the ranges of post-training quantization come from.
         latency_runs: timed inferences of each file; 0 does not measure.
+        limits: format to what a file of it may cost, by keys of `file_limits.LIMITS`.
     """
 
     max_map_drop: float
@@ -58,6 +60,7 @@ class TFLiteExportOptions:
     use_regular_nms: bool = False
     representative_examples: int = 100
     latency_runs: int = 20
+    limits: Limits = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.formats if name not in FORMATS]
@@ -66,6 +69,7 @@ class TFLiteExportOptions:
                 f"expected some of {', '.join(FORMATS)}, found {', '.join(unknown) or 'none'}",
                 where="formats",
             )
+        check_limits(self.limits, self.formats)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,7 +156,10 @@ def export_tflite_config(
     """
     config, detector, candidates = _written(model_dir, config, options, tflite_dir, quantized_model_dir)
     parity = ParityOptions(
-        split=options.split, max_map_drop=options.max_map_drop, latency_runs=options.latency_runs
+        split=options.split,
+        max_map_drop=options.max_map_drop,
+        latency_runs=options.latency_runs,
+        limits=options.limits,
     )
     report = measure_parity(model_dir, candidates, config, detector.label_map, parity)
     PARITY.write(parity_dir, report)

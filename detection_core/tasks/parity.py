@@ -18,6 +18,7 @@ from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.latency import measure_latency
 from detection_core.storage import files
+from detection_core.tasks.file_limits import Footprint, Limits, measure_memory
 
 _logger = logging.getLogger(__name__)
 
@@ -50,11 +51,13 @@ class ParityOptions:
         split: name of the split, for the report.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
         latency_runs: timed inferences of each file; 0 does not measure.
+        limits: format to what a file of it may cost.
     """
 
     split: str
     max_map_drop: float
     latency_runs: int
+    limits: Limits = dataclasses.field(default_factory=dict)
 
 
 def measure_parity(
@@ -89,7 +92,7 @@ def measure_parity(
         )
     reports = [_compare(c, metrics[REFERENCE], metrics[c.path], options) for c in candidates]
     for report in reports:
-        _logger.info("export | %s", _reason(report))
+        _logger.info("export | %s", "; ".join(_reasons(report)))
     # A refusal names what failed, not what was good beside it.
     decisive = [report for report in reports if not report.passed] or reports
     return ParityReport(
@@ -98,7 +101,7 @@ def measure_parity(
         reference=metrics[REFERENCE],
         files=reports,
         blessed=all(report.passed for report in reports),
-        reasons=[_reason(report) for report in decisive],
+        reasons=[reason for report in decisive for reason in _reasons(report)],
     )
 
 
@@ -116,7 +119,16 @@ def _compare(
 ) -> FileReport:
     drop = reference[MAP_50] - metrics[MAP_50]
     runs = options.latency_runs
-    latency = {str(t): measure_latency(candidate.path, threads=t, runs=runs) for t in THREADS} if runs else {}
+    limits = options.limits.get(candidate.format, {})
+    cost = Footprint(
+        size_bytes=files.total_size(candidate.path),
+        latency_ms={
+            str(threads): measure_latency(candidate.path, threads=threads, runs=runs)
+            for threads in (THREADS if runs else ())
+        },
+        peak_memory_bytes=measure_memory(candidate.path) if "memory_mb" in limits else None,
+    )
+    exceeded = cost.exceeded(limits)
     return FileReport(
         file=candidate.path.rpartition("/")[2],
         format=candidate.format,
@@ -124,15 +136,20 @@ def _compare(
         metrics=metrics,
         drop=round(drop, 6),
         max_drop=options.max_map_drop,
-        size_bytes=files.total_size(candidate.path),
-        latency_ms=latency,
-        passed=drop <= options.max_map_drop,
+        size_bytes=cost.size_bytes,
+        latency_ms=cost.latency_ms,
+        peak_memory_bytes=cost.peak_memory_bytes,
+        exceeded=exceeded,
+        passed=drop <= options.max_map_drop and not exceeded,
     )
 
 
-def _reason(report: FileReport) -> str:
-    verdict = "within" if report.passed else "more than"
-    return (
+def _reasons(report: FileReport) -> list[str]:
+    """Say how far the file fell; of one that was refused, only what it was refused for."""
+    beyond = not report.passed and (report.drop > report.max_drop or not report.exceeded)
+    lost = (
         f"{report.file}: mAP@.50 {report.metrics[MAP_50]:.4f} is {report.drop:.4f} below the"
-        f" SavedModel's, {verdict} {report.max_drop:.4f}"
+        f" SavedModel's, {'more than' if beyond else 'within'} {report.max_drop:.4f}"
     )
+    costs = [f"{report.file}: {clause}" for clause in report.exceeded]
+    return [lost, *costs] if beyond or not costs else costs

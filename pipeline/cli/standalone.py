@@ -192,7 +192,7 @@ def export(arguments: argparse.Namespace) -> Result:
         quantized_model=arguments.quantized_model,
         split=arguments.split,
         max_map_drop=arguments.max_map_drop,
-        **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats}),
+        **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats, "limits": arguments.limits}),
     )
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
     text = f"files: {os.path.join(arguments.output, 'tflite')}\n{verdict}"
@@ -207,6 +207,12 @@ def _gate_arguments() -> Iterator[Argument]:
     yield argument("--formats", default="float32,int8", help="comma-separated, of float32 and int8")
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
+    )
+    yield argument(
+        "--limits",
+        default="{}",
+        metavar="JSON",
+        help='format to what a file may cost: {"int8": {"size_mb": 4, "latency_ms": 20, "memory_mb": 60}}',
     )
 
 

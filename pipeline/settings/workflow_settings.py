@@ -40,6 +40,9 @@ from pipeline.settings.validation_settings import ValidationSettings
 
 Bound = Literal["lower_bound", "upper_bound", "min_change"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
+Limit = Literal["size_mb", "latency_ms", "memory_mb"]
+FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
+Limits = dict[Literal["float32", "int8"], FileLimits]
 Overrides = dict[Text, Plain]
 Split = Annotated[
     Annotated[float, NUMBER] | Annotated[Text, TEXT] | Annotated[dict[Text, Text], MAPPING],
@@ -235,6 +238,14 @@ class ExportSettings(Settings):
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(
         TFLiteExporterJob.max_map_drop, "How far a file's mAP@.50 may lie below the SavedModel's, absolute."
+    )
+    limits: Limits = setting(
+        dict,
+        "Format to what a file of it may cost: `size_mb`, `latency_ms` (median, one thread, XNNPACK, on the"
+        " machine of the step) and `memory_mb` (by how much loading and a first inference raise a process's"
+        " memory). A file that costs more is refused, as one that lost accuracy is.",
+        unset="no limit",
+        examples=[{"int8": {"size_mb": 4, "latency_ms": 20}}],
     )
     max_detections: Annotated[int, between(1, 10_000)] = setting(
         TFLiteExporterJob.max_detections, "Rows of the post-processing op.", unit="detections"

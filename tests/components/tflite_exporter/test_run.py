@@ -62,6 +62,15 @@ def test_a_file_beyond_it_is_not_and_the_step_still_ends_well(artifacts, done):
     assert (artifacts / "d-2.0" / "parity" / "parity.json").exists()
 
 
+def test_a_file_beyond_a_limit_is_not_blessed(artifacts):
+    limits = {"float32": {"size_mb": 0.001, "latency_ms": 1e6, "memory_mb": 1e6}}
+    done = run(job(artifacts, "limits", formats=("float32",), max_map_drop=2.0, limits=limits))
+    folder = str(artifacts / "limits" / "blessing")
+    assert not done["blessed"] and not is_blessed(folder)
+    (reason,) = blessing_reasons(folder)
+    assert "size_mb" in reason and "more than 0.001" in reason
+
+
 def test_what_cannot_be_exported_is_refused(artifacts):
     with pytest.raises(ConfigError, match="formats"):
         run(job(artifacts, "bad", formats=("float32", "int7")))

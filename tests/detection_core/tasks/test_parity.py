@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
@@ -76,6 +77,19 @@ def test_one_worse_file_refuses_all_and_is_named(folder):
 def test_the_bound_is_the_callers(folder):
     wide = ParityOptions(split="eval", max_map_drop=1.0, latency_runs=0)
     assert parity(folder, "worse", options=wide).blessed
+
+
+def test_a_file_that_costs_too_much_is_refused_for_that_alone(folder):
+    limits = {"float32": {"size_mb": 0.000001}}
+    report = parity(folder, "good", options=dataclasses.replace(OPTIONS, limits=limits))
+    (file,) = report.files
+    assert not report.blessed and not file.passed and file.drop == 0.0
+    (reason,) = report.reasons
+    assert reason.startswith("good: size_mb") and reason.endswith("is more than 1e-06")
+    both = parity(folder, "worse", options=dataclasses.replace(OPTIONS, limits=limits))
+    assert ["mAP@.50" in reason for reason in both.reasons] == [True, False]
+    wide = dataclasses.replace(OPTIONS, limits={"float32": {"size_mb": 1000.0}})
+    assert parity(folder, "good", options=wide).blessed
 
 
 def test_a_split_without_objects_measures_nothing(folder):

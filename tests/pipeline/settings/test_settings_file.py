@@ -101,6 +101,19 @@ def test_override_files_come_from_the_settings_and_then_from_the_command_line(
         load_settings(settings_path, ["model.override_files=3"], override_files=["b.config"])
 
 
+def test_limits_of_files_are_off_until_they_are_set(settings_path):
+    assert load_settings(settings_path).export.limits == {}
+    limits = load_settings(settings_path, ["export.limits.int8.size_mb=4"]).export.limits
+    assert limits == {"int8": {"size_mb": 4.0}}
+    for wrong in (
+        "export.limits.int8.bytes=4",
+        "export.limits.int9.size_mb=4",
+        "export.limits.int8.size_mb=0",
+    ):
+        with pytest.raises(ConfigError, match=r"export\.limits"):
+            load_settings(settings_path, [wrong])
+
+
 def test_a_threshold_with_dots_in_its_name(settings_path):
     override = "evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"
     thresholds = load_settings(settings_path, [override]).evaluate.thresholds

@@ -1,0 +1,56 @@
+"""Bounds on what files cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from detection_core.errors import ConfigError
+from detection_core.tasks.file_limits import Footprint, check_limits, measure_memory
+from tests.detection_core.exporters.edge_files import convolutions
+
+COST = Footprint(size_bytes=4_000_000, latency_ms={"1": 12.0, "2": 7.0}, peak_memory_bytes=30_000_000)
+
+
+@pytest.mark.parametrize(
+    ("limits", "clauses"),
+    [
+        ({}, []),
+        ({"size_mb": 4, "latency_ms": 12, "memory_mb": 30}, []),
+        ({"size_mb": 3.9}, ["size_mb 4 is more than 3.9"]),
+        (
+            {"latency_ms": 8, "memory_mb": 20.5},
+            ["latency_ms 12 is more than 8", "memory_mb 30 is more than 20.5"],
+        ),
+    ],
+)
+def test_each_bound_that_is_exceeded_is_a_clause(limits, clauses):
+    assert COST.exceeded(limits) == clauses
+
+
+def test_what_cannot_be_measured_keeps_no_bound():
+    unknown = Footprint(size_bytes=1, latency_ms={})
+    assert [clause.split()[0] for clause in unknown.exceeded({"latency_ms": 1, "memory_mb": 1})] == [
+        "latency_ms",
+        "memory_mb",
+    ]
+    assert "could not be measured" in unknown.exceeded({"memory_mb": 1})[0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"int8": {"size_mb": 1}}, "limits: expected limits of files that are made"),
+        ({"float32": {"bytes": 1}}, "limits.float32: expected some of size_mb, latency_ms, memory_mb"),
+        ({"float32": {"size_mb": 0}}, "limits.float32.size_mb: expected a number above 0"),
+        ({"float32": {"size_mb": "4"}}, "limits.float32.size_mb: expected a number above 0"),
+        ({"float32": {"size_mb": float("nan")}}, "limits.float32.size_mb: expected a number above 0"),
+    ],
+)
+def test_bounds_that_mean_nothing_are_refused(limits, message):
+    with pytest.raises(ConfigError, match=message):
+        check_limits(limits, ("float32",))
+
+
+def test_memory_of_a_file_is_measured(tmp_path):
+    (tmp_path / "m.tflite").write_bytes(convolutions(side=256))
+    assert 1e6 < measure_memory(str(tmp_path / "m.tflite")) < 200e6
