@@ -71,6 +71,17 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
 
 
 @contextlib.contextmanager
+def one_large(pixels: int) -> Iterator[None]:
+    """Let one thread at a time into the block for a large image; a thread that is in may come in again.
+
+    Args:
+        pixels: of the image.
+    """
+    with _one_large if pixels > _LARGE else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
 def open_picture(stream: IO[bytes]) -> Iterator[Any]:
     """Open an image for what the block does with it; whatever Pillow raises there is one ImageFault.
 
@@ -81,8 +92,7 @@ def open_picture(stream: IO[bytes]) -> Iterator[Any]:
     try:
         with Image.open(stream, formats=list(FORMATS)) as picture:
             check_size(picture.height, picture.width)
-            large = picture.height * picture.width > _LARGE
-            with _one_large if large else contextlib.nullcontext():
+            with one_large(picture.height * picture.width):
                 yield picture
     except (ImageFault, MemoryError):
         raise
@@ -136,6 +146,13 @@ def check_with_both(data: bytes) -> None:
     Raises:
         ImageFault: as `read_pixels`, when TensorFlow cannot decode it, or when the two differ.
     """
+    with open_picture(io.BytesIO(data)) as picture:
+        pixels = picture.height * picture.width
+    with one_large(pixels):
+        _check_with_both(data)
+
+
+def _check_with_both(data: bytes) -> None:
     import tensorflow as tf
 
     from detection_core.data.decode import decode_pixels

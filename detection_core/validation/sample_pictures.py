@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from detection_core.artifacts.pictures import FOLDER, PICTURES, SAMPLE, SMALLEST, PictureEntry
+from detection_core.data.pixels import one_large
 from detection_core.evaluation.drawing import LabelledBox, draw_objects, jpeg_bytes
 from detection_core.storage import files
 from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image, pixels_of
@@ -49,6 +50,12 @@ class SamplePictures:
         small = list(self._small_boxes(image))
         if not wanted and not small:
             return
+        with one_large(image.height * image.width):
+            self._draw(split, image, wanted, small)
+
+    def _draw(
+        self, split: str, image: LabelledImage, wanted: Sequence[int], small: Sequence[tuple[float, int]]
+    ) -> None:
         pixels = pixels_of(image)
         if pixels is None:
             return

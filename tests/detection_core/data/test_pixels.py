@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -117,3 +119,22 @@ def test_large_pictures_are_decoded_one_at_a_time_and_not_twice(array, megabytes
     # 64 megapixels are 256 MB in Pillow's memory, which was there before, and 192 MB in an array.
     told = subprocess.run([sys.executable, "-c", _PEAK, array], capture_output=True, text=True, check=True)
     assert int(told.stdout) / 1000 < megabytes
+
+
+def test_a_large_picture_is_compared_by_one_thread_at_a_time(monkeypatch):
+    monkeypatch.setattr("detection_core.data.pixels._LARGE", 10)
+    inside, most = [], []
+
+    def look(data):
+        inside.append(data)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.pop()
+
+    monkeypatch.setattr("detection_core.data.pixels._check_with_both", look)
+    threads = [threading.Thread(target=check_with_both, args=(SOUND["noise"],)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1, 1]
