@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError, shorten
+from detflow.argument_checks import check_counts
 
 if TYPE_CHECKING:
     from detflow.object_detector.data_loader import DataLoader
@@ -63,8 +64,7 @@ class QuantizationConfig:
         _check("inference_output_type", _listed(inference_output_type), _OUTPUTS)
         _check("supported_ops", _listed(supported_ops), _OPERATIONS)
         _check("supported_types", _listed(supported_types), ("float16",))
-        if quantization_steps is not None and quantization_steps < 1:
-            raise ConfigError(f"expected 1 or more, found {quantization_steps}", where="quantization_steps")
+        check_counts(quantization_steps=quantization_steps)
         self.optimizations = ["DEFAULT"] if optimizations is None else _listed(optimizations)
         self.representative_data = representative_data
         if representative_data is not None and quantization_steps is None:

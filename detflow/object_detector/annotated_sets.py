@@ -17,6 +17,7 @@ from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats.csv_lines import open_csv
 from detection_core.datasets.formats.csv_rows import SETS
 from detection_core.datasets.layout_search import find_layouts
+from detection_core.datasets.layouts import is_image
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio, split_at, split_position
 from detection_core.errors import ConfigError, DataError
@@ -94,6 +95,9 @@ def read_set(
         ConfigError: for a format or location that cannot be used.
         DataError: when files or folders are not there, or cannot be read as a whole.
     """
+    if isinstance(location, Mapping) and not root:
+        places = {name: _whole(location[name]) for name in ("annotations", "images")}
+        location = {**location, **places}
     found = find_reader(data_format).read_split(root, location, class_names)
     images = list(found.images)
     return AnnotatedSet(images, list(found.rejected), dict(found.categories))
@@ -184,21 +188,37 @@ def _plain_files(
     rows: Sequence[Sequence[str]], images_dir: str | None, scratch: str, filename: str
 ) -> Iterator[tuple[str, str]]:
     """Yield files in commas with the folder of their images, as the reader wants them."""
-    if images_dir is not None:
+    is_google_s = any(len(row) > 1 and is_image(row[1].strip()) for row in rows[:2])
+    if images_dir is not None and not is_google_s:
         yield _write_rows(rows, files.join(scratch, "0.csv")), images_dir
         return
     by_folder: dict[str, list[list[str]]] = collections.defaultdict(list)
     for number, row in enumerate(rows, start=1):
+        if number == 1 and is_google_s and not is_image(row[1].strip()):
+            continue  # the names of the columns
         if len(row) < 2 or not row[1].strip():
             raise DataError(
                 "expected the columns set, image, class and corners, found no image; give images_dir"
                 " for other columns",
                 where=f"{filename}:{number}",
             )
-        folder, _, name = row[1].strip().rpartition("/")
-        by_folder[folder or "."].append([row[0], name, *row[2:]])
+        folder, name = _place(row[1].strip(), images_dir)
+        by_folder[folder].append([row[0], name, *row[2:]])
     for i, (folder, group) in enumerate(sorted(by_folder.items())):
         yield _write_rows(group, files.join(scratch, f"{i}.csv")), folder
+
+
+def _place(name: str, images_dir: str | None) -> tuple[str, str]:
+    """Return the folder in which an image is looked for, and its name there."""
+    if images_dir is not None and not os.path.isabs(name) and not files.is_remote(name):
+        return images_dir, name
+    folder, _, base = name.rpartition("/")
+    return folder or ("/" if name.startswith("/") else "."), base
+
+
+def _whole(path: str) -> str:
+    """Return a path that does not depend on where it is read from."""
+    return path if files.is_remote(path) else os.path.abspath(path)
 
 
 def _write_rows(rows: Sequence[Sequence[str]], path: str) -> str:
@@ -223,6 +243,9 @@ def class_ids(sets: Collection[AnnotatedSet]) -> dict[int, str]:
     Raises:
         DataError: when there is no class, or an id stands for two.
     """
+    first = next((item for part in sets for item in part.rejected), None)
+    if first and not any(part.categories for part in sets):
+        raise DataError(f"expected images that can be used, found none: {first.detail}", where=first.file)
     return make_label_map([part.categories for part in sets]).texts_by_id
 
 

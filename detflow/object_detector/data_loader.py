@@ -10,6 +10,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.data.record_writer import write_record
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detflow.argument_checks import check_count, check_counts, is_number
 from detflow.object_detector import annotated_sets
 from detflow.object_detector.annotated_sets import SPLITS, AnnotatedSet
 from detflow.object_detector.class_names import Classes, as_label_map, read_classes
@@ -51,8 +52,7 @@ class DataLoader:
         Raises:
             ConfigError: for a label map or size that cannot be used.
         """
-        if size < 1:
-            raise ConfigError(f"expected 1 or more images, found {size}", where="size")
+        check_count("size", size)
         self.tfrecord_file_patten = os.fspath(tfrecord_file_patten)
         self.size = size
         self.label_map = read_classes(label_map)
@@ -276,7 +276,7 @@ class DataLoader:
             ConfigError: when one of them would have no image.
             DataError: when the records cannot be read.
         """
-        first = int(self.size * fraction) if 0 < fraction < 1 else 0
+        first = int(self.size * fraction) if is_number(fraction) and 0 < fraction < 1 else 0
         if not 0 < first < self.size:
             raise ConfigError(
                 f"expected a fraction of {self.size} images that leaves some on both sides, found {fraction}",
@@ -318,14 +318,3 @@ def make_prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str
     folder = tempfile.mkdtemp(prefix="detflow-records-") if cache_dir is None else os.fspath(cache_dir)
     files.make_dirs(folder)
     return files.join(folder, name or made_from[:32])
-
-
-def check_counts(**counts: int | None) -> None:
-    """Refuse numbers below 1; None stands for no bound.
-
-    Raises:
-        ConfigError: naming the argument.
-    """
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ConfigError(f"expected 1 or more, found {count}", where=name)

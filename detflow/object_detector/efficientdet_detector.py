@@ -13,11 +13,12 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
 from detflow import model_spec as specs
+from detflow.argument_checks import check_count
 from detflow.config import ExportFormat, QuantizationConfig
 from detflow.object_detector.class_names import Classes, as_label_map, read_classes
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import find_start, make_config
-from detflow.object_detector.efficientdet_spec import EfficientDetSpec, check_count
+from detflow.object_detector.efficientdet_spec import EfficientDetSpec
 from detflow.object_detector.measuring import check_classes, measure, write_labels
 from detflow.object_detector.mediapipe_detector import MediaPipeDetector
 from detflow.object_detector.mediapipe_options import ObjectDetectorOptions

@@ -12,6 +12,7 @@ from typing import Any
 from detection_core.config.automl.hparams_text import read_overrides
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.errors import ConfigError, shorten
+from detflow.argument_checks import check_count
 
 FROZEN = "(efficientnet|fpn_cells|resample_p6)"
 """Variables that Model Maker leaves as they are: all but the heads."""
@@ -162,16 +163,6 @@ def _warn(**said: Any) -> None:
     without_effect = [name for name, value in said.items() if value]
     if without_effect:
         _logger.warning("without effect: %s", ", ".join(without_effect))
-
-
-def check_count(name: str, count: int) -> None:
-    """Refuse a number that is no count.
-
-    Raises:
-        ConfigError: naming the argument.
-    """
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ConfigError(f"expected a whole number of 1 or more, found {shorten(count)}", where=name)
 
 
 def _merged(changes: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ import os
 
 from detection_core.data.label_map import BACKGROUND
 from detection_core.storage import files
+from detflow.argument_checks import check_counts
 from detflow.object_detector import annotated_sets
 from detflow.object_detector.class_names import Classes
-from detflow.object_detector.data_loader import DataLoader, Path, check_counts, make_prefix
+from detflow.object_detector.data_loader import DataLoader, Path, make_prefix
 from detflow.object_detector.record_cache import RecordCache, is_current, read_cache, write_cache
 
 _IMAGES, _ANNOTATIONS, _LABELS = "images", "Annotations", "labels.json"

@@ -7,6 +7,7 @@ import enum
 import tempfile
 
 from detection_core.errors import ConfigError
+from detflow.argument_checks import is_number
 
 _STRATEGIES = ("off", "one_device", "mirrored")
 
@@ -133,7 +134,7 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be followed."""
-        if self.l2_weight_decay < 0:
+        if not is_number(self.l2_weight_decay) or self.l2_weight_decay < 0:
             raise _refusal("l2_weight_decay", "0 or more", self.l2_weight_decay)
 
 
@@ -158,7 +159,7 @@ class ObjectDetectorOptions:
 def _check_positive(parameters: HParams | QATHParams, *names: str) -> None:
     for name in names:
         value = getattr(parameters, name)
-        if value is not None and not value > 0:
+        if value is not None and not (is_number(value) and value > 0):
             raise _refusal(name, "a number above 0", value)
 
 

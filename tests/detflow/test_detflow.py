@@ -39,6 +39,12 @@ def test_the_tutorial_s_imports_need_no_tensorflow():
     assert not {"tensorflow", "apache_beam", "tf_keras", "tfx"} & added
 
 
+@pytest.mark.parametrize("name", detflow.__all__)
+def test_any_module_may_be_imported_first(name):
+    # Scripts import `config` first, or `object_detector` alone.
+    assert f"detflow.{name}" in modules_after(f"from detflow.{name} import *")
+
+
 def test_every_name_of_the_reference_is_there():
     assert set(detflow.__all__) <= set(dir(detflow))
     for name in detflow.__all__:

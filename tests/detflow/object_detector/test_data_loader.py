@@ -130,6 +130,36 @@ def test_an_image_that_has_changed_is_cached_anew(folder, tmp_path):
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
 
 
+def test_whole_paths_a_header_and_a_folder_named_by_a_dot(folder, tmp_path, monkeypatch):
+    root, scenes = folder
+    monkeypatch.chdir(root / "images")
+    whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/")
+    assert len(DataLoader.from_csv(whole, images_dir=tmp_path)[0]) == 6
+    assert len(DataLoader.from_csv(write_csv(tmp_path / "bare.csv", scenes))[0]) == 6
+    assert len(DataLoader.from_csv(tmp_path / "bare.csv", images_dir=".")[0]) == 6
+    (tmp_path / "head.csv").write_text("set,path,label,a,b,c,d,e,f,g,h\n" + whole.read_text())
+    assert len(DataLoader.from_csv(tmp_path / "head.csv")[0]) == 6
+    assert len(voc(root, images_dir=".", annotations_dir="../xml")) == 6
+
+
+def test_nothing_that_can_be_used_says_why(folder, tmp_path):
+    _, scenes = folder
+    path = write_csv(tmp_path / "boxes.csv", [(name, "", box) for name, _, box in scenes], prefix="images/")
+    path.write_text(path.read_text().replace("TRAIN,images/", f"TRAIN,{tmp_path}/"))
+    with pytest.raises(DataError, match="found none"):
+        DataLoader.from_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [({"num_shards": "3"}, "num_shards"), ({"max_num_images": 2.5}, "max_num_images")],
+)
+def test_arguments_of_another_type(folder, arguments, where):
+    with pytest.raises(ConfigError) as caught:
+        voc(folder[0], **arguments)
+    assert caught.value.where == where
+
+
 def test_a_csv_file_that_cannot_be_used(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "other.csv").write_text("TRAIN\n")
@@ -187,7 +217,7 @@ def test_a_split_has_every_image_once(folder):
     first, second = loader.split(0.5)
     assert (len(first), len(second)) == (3, 3)
     assert objects(first) | objects(second) == expected(scenes)
-    for fraction in (0, 1, 0.01, 2, -1):
+    for fraction in (0, 1, 0.01, 2, -1, "a"):
         with pytest.raises(ConfigError) as caught:
             loader.split(fraction)
         assert caught.value.where == "fraction"
