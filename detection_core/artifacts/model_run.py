@@ -64,6 +64,7 @@ class TrainReport(FitReport):
             of `best_step`.
         left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
             the report names them.
+        precision: what the network's layers computed in at the end: `float32`, `bfloat16` or `float16`.
     """
 
     parameters: int = 0
@@ -71,6 +72,7 @@ class TrainReport(FitReport):
     restored: Mapping[str, int] = dataclasses.field(default_factory=dict)
     weights: str = "last"
     left_out: int = 0
+    precision: str = "float32"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

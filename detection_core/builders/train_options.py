@@ -52,4 +52,5 @@ def build_train_options(
         backbone_rate_decay=train_config.backbone_rate_decay,
         freeze_backbone_stages=train_config.freeze_backbone_stages,
         summarize_gradients=train_config.summarize_gradients,
+        initial_loss_scale=train_config.initial_loss_scale,
     )

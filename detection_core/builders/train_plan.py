@@ -8,8 +8,11 @@ from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.train_options import build_train_options
 from detection_core.builders.validation_plan import ValidationPlan, build_validation
 from detection_core.optimizers.optimization import Optimization
+from detection_core.protos import precision_pb2 as proto
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
+from detection_core.training.precision import Precision
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,7 @@ class TrainPlan:
         keeps_average: the optimizer keeps a moving average of the weights.
         writes_average: the average is what is written and evaluated, where one is kept.
         validation: how the detector is measured on the way; None: it is not.
+        precision: what the network shall compute in; None: what the device is fast in.
     """
 
     options: TrainOptions
@@ -31,6 +35,11 @@ class TrainPlan:
     keeps_average: bool
     writes_average: bool
     validation: ValidationPlan | None = None
+    precision: Precision | None = None
+
+    def computing_in(self, precision: Precision) -> TrainPlan:
+        """Return the plan for a model that was built to compute in a precision."""
+        return dataclasses.replace(self, options=dataclasses.replace(self.options, precision=precision))
 
 
 def build_train_plan(
@@ -55,7 +64,14 @@ def build_train_plan(
         keeps_average=train.optimizer.use_moving_average,
         writes_average=config.eval_config.use_moving_averages,
         validation=build_validation(config, checkpoint_every=options.checkpoint_every),
+        precision=build_precision(train),
     )
+
+
+def build_precision(train_config: TrainConfig) -> Precision | None:
+    """Return what a config asks to compute in; None for what the device is fast in."""
+    name = proto.Precision.Name(train_config.precision)
+    return None if name == "AUTO" else Precision[name]
 
 
 def build_optimization(config: TrainEvalPipelineConfig) -> Optimization:

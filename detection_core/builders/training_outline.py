@@ -8,11 +8,12 @@ from detection_core.builders.augment import build_augmentations
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.graph_rewriter import find_quantization_options
 from detection_core.builders.input_reader import build_decoding
-from detection_core.builders.train_plan import build_optimization
+from detection_core.builders.train_plan import build_optimization, build_precision
 from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.messages.epochs import in_steps
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.training.precision import Precision
 
 _ANY_UPDATES = 1_000
 
@@ -29,6 +30,7 @@ class TrainingOutline:
         batch_size: images an update.
         augmentations: arms of the augmentation steps, in their order.
         quantization: how the detector is quantized; None where it is not.
+        precision: what the network shall compute in; None for what the device is fast in.
     """
 
     optimizer: str
@@ -38,6 +40,7 @@ class TrainingOutline:
     batch_size: int
     augmentations: tuple[str, ...]
     quantization: QuantizationOptions | None
+    precision: Precision | None = None
 
 
 def build_training_outline(config: TrainEvalPipelineConfig) -> TrainingOutline:
@@ -54,6 +57,7 @@ def build_training_outline(config: TrainEvalPipelineConfig) -> TrainingOutline:
         batch_size=train.batch_size,
         augmentations=tuple(map(str, steps)),
         quantization=find_quantization_options(config),
+        precision=build_precision(train),
     )
 
 

@@ -75,6 +75,8 @@ class Detector(tf.Module, abc.ABC):
                 two-stage detector samples its proposals with the truth.
             training: normalise with batch statistics and collect them, drop features.
 
+        What the network gives is taken as float32 first: in training it may compute with fewer bits.
+
         Returns:
             float32 scalars: the parts, under the names that the family lists, in the order in which they are
             added up; and their sum, `TOTAL_LOSS`. The regularization of the weights is `REGULARIZATION_LOSS`.
@@ -148,6 +150,11 @@ def by_level(values: tf.Tensor, shapes: Iterable[tuple[int, int, int]]) -> list[
 
 def _unique(variables: Iterable[tf.Variable]) -> list[tf.Variable]:
     return list({id(variable): variable for variable in variables}.values())
+
+
+def in_float32(outputs: Iterable[tf.Tensor]) -> list[tf.Tensor]:
+    """Return a network's outputs as float32, whatever its layers compute in."""
+    return [tf.cast(output, tf.float32) for output in outputs]
 
 
 def count_parameters(variables: Iterable[Any]) -> int:

@@ -19,6 +19,7 @@ from detection_core.detectors.family import FamilyDescription
 from detection_core.errors import ConfigError, DetectionError
 from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.precision import Precision, choose_precision
 from detection_core.zoo.starting_points import is_named
 
 _LEFT_OUT = "those of the label map; what follows is for one"
@@ -169,6 +170,10 @@ def _parts(config: PipelineConfig) -> dict[str, str]:
             length = f"{outline.num_steps:,} steps" if outline.num_steps else f"{outline.num_epochs:g} epochs"
             steps = f"{length} of"
         parts["training"] = f"{steps} {outline.batch_size} images, {outline.optimizer}, {outline.schedule}"
+        precision = choose_precision(outline.precision)
+        if precision is not Precision.FLOAT32:
+            chosen = "by the device" if outline.precision is None else "by train_config.precision"
+            parts["precision"] = f"{precision.dtype}, chosen {chosen}; weights and losses are float32"
     if fine_tune_checkpoint(config):
         parts["start"] = _start(config)
     if outline.augmentations:

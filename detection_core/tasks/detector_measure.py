@@ -49,8 +49,8 @@ class DetectorMeasure:
             config: its first eval_input_reader is read, its `eval_config` followed.
             label_map: of the examples.
             plan: names the metrics that count, and how many images.
-            plain_model: detector of plain variables that is measured in its place, where the model has copies
-                of its variables on several devices.
+            plain_model: detector of plain variables that computes in float32 and is measured in its place,
+                where the model has copies of its variables on several devices, or computes with fewer bits.
 
         Raises:
             ConfigError: for a metric that the config does not measure, naming the nearest.

@@ -63,8 +63,8 @@ class FitRequest:
         plan: what the config says of the training: how long, how often.
         work_folder: gets the config, `checkpoints/`, `logs/` and `history.jsonl`; a training found there is
             continued.
-        plain_model: model of plain variables that is validated in its place, where `model` has copies of its
-            variables on several devices.
+        plain_model: model of plain variables that computes in float32 and is validated in its place, where
+            `model` has copies of its variables on several devices, or computes with fewer bits.
         step: global step from `new_step`, where the model itself depends on it.
     """
 

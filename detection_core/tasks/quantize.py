@@ -110,6 +110,8 @@ def _train_plan(
     """Return the plan of the training; penalties made up for normalisations, which are folded away."""
     plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
     _warn_of_delay(quantization, plan.options.num_steps)
+    if plan.precision not in (None, plan.options.precision):
+        _logger.info("what rounding costs is learnt in float32, whatever train_config.precision says")
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 
 

@@ -36,6 +36,7 @@ from detection_core.tasks.work_folder import (
 )
 from detection_core.training.distribution import choose_strategy, this_worker
 from detection_core.training.loop import TrainingResult
+from detection_core.training.precision import Precision, choose_precision, computing_in
 
 _logger = logging.getLogger(__name__)
 
@@ -82,35 +83,51 @@ def train(
     config = with_classes(config, label_map.num_classes)
     fingerprint = _fingerprint(config, warm_start_dir)
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
-        plain = _plain_model(config, plan, strategy)
+        request = _request(config, label_map, plan, folder, strategy)
         with strategy.scope():
-            request = FitRequest(
-                model=configured_model(config).build(),
-                config=config,
-                label_map=label_map,
-                plan=plan,
-                work_folder=folder,
-                plain_model=plain,
-            )
             start, result = _fit(request, warm_start_dir, progress)
-            report = _report(plan, request.model, result, start=start, folder=folder)
+            report = _report(request, result, start)
             weights = _final_weights(request.model, plan, result)
         if worker.is_chief:
-            _write_model(_trained_model(request.model, weights, config), config, label_map, model_dir, report)
+            _write_model(_trained_model(request, weights), config, label_map, model_dir, report)
             text, tables = TRAIN_REPORT.format(report), start.tables() | left_out_table(folder)
             write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report
 
 
+def _request(
+    config: PipelineConfig,
+    label_map: LabelMap,
+    plan: TrainPlan,
+    folder: str,
+    strategy: tf.distribute.Strategy,
+) -> FitRequest:
+    """Build what is trained, to compute in what the config or the device says."""
+    with strategy.scope():
+        precision = choose_precision(plan.precision)
+    plan = plan.computing_in(precision)
+    plain = _plain_model(config, plan, strategy)
+    with strategy.scope(), computing_in(precision):
+        model = configured_model(config).build()
+    return FitRequest(
+        model=model,
+        config=config,
+        label_map=label_map,
+        plan=plan,
+        work_folder=folder,
+        plain_model=plain,
+    )
+
+
 def _plain_model(
     config: PipelineConfig, plan: TrainPlan, strategy: tf.distribute.Strategy
 ) -> Detector | None:
-    """Return what is validated in place of a model with copies on several devices.
+    """Return what is validated in place of a model with copies on several devices, or of fewer bits.
 
     Call it outside of the strategy's scope.
     """
-    copies = plan.validation is not None and strategy.num_replicas_in_sync > 1
-    return configured_model(config).build() if copies else None
+    plain = strategy.num_replicas_in_sync == 1 and plan.options.precision is Precision.FLOAT32
+    return configured_model(config).build() if plan.validation is not None and not plain else None
 
 
 def _check(plan: TrainPlan, replicas: int) -> None:
@@ -159,16 +176,16 @@ def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
         )
 
 
-def _report(
-    plan: TrainPlan, model: Detector, result: TrainingResult, *, start: StartingWeights, folder: str
-) -> TrainReport:
+def _report(request: FitRequest, result: TrainingResult, start: StartingWeights) -> TrainReport:
+    plan = request.plan
     return TrainReport(
-        **fit_facts(result, steps=plan.options.num_steps, work_folder=folder),
-        parameters=count_parameters(model.trainable_variables),
+        **fit_facts(result, steps=plan.options.num_steps, work_folder=request.work_folder),
+        parameters=count_parameters(request.model.trainable_variables),
         started_from=start.source,
         restored=start.counts(),
         weights=weights_kind(plan, result),
         left_out=result.left_out,
+        precision=plan.options.precision.dtype,
     )
 
 
@@ -178,13 +195,15 @@ def _final_weights(model: Detector, plan: TrainPlan, result: TrainingResult) -> 
         return [variable.numpy() for variable in model.variables]
 
 
-def _trained_model(model: Detector, weights: list[np.ndarray], config: PipelineConfig) -> Detector:
-    """Return a model with the given weights that can be saved: one of plain variables, not of replicas'.
+def _trained_model(request: FitRequest, weights: list[np.ndarray]) -> Detector:
+    """Return a model with the given weights that can be saved: of plain variables, computing in float32.
 
     Call it outside of the scope of the strategy.
     """
-    if isinstance(model.variables[0], tf.distribute.DistributedValues):
-        model = configured_model(config).build()
+    model, precision = request.model, request.plan.options.precision
+    copies = isinstance(model.variables[0], tf.distribute.DistributedValues)
+    if copies or precision is not Precision.FLOAT32:
+        model = request.plain_model or configured_model(request.config).build()
     for variable, value in zip(model.variables, weights, strict=True):
         variable.assign(value)
     return model

@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 import time
+from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
@@ -40,8 +41,19 @@ class TrainingCheckpoints:
         *,
         keep: int = 3,
         keep_every_n_hours: float = 10000.0,
+        optional: Collection[str] = (),
     ) -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            parts: name to what is written and restored.
+            directory: of the checkpoints.
+            keep: how many of the newest stay.
+            keep_every_n_hours: beside those, one stays every so many hours.
+            optional: parts that stay as they are where a checkpoint has none of them.
+        """
         self.directory = directory
+        self._parts, self._optional = parts, frozenset(optional)
         self._is_chief = current_worker().is_chief
         files.make_dirs(directory)
         self._checkpoint = tf.train.Checkpoint(**parts)
@@ -156,7 +168,7 @@ class TrainingCheckpoints:
             self.remove(step)
             return False
         try:
-            self._checkpoint.restore(prefix).assert_existing_objects_matched()
+            self._held_by(prefix).restore(prefix).assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             raise ModelError(
                 "expected a checkpoint of this model and optimizer, found one of another. Train in another"
@@ -164,6 +176,17 @@ class TrainingCheckpoints:
                 where=self.path(step),
             ) from error
         return True
+
+    def _held_by(self, prefix: str) -> tf.train.Checkpoint:
+        """Return what restores the parts that a checkpoint holds."""
+        missing = self._optional & self._parts.keys()
+        if missing:
+            missing -= {name.partition("/")[0] for name, _ in tf.train.list_variables(prefix)}
+        if not missing:
+            return self._checkpoint
+        return tf.train.Checkpoint(
+            **{name: part for name, part in self._parts.items() if name not in missing}
+        )
 
 
 def checkpoint_steps(directory: str) -> list[int]:

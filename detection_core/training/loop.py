@@ -23,6 +23,7 @@ from detection_core.training.checkpoints import TrainingCheckpoints
 from detection_core.training.distribution import current_worker, distributed, on_any_worker
 from detection_core.training.guard import FiniteGuard
 from detection_core.training.loop_options import StepReport, TrainOptions
+from detection_core.training.precision import LOSS_SCALE
 from detection_core.training.step import StepOutputs, TrainableModel, TrainState, compile_steps
 from detection_core.training.stop_signal import StopSignal
 from detection_core.training.validation import Validation
@@ -99,6 +100,7 @@ def run_training(
         files.join(work_dir, CHECKPOINTS),
         keep=options.checkpoints_to_keep,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
+        optional=(LOSS_SCALE,),  # one of a training in another precision has none
     )
     start = checkpoints.restore_latest()
     began = time.monotonic()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from detection_core.training.precision import INITIAL_LOSS_SCALE, Precision
+
 CHECKPOINT_MINUTES = 5.0
 """Default of the time between two checkpoints, and so of what a kill without a warning may cost."""
 
@@ -31,6 +33,8 @@ class TrainOptions:
         freeze_backbone_stages: so many of its stages, from the first, are not trained.
         summarize_gradients: whether gradient norms are reported to the actions.
         skip_limit: fraction of the training records that may be left out because they do not decode.
+        precision: what the model was built to compute in.
+        initial_loss_scale: factor of the loss at first, where the model computes in float16.
     """
 
     num_steps: int
@@ -50,6 +54,8 @@ class TrainOptions:
     freeze_backbone_stages: int = 0
     summarize_gradients: bool = False
     skip_limit: float = 0.01
+    precision: Precision = Precision.FLOAT32
+    initial_loss_scale: float = INITIAL_LOSS_SCALE
 
     @property
     def knows_stages(self) -> bool:

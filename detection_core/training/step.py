@@ -17,6 +17,7 @@ from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.loop_options import TrainOptions
+from detection_core.training.precision import updates_in
 from detection_core.training.variables import trained_variables
 
 
@@ -45,7 +46,7 @@ class StepOutputs(NamedTuple):
     Attributes:
         losses: name to float32 [], before the update.
         learning_rate: float32 [].
-        scalars: name to float32 []; empty unless gradients are summarised.
+        scalars: name to float32 []: norms where gradients are summarised, the loss's factor in float16.
     """
 
     losses: dict[str, tf.Tensor]
@@ -77,6 +78,7 @@ class TrainState:
         variables: the variables that are trained.
         average: their moving average, or None.
         rate_factors: what the learning rate of each is multiplied by; empty: 1.
+        updates: applies the optimizer's updates.
     """
 
     def __init__(
@@ -98,13 +100,15 @@ class TrainState:
         decay = optimization.average_decay
         from_weights = optimization.average_from_weights
         self.average = MovingAverage(self.variables, decay, from_weights=from_weights) if decay else None
+        self.updates = updates_in(options.precision, optimization.optimizer, options.initial_loss_scale)
         # Slots exist before a checkpoint is read: a damaged one shows at once, not at the first update.
         optimization.optimizer._create_all_weights(self.variables)
 
     def checkpointed(self) -> dict[str, Any]:
         """Name what a checkpoint of an unfinished training holds."""
         parts = {"model": self.model, "optimizer": self.optimization.optimizer, "step": self.step}
-        return parts | ({"moving_average": self.average} if self.average else {})
+        average = {"moving_average": self.average} if self.average else {}
+        return parts | average | self.updates.checkpointed()
 
 
 def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: Batch) -> StepOutputs:
@@ -119,12 +123,13 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     with tf.GradientTape() as tape:
         unpadded = batch._replace(truth=without_padding(batch.truth))
         losses = counted_losses(state.model.losses(unpadded, training=True), options)
-        target = losses[TOTAL_LOSS] / replicas
-    gradients = tape.gradient(target, state.variables)
+        target = state.updates.scaled(losses[TOTAL_LOSS] / replicas)
+    gradients = state.updates.unscaled(tape.gradient(target, state.variables))
     gradients, scalars = shape_gradients(gradients, state.variables, options)
+    scalars |= state.updates.scalars()
     learning_rate = state.optimization.learning_rate()
     with scaled_updates(state.variables, state.rate_factors):
-        state.optimization.optimizer.apply_gradients(zip(gradients, state.variables, strict=True))
+        state.updates.apply(zip(gradients, state.variables, strict=True))
     updates = state.step.assign_add(1)
     if state.average is not None:
         state.average.update(updates)

@@ -8,8 +8,10 @@ from detection_core.config.messages.epochs import EPOCHS, both_problems
 from detection_core.config.problems import Problem
 from detection_core.config.rules import BOXES, LEVEL, NOT_NEGATIVE, POSITIVE_FRACTION, Rules, up_to
 from detection_core.protos.input_reader_pb2 import InputReader
+from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
 
+_LOSS_SCALE = up_to(2**24)
 _QUEUE = "input is a tf.data pipeline, not a queue"
 
 
@@ -36,6 +38,19 @@ def endless_training_problems(train: TrainConfig) -> Iterator[Problem]:
         yield Problem(path="train_config.num_steps", message=message)
 
 
+def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
+    """Find a factor of the loss that nothing would use."""
+    if train.HasField("initial_loss_scale") and train.precision in (Precision.FLOAT32, Precision.BFLOAT16):
+        found = Precision.Name(train.precision)
+        message = f"expected precision: FLOAT16 or AUTO, as only float16 needs it, found {found}; remove this"
+        yield Problem(path=f"{path}.initial_loss_scale", message=message)
+
+
+def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
+    yield from both_problems(train, path)
+    yield from _scale_problems(train, path)
+
+
 RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
         (
@@ -58,8 +73,9 @@ RULES: Mapping[str, Rules] = {
             "close_mosaic_epochs": EPOCHS,
             "backbone_rate_decay": POSITIVE_FRACTION,
             "freeze_backbone_stages": LEVEL,
+            "initial_loss_scale": _LOSS_SCALE,
         },
-        check=both_problems,
+        check=_problems,
         parts=("optimizer",),
         without_effect={
             "sync_replicas": "replicas always update together",
@@ -71,7 +87,7 @@ RULES: Mapping[str, Rules] = {
             "run_fine_tune_checkpoint_dummy_computation": "the variables exist as soon as the model is built",
             "unpad_groundtruth_tensors": "padded ground truth is masked, which comes to the same",
             "retain_original_images": "no images are written to the summaries",
-            "use_bfloat16": "it is for TPUs; training is in float32",
+            "use_bfloat16": "it is for TPUs; train_config.precision says what training computes in",
         },
     ),
 }

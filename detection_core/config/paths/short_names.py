@@ -25,6 +25,7 @@ _FIXED: dict[str, tuple[str, ...]] = {
     "train_steps": ("train_config.num_steps",),
     "eval_steps": ("eval_config.num_examples",),
     "batch_size": ("train_config.batch_size",),
+    "precision": ("train_config.precision",),
     "use_bfloat16": ("train_config.use_bfloat16",),
     "fine_tune_checkpoint": ("train_config.fine_tune_checkpoint",),
     "train_input_path": (f"{_TRAIN_READER}.tf_record_input_reader.input_path",),

@@ -40,13 +40,18 @@ class NodeFusion(WeightedFusion):
         """Make a weight, [] or [C], for each map, 1 at first."""
         shape = (input_shape[0][-1],) if self.method.startswith("channel_") else ()
         self.map_weights = [
-            self.add_weight(name=f"WSM_{index}" if index else "WSM", shape=shape, initializer="ones")
+            self.add_weight(
+                name=f"WSM_{index}" if index else "WSM",
+                shape=shape,
+                initializer="ones",
+                experimental_autocast=False,  # EPSILON is lost in fewer bits
+            )
             for index in range(len(input_shape))
         ]
         tf_keras.layers.Layer.build(self, input_shape)
 
     def shares(self) -> list[tf.Tensor]:
-        """Return the share of each map, broadcastable to it."""
+        """Return the share of each map, float32, broadcastable to it."""
         weights = tf.stack([tf.convert_to_tensor(weight) for weight in self.map_weights])
         if self.method.removeprefix("channel_") == "attn":
             return tf.unstack(tf.nn.softmax(weights, axis=0))

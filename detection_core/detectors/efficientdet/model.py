@@ -16,6 +16,7 @@ from detection_core.detectors.base import (
     Detector,
     InputShape,
     by_level,
+    in_float32,
     named_detections,
     with_total,
 )
@@ -201,7 +202,7 @@ class EfficientDetModel(Detector):
 
     def _outputs(self, preprocessed: tf.Tensor, training: bool) -> tuple[AnchorPredictions, list[tf.Tensor]]:
         """Return predictions and, with a segmentation head, its logits."""
-        codes, logits, *segmentation = self.network(preprocessed, training=training)
+        codes, logits, *segmentation = in_float32(self.network(preprocessed, training=training))
         anchors = tf.constant(self._parts.anchors_px)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
         return predictions, segmentation

@@ -16,6 +16,7 @@ from detection_core.detectors.base import (
     Detector,
     InputShape,
     by_level,
+    in_float32,
     named_detections,
     with_total,
 )
@@ -206,7 +207,7 @@ class SsdModel(Detector):
                 f"expected images of {self.input_size[0]}x{self.input_size[1]}, found {found[0]}x{found[1]};"
                 " resize them as the config's image_resizer says"
             )
-        codes, logits = self.network(self.preprocess(images.pixels), training=training)
+        codes, logits = in_float32(self.network(self.preprocess(images.pixels), training=training))
         lowest, highest = self._parts.options.code_clip
         if math.isfinite(lowest) or math.isfinite(highest):
             codes = tf.clip_by_value(codes, lowest, highest)

@@ -4,6 +4,7 @@ from detection_core.builders.train_plan import build_optimization, build_train_p
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from detection_core.training.precision import Precision
 from tests.detection_core.tasks.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text(7))
@@ -21,6 +22,17 @@ def test_a_plan_has_what_the_config_says() -> None:
     }
     plan = build_train_plan(apply_overrides(CONFIG, changes))
     assert plan.label_map_path == "/data/labels.pbtxt" and plan.keeps_average and plan.writes_average
+
+
+@pytest.mark.parametrize("asked", [None, *Precision])
+def test_the_precision_is_the_config_s_or_the_device_s(asked: Precision | None) -> None:
+    text = "AUTO" if asked is None else asked.name
+    plan = build_train_plan(apply_overrides(CONFIG, {"precision": text, "train_config.num_steps": 7}))
+    assert plan.precision is asked
+    assert plan.options.precision is Precision.FLOAT32 and plan.options.initial_loss_scale == 2**15
+    assert plan.computing_in(Precision.FLOAT16).options.precision is Precision.FLOAT16
+    changes = {"train_config.initial_loss_scale": 64}
+    assert build_train_plan(apply_overrides(CONFIG, changes)).options.initial_loss_scale == 64
 
 
 def test_an_endless_training_is_no_plan() -> None:

@@ -98,6 +98,14 @@ def test_first_weights_and_missing_steps_are_told(tmp_path):
     assert parts["training"].startswith("no num_steps, which training needs; 16 images")
 
 
+def test_what_training_computes_in_is_told_where_it_is_not_float32(caplog):
+    config = load_pipeline_config(PYRAMID)
+    assert "precision" not in _parts(apply_overrides(config, {"precision": "FLOAT32"}))
+    parts = _parts(apply_overrides(config, {"precision": "FLOAT16"}))
+    assert parts["precision"] == "float16, chosen by train_config.precision; weights and losses are float32"
+    assert [message for message in caplog.messages if "FLOAT16 is slow here" in message]
+
+
 OBJECTS = ("model/_feature_extractor/a/kernel", "model/_box_predictor/b/kernel")
 BACKBONE = "feature_extractor/layer_with_weights-0/kernel"
 

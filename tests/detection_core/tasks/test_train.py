@@ -71,6 +71,36 @@ def report(run: Run) -> TrainReport:
     return run()
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_what_computed_in_fewer_bits_is_written_in_float32(
+    run: Run, report: TrainReport, precision: str
+) -> None:
+    changes = {
+        "train_config.precision": precision.upper(),
+        "train_config.validation.every_steps": 2,
+        "train_config.optimizer.use_moving_average": True,
+        "eval_config.use_moving_averages": True,
+    }
+    shutil.copytree(run.examples / "Split-train", run.examples / "Split-eval", dirs_exist_ok=True)
+    run.killed_at = 4
+    with pytest.raises(MemoryError):
+        run(precision, **changes)
+    run.killed_at = -1
+    resumed = run(precision, **changes)
+    assert (resumed.precision, report.precision) == (precision, "float32")
+    assert resumed.start_step == 2 and np.isfinite(resumed.loss)
+    assert resumed.fingerprint != report.fingerprint
+    detector = load_detector(str(run.root / precision / "model")).model
+    network = detector.networks["detector"]
+    assert {layer.compute_dtype for layer in network.layers} == {"float32"}
+    assert all(np.all(np.isfinite(variable)) for variable in network.variables)
+    saved = tf.saved_model.load(str(run.root / precision / "model" / "saved_model"))
+    graph = saved.signatures["serving_default"].graph.as_graph_def()
+    kinds = {a.type for f in graph.library.function for n in f.node_def for a in n.attr.values()}
+    assert tf.float32.as_datatype_enum in kinds
+    assert not kinds & {tf.bfloat16.as_datatype_enum, tf.half.as_datatype_enum}
+
+
 def test_the_run_record_is_whole(run: Run, report: TrainReport) -> None:
     folder = run.root / "a" / "run"
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]

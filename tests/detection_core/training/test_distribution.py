@@ -45,6 +45,35 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
         for one, two in zip(*weights):
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
 
+        # An update that overflows in one replica is left out in both; the next ones are as with one device.
+        from detection_core.training.precision import Precision, computing_in
+        from detection_core.training.step import TrainState, compile_steps
+        weights = []
+        for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
+            strategy = tf.distribute.MirroredStrategy(devices)
+            with strategy.scope():
+                with computing_in(Precision.FLOAT16):
+                    model = TinyModel()
+                model.network.get_layer("stem_bn").trainable = False
+                options = TrainOptions(num_steps=4, precision=Precision.FLOAT16, initial_loss_scale=2.0**14)
+                state = TrainState(model, momentum(), options, None)
+                batches = list(make_dataset(0).take(4))
+                # One image of the second replica is so bright that its gradients are beyond float16.
+                pixels, bright = batches[1].images.pixels, [tf.fill([8, 8, 3], 6e5)]
+                pixels = tf.tensor_scatter_nd_update(pixels, [[3]], bright)
+                images = batches[1].images._replace(pixels=pixels)
+                batches[1] = batches[1]._replace(images=images)
+                whole = [tf.nest.map_structure(lambda *v: tf.stack(v), *batches)]
+                data = tf.data.Dataset.from_tensor_slices(whole[0])
+                update = compile_steps(state, options, lambda outputs: None)
+                iterator = iter(strategy.experimental_distribute_dataset(data))
+                factors = [float(update(iterator, tf.constant(1)).scalars["loss_scale"]) for _ in range(4)]
+                assert factors == [2.0**14, 2.0**14, 2.0**13, 2.0**13], factors
+                assert state.step.numpy() == state.optimization.optimizer.iterations.numpy() == 4
+                weights.append([v.numpy() for v in model.network.trainable_variables])
+        for one, two in zip(*weights):
+            np.testing.assert_allclose(one, two, rtol=1e-2, atol=1e-3)
+
         # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
         import tf_keras
         from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
@@ -67,7 +96,7 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]
 

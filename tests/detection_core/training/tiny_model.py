@@ -41,7 +41,7 @@ class TinyModel(tf.Module):
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         truth = batch.truth
-        out = self.network(batch.images.pixels / 128.0 - 1.0, training=training)
+        out = tf.cast(self.network(batch.images.pixels / 128.0 - 1.0, training=training), tf.float32)
         codes, logits = out[..., :4], out[..., 4:]
         box = tf.reduce_mean(tf.square(codes - truth.boxes[:, :1]))
         target = tf.one_hot(truth.classes[:, :1] + 1, CLASSES + 1)

@@ -26,9 +26,10 @@ def mish(features: tf.Tensor) -> tf.Tensor:
 @tf_keras.utils.register_keras_serializable(package="detflow")
 def smooth_relu(features: tf.Tensor) -> tf.Tensor:
     """Go from 0 to the identity without a corner, https://arxiv.org/abs/2006.14536."""
-    positive = features > 0.0
-    logarithm = tf.math.log(tf.where(positive, _SMOOTHNESS * features + 1.0, 1.0))
-    return tf.where(positive, features - logarithm / _SMOOTHNESS, 0.0)
+    exact = tf.cast(features, tf.float32)  # the smoothness is beyond float16
+    positive = exact > 0.0
+    logarithm = tf.math.log(tf.where(positive, _SMOOTHNESS * exact + 1.0, 1.0))
+    return tf.cast(tf.where(positive, exact - logarithm / _SMOOTHNESS, 0.0), features.dtype)
 
 
 FUNCTIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {

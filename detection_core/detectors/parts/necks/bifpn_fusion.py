@@ -52,18 +52,21 @@ class WeightedFusion(tf_keras.layers.Layer):
     def build(self, input_shape: Any) -> None:
         """Make the weights, [number of maps, 1], all 1 at first."""
         self.combine_weights = self.add_weight(
-            name="bifpn_combine_weights", shape=(len(input_shape), 1), initializer="ones"
+            name="bifpn_combine_weights",
+            shape=(len(input_shape), 1),
+            initializer="ones",
+            experimental_autocast=False,  # EPSILON is lost in fewer bits
         )
         super().build(input_shape)
 
     def call(self, inputs: list[tf.Tensor]) -> tf.Tensor:
-        """Add up the maps, float32 [B, h, w, C] each."""
-        shares = self.shares()
+        """Add up the maps, [B, h, w, C] each."""
+        shares = [tf.cast(share, self.compute_dtype) for share in self.shares()]
         shared = [shares[index] * features for index, features in enumerate(inputs)]
         return functools.reduce(tf.add, shared)  # TensorFlow Lite has no integer kernel for add_n
 
     def shares(self) -> list[tf.Tensor]:
-        """Return the share of each map, broadcastable to it."""
+        """Return the share of each map, float32, broadcastable to it."""
         return tf.unstack(SHARES[self.method](self.combine_weights)[:, 0])
 
     def get_config(self) -> dict[str, Any]:

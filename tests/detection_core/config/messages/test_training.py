@@ -9,6 +9,12 @@ READER = "train_input_reader"
 WRONG = [
     (PYRAMID, {"batch_size": 0}, {f"{TRAIN}.batch_size"}),
     (PYRAMID, {f"{TRAIN}.data_augmentation_options[0]": {}}, {f"{TRAIN}.data_augmentation_options[0]"}),
+    (PYRAMID, {f"{TRAIN}.initial_loss_scale": 0}, {f"{TRAIN}.initial_loss_scale"}),
+    (
+        PYRAMID,
+        {f"{TRAIN}.precision": "BFLOAT16", f"{TRAIN}.initial_loss_scale": 8},
+        {f"{TRAIN}.initial_loss_scale"},
+    ),
     (PYRAMID, {f"{TRAIN}.use_multiclass_scores": True}, {f"{TRAIN}.use_multiclass_scores"}),
     (
         PYRAMID,
@@ -25,6 +31,11 @@ WRONG = [
 @pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
 def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
     assert_problems(path, changes, expected)
+
+
+@pytest.mark.parametrize("precision", ["AUTO", "FLOAT16"])
+def test_a_factor_of_the_loss_is_fine_where_it_may_be_used(precision):
+    assert_fine(PYRAMID, {f"{TRAIN}.precision": precision, f"{TRAIN}.initial_loss_scale": 8})
 
 
 def test_a_config_without_training_passes():
