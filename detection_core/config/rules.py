@@ -55,6 +55,7 @@ LAYERS = up_to(100, 0)
 BOXES = up_to(100_000)
 FACTOR = Range(0, 16, "a number above 0, up to 16", open_low=True)
 LEVEL = up_to(12, 0)
+LOSS_SCALE = up_to(2**24)
 
 
 def no_problems(message: Any, path: str) -> Iterator[Problem]:

@@ -201,25 +201,27 @@ class ScaledUpdates(PlainUpdates):
     def apply(self, gradients_and_variables: Iterable[tuple[tf.Tensor, tf.Variable]]) -> None:
         """Update variables, in the current replica, unless a gradient is not finite."""
         gradients, variables = zip(*gradients_and_variables, strict=True)
-        finite = [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients]
-        bad = tf.cast(tf.logical_not(tf.reduce_all(finite)), tf.float32)
+        context = tf.distribute.get_replica_context()
+        sums = context.all_reduce("SUM", list(gradients))  # equal in all replicas, so that they decide alike
+        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in sums])
 
         # Variables come in the closure: as arguments they would arrive as the copies of one replica.
-        def update(gradients: Sequence[tf.Tensor]) -> None:
-            self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        def update(sums: Sequence[tf.Tensor]) -> None:
+            pairs = zip(sums, variables, strict=True)
+            self._optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 
-        def together(strategy: tf.distribute.Strategy, bad: Any, gradients: Any) -> None:
+        def together(strategy: tf.distribute.Strategy, finite: Any, sums: Any) -> None:
             def apply() -> None:
-                strategy.run(update, args=(gradients,))
+                strategy.run(update, args=(sums,))
                 self._scale.count_good()
 
             def leave_out() -> None:
                 self._optimizer.iterations.assign_add(1)
                 self._scale.halve()
 
-            tf.cond(strategy.reduce("SUM", bad, axis=None) > 0.0, leave_out, apply)
+            tf.cond(strategy.experimental_local_results(finite)[0], apply, leave_out)
 
-        tf.distribute.get_replica_context().merge_call(together, args=(bad, gradients))
+        context.merge_call(together, args=(finite, sums))
 
     def scalars(self) -> dict[str, tf.Tensor]:
         """Return the factor."""

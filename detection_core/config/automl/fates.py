@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from detection_core.config.automl.hyperparameters import HyperParameters
+from detection_core.config.rules import LOSS_SCALE
 
 Kind = Literal["followed", "without effect", "refused"]
 
@@ -60,7 +61,6 @@ def _only(value: Any, name: str, reason: str, remedy: str) -> Fate:
 
 
 _TF1 = "only their code for TensorFlow 1 reads it"
-_IN_FLOAT32 = "training is in float32, as theirs is on a CPU"
 
 FATES: Mapping[str, Fate] = {
     "name": _nothing("a label; the model is the one that the command names"),
@@ -121,8 +121,18 @@ FATES: Mapping[str, Fate] = {
         "gpus, multi-gpus or none",
         "leave it out, and train on GPUs or CPUs",
     ),
-    "mixed_precision": _nothing(_IN_FLOAT32),
-    "loss_scale": _nothing(_IN_FLOAT32),
+    "mixed_precision": _followed(
+        "train_config.precision: FLOAT32, or AUTO, which is bfloat16 on GPUs and processors that are fast in"
+        " it, float16 on GPUs that are only fast in that, and else float32"
+    ),
+    "loss_scale": Fate(
+        "followed",
+        "train_config.initial_loss_scale, with mixed_precision; it then follows the gradients, as theirs, and"
+        " is used without one, too",
+        lambda values: not values.loss_scale or LOSS_SCALE.holds(values.loss_scale),
+        LOSS_SCALE.text,
+        "choose a power of two, such as 32768",
+    ),
     "box_class_repeats": _model("box_class_repeats"),
     "fpn_cell_repeats": _model("fpn_cell_repeats"),
     "fpn_num_filters": _model("fpn_num_filters"),

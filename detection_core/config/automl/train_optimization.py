@@ -9,6 +9,7 @@ from typing import Any
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.errors import ConfigError
 from detection_core.protos.optimizer_pb2 import LearningRate, Optimizer
+from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
 
 IMAGES_OF_A_RATE = 64
@@ -52,6 +53,9 @@ def fill_optimization(train: TrainConfig, values: HyperParameters, length: RunLe
             " shorten the warm-up or train longer",
             where="hparams.lr_warmup_epoch",
         )
+    train.precision = Precision.AUTO if values.mixed_precision else Precision.FLOAT32
+    if values.mixed_precision and values.loss_scale:
+        train.initial_loss_scale = values.loss_scale
     clip = max(values.clip_gradients_norm, 0.0)
     train.gradient_clipping_by_variable_norm = train.gradient_clipping_by_norm = clip
     rate = OPTIMIZERS[values.optimizer](train.optimizer, values)

@@ -6,12 +6,19 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.config.messages.epochs import EPOCHS, both_problems
 from detection_core.config.problems import Problem
-from detection_core.config.rules import BOXES, LEVEL, NOT_NEGATIVE, POSITIVE_FRACTION, Rules, up_to
+from detection_core.config.rules import (
+    BOXES,
+    LEVEL,
+    LOSS_SCALE,
+    NOT_NEGATIVE,
+    POSITIVE_FRACTION,
+    Rules,
+    up_to,
+)
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
 
-_LOSS_SCALE = up_to(2**24)
 _QUEUE = "input is a tf.data pipeline, not a queue"
 
 
@@ -73,7 +80,7 @@ RULES: Mapping[str, Rules] = {
             "close_mosaic_epochs": EPOCHS,
             "backbone_rate_decay": POSITIVE_FRACTION,
             "freeze_backbone_stages": LEVEL,
-            "initial_loss_scale": _LOSS_SCALE,
+            "initial_loss_scale": LOSS_SCALE,
         },
         check=_problems,
         parts=("optimizer",),

@@ -204,7 +204,7 @@ def test_what_has_no_effect_is_accepted_and_named_in_one_line(caplog):
     for path in (
         "train_config.sync_replicas (replicas always update together)",
         "train_config.startup_delay_steps",
-        "train_config.use_bfloat16 (it is for TPUs; training is in float32)",
+        "train_config.use_bfloat16 (it is for TPUs; train_config.precision says what training computes in)",
         "model.ssd.inplace_batchnorm_update",
         "model.ssd.matcher.argmax_matcher.use_matmul_gather",
     ):

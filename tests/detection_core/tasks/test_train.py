@@ -88,13 +88,13 @@ def test_what_computed_in_fewer_bits_is_written_in_float32(
     run.killed_at = -1
     resumed = run(precision, **changes)
     assert (resumed.precision, report.precision) == (precision, "float32")
-    assert resumed.start_step == 2 and np.isfinite(resumed.loss)
+    assert resumed.start_step == 3 and np.isfinite(resumed.loss)
     assert resumed.fingerprint != report.fingerprint
     detector = load_detector(str(run.root / precision / "model")).model
     network = detector.networks["detector"]
     assert {layer.compute_dtype for layer in network.layers} == {"float32"}
     assert all(np.all(np.isfinite(variable)) for variable in network.variables)
-    saved = tf.saved_model.load(str(run.root / precision / "model" / "saved_model"))
+    saved = tf.saved_model.load(str(run.root / precision / "model" / "Format-Serving"))
     graph = saved.signatures["serving_default"].graph.as_graph_def()
     kinds = {a.type for f in graph.library.function for n in f.node_def for a in n.attr.values()}
     assert tf.float32.as_datatype_enum in kinds

@@ -19,8 +19,19 @@ def test_without_gpus_the_default_strategy_is_taken() -> None:
     assert choose_strategy() is tf.distribute.get_strategy()
 
 
+def assert_prints_equal(program: str) -> None:
+    """Run a program in a process of its own: logical devices must be set up before TensorFlow starts."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]
+
+
 def test_two_replicas_train_as_one(tmp_path: object) -> None:
-    # Two logical CPUs must be set up before TensorFlow starts, hence the process of its own.
     program = f"""
         import numpy as np
         import tensorflow as tf
@@ -45,7 +56,35 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
         for one, two in zip(*weights):
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
 
-        # An update that overflows in one replica is left out in both; the next ones are as with one device.
+        # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
+        import tf_keras
+        from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+        from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+        values = strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant([[4.0 * context.replica_id_in_sync_group]])
+        )
+        for synchronized, expected in ((False, [0.0, 0.0]), (True, [-1.0, 1.0])):
+            with strategy.scope():
+                inputs, options = tf_keras.Input((1,)), BatchNormOptions(synchronized=synchronized)
+                layers = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=options))
+                norm = tf_keras.Model(inputs, layers.norm("n")(inputs))
+            found = strategy.run(tf.function(lambda share: norm(share, training=True)), args=(values,))
+            found = np.ravel(strategy.experimental_local_results(found))
+            np.testing.assert_allclose(found, expected, atol=1e-3)
+        print("equal")
+    """
+    assert_prints_equal(program)
+
+
+def test_an_update_that_overflows_in_one_replica_is_left_out_in_both() -> None:
+    program = """
+        import numpy as np
+        import tensorflow as tf
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        from detection_core.training.loop_options import TrainOptions
+        from tests.detection_core.training.test_loop import momentum
+        from tests.detection_core.training.tiny_model import TinyModel, make_dataset
         from detection_core.training.precision import Precision, computing_in
         from detection_core.training.step import TrainState, compile_steps
         weights = []
@@ -73,32 +112,9 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
                 weights.append([v.numpy() for v in model.network.trainable_variables])
         for one, two in zip(*weights):
             np.testing.assert_allclose(one, two, rtol=1e-2, atol=1e-3)
-
-        # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
-        import tf_keras
-        from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
-        from detection_core.detectors.parts.layers.network_layers import NetworkLayers
-        values = strategy.experimental_distribute_values_from_function(
-            lambda context: tf.constant([[4.0 * context.replica_id_in_sync_group]])
-        )
-        for synchronized, expected in ((False, [0.0, 0.0]), (True, [-1.0, 1.0])):
-            with strategy.scope():
-                inputs, options = tf_keras.Input((1,)), BatchNormOptions(synchronized=synchronized)
-                layers = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=options))
-                norm = tf_keras.Model(inputs, layers.norm("n")(inputs))
-            found = strategy.run(tf.function(lambda share: norm(share, training=True)), args=(values,))
-            found = np.ravel(strategy.experimental_local_results(found))
-            np.testing.assert_allclose(found, expected, atol=1e-3)
         print("equal")
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]
+    assert_prints_equal(program)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from detection_core.config.load import format_pipeline_config, parse_pipeline_co
 from detection_core.config.messages.efficientdet import settings_of
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.precision_pb2 import Precision
 
 # Another value of each than any model has, and what else has to be set for it to be read at all.
 OTHERS: dict[str, Any] = {
@@ -54,6 +55,7 @@ OTHERS: dict[str, Any] = {
     "positives_momentum": 0.9, "grad_checkpoint": True, "verbose": 0, "save_freq": 10,
 }  # fmt: skip
 CONTEXTS: dict[str, dict[str, Any]] = {
+    "loss_scale": {"mixed_precision": True},
     "first_lr_drop_epoch": {"lr_decay_method": "stepwise"},
     "second_lr_drop_epoch": {"lr_decay_method": "stepwise"},
     "poly_lr_power": {"lr_decay_method": "polynomial"},
@@ -211,3 +213,19 @@ def test_files_without_hyperparameters_alone_are_something_else(text: str, tmp_p
     path = tmp_path / "x.yaml"
     path.write_text(text, encoding="utf-8")
     assert not holds_hyperparameters(str(path)) and not holds_hyperparameters(str(tmp_path / "none.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("hparams", "precision", "scale"),
+    [
+        ("", "FLOAT32", None),
+        ("mixed_precision=false,loss_scale=65536", "FLOAT32", None),
+        ("mixed_precision=true", "AUTO", None),
+        ("mixed_precision=true,strategy=gpus,loss_scale=65536", "AUTO", 65536),
+        ("mixed_precision=true,strategy=multi-gpus,loss_scale=0", "AUTO", None),
+    ],
+)
+def test_mixed_precision_is_followed(hparams: str, precision: str, scale: float | None) -> None:
+    train = translate("efficientdet-d0", hparams).config.train_config
+    assert Precision.Name(train.precision) == precision
+    assert (train.initial_loss_scale if train.HasField("initial_loss_scale") else None) == scale
