@@ -21,7 +21,7 @@ class TFLiteExporterJob:
         model: float detector; the reference of the parity gate.
         quantized_model: quantization-aware detector that the int8 file is made from; without one the int8
             file is made by post-training quantization of `model`.
-        formats: of `float32` and `int8`.
+        formats: of `float32`, `float16` (its weights are) and `int8`.
         split: split on which parity is measured.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
         limits: format to what a file of it may cost: {"size_mb", "latency_ms", "memory_mb"}, millions of
@@ -31,7 +31,7 @@ class TFLiteExporterJob:
             class in this mode when it has several threads.
         representative_examples: training examples that calibrate post-training quantization.
         code_version: fingerprint of the code; only there to key the cache.
-        tflite: folder to fill: model_float32.tflite, model_int8.tflite, labels.txt.
+        tflite: folder to fill: model_FORMAT.tflite of each, labels.txt.
         parity: folder to fill with parity.json.
         blessing: folder to fill with `BLESSED` or `NOT_BLESSED`, and reasons.json.
     """

@@ -71,6 +71,13 @@ def serving_dir(path: str) -> str:
     )
 
 
+def holds_saved_model(path: str) -> bool:
+    """Return whether a path is a detector folder or the folder of a SavedModel."""
+    return any(
+        files.exists(files.join(candidate, SAVED_MODEL)) for candidate in (path, files.join(path, SERVING))
+    )
+
+
 def extra_file(path: str, name: str) -> str:
     """Return the path of a file in the detector's `assets.extra/detflow`, whether or not it is there.
 

@@ -34,13 +34,14 @@ def check_convertible(config: PipelineConfig) -> None:
         raise ExportError(problem.message, where=problem.path)
 
 
-def convert(function: Any, *, integer: bool) -> bytes:
+def convert(function: Any, *, integer: bool, half: bool = False) -> bytes:
     """Convert what a family's `tflite.function` gives.
 
     Args:
         function: concrete function, `input` float32 [1, H, W, 3] -> count, scores, classes, boxes; for an
             integer file its network carries fake quantization.
         integer: give a file with uint8 input whose network runs in int8; else everything is float32.
+        half: store the weights of a float file as float16; the rest stays float32.
 
     Returns:
         The file. Input `input` [1, H, W, 3]: float32 preprocessed as the backbone expects, or uint8 pixels.
@@ -54,9 +55,12 @@ def convert(function: Any, *, integer: bool) -> bytes:
         save_signature(function, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.allow_custom_ops = True
-        if integer:
+        if integer or half:
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if integer:
             converter.inference_input_type = tf.uint8
+        elif half:
+            converter.target_spec.supported_types = [tf.float16]
         try:
             content = bytes(converter.convert())
         except Exception as error:

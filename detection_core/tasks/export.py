@@ -234,6 +234,7 @@ def _integer_model(source: _Source) -> tuple[Detector, str]:
 
 FORMATS: Mapping[str, Callable[[_Source], tuple[Detector, str]]] = {
     "float32": _float_model,
+    "float16": _float_model,
     "int8": _integer_model,
 }
 """Format to what gives the model that is converted, and how it was quantized."""
@@ -283,7 +284,9 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
             mean, std = tflite.normalisation(model)
             integer = name == "int8"
             content = add_description(
-                convert(tflite.function(model, config, outputs, integer), integer=integer),
+                convert(
+                    tflite.function(model, config, outputs, integer), integer=integer, half=name == "float16"
+                ),
                 TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels),
             )
             files.write_bytes(files.join(folder, file_name(name)), content)

@@ -1,8 +1,9 @@
-"""The verb that measures TensorFlow Lite files on this machine."""
+"""The verb that measures TensorFlow Lite files and SavedModels on this machine."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from detection_core.errors import ConfigError
 from detection_core.report.formats import DASH, metric, size
 from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
@@ -32,15 +34,68 @@ _HEADER = (
 _MOST_KINDS = 12
 
 
+_SERVING_HEADER = (
+    "SavedModel",
+    "batch",
+    "median ms",
+    "90 %",
+    "99 %",
+    "images/s",
+    "load ms",
+    "first ms",
+)
+
+
 def bench(arguments: argparse.Namespace) -> Result:
-    """Measure files side by side."""
+    """Measure TensorFlow Lite files side by side, or SavedModels by size of the batch."""
+    from detection_core.artifacts.detector import holds_saved_model
+
+    served = [path for path in arguments.files if holds_saved_model(path)]
+    if not served:
+        return _bench_files(arguments)
+    if len(served) < len(arguments.files):
+        other = next(path for path in arguments.files if path not in served)
+        raise ConfigError("expected SavedModels alone, found something else; measure it apart", where=other)
+    with native_output_to(os.devnull):
+        from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
+
+        options = ServingBenchOptions(
+            batch_sizes=_numbers(arguments.batch_sizes, "--batch-sizes"),
+            runs=arguments.runs,
+            image_size=_image_size(arguments.image_size),
+            trust=arguments.trust,
+        )
+        found = bench_saved_models(served, options)
+    rows = [
+        (
+            timing.path,
+            str(timing.batch_size),
+            *(metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
+            metric(timing.images_per_second, 1),
+            metric(timing.load_ms, 1),
+            metric(timing.first_ms, 2),
+        )
+        for timing in found
+    ]
+    return Result(text=Table([_SERVING_HEADER, *rows]), data=[dataclasses.asdict(timing) for timing in found])
+
+
+def _image_size(text: str) -> tuple[int, int]:
+    """Return rows and columns of WIDTHxHEIGHT."""
+    sides = text.lower().split("x")
+    if len(sides) != 2 or not all(side.isdigit() for side in sides):
+        raise ConfigError(f"expected WIDTHxHEIGHT such as 640x480, found {text!r}", where="--image-size")
+    return int(sides[1]), int(sides[0])
+
+
+def _bench_files(arguments: argparse.Namespace) -> Result:
     with native_output_to(os.devnull):
         from detection_core.artifacts.benchmark import BENCHMARK
         from detection_core.tasks.file_benchmark import BenchOptions
         from detection_core.tasks.file_benchmark import bench as measure
 
         options = BenchOptions(
-            threads=_numbers(arguments.threads),
+            threads=_numbers(arguments.threads, "--threads"),
             delegates=tuple(name.strip() for name in arguments.delegates.split(",")),
             runs=arguments.runs,
             operators=not arguments.no_operators,
@@ -51,11 +106,11 @@ def bench(arguments: argparse.Namespace) -> Result:
     return Result(text=Page(tuple(_page(found, arguments.output))), data=BENCHMARK.encode(found))
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _numbers(text: str, where: str) -> tuple[int, ...]:
     try:
         return tuple(int(number) for number in text.split(","))
     except ValueError as error:
-        raise ConfigError(f"expected numbers such as 1,2,4, found {text!r}", where="--threads") from error
+        raise ConfigError(f"expected numbers such as 1,2,4, found {text!r}", where=where) from error
 
 
 def _write(found: Benchmark, folder: str) -> None:
@@ -123,14 +178,14 @@ def _operators(found: Benchmark) -> Iterator[tuple[str, ...]]:
 VERBS = (
     Verb(
         name="bench",
-        summary="Measure latency, cold start, memory and operations of TensorFlow Lite files, side by side.",
+        summary="Measure TensorFlow Lite files side by side, or SavedModels by size of the batch.",
         example="detflow bench build/exported/tflite --threads 1,2,4 --output build/bench",
         arguments=(
             argument(
                 "files",
                 nargs="+",
                 metavar="FILE",
-                help=".tflite file, or a folder with such, as of a version",
+                help=".tflite file, or a folder with such, as of a version; or detector folders",
             ),
             argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default: 1,2)"),
             argument(
@@ -139,6 +194,16 @@ VERBS = (
                 metavar="NAME,NAME",
                 help="of xnnpack and none, LiteRT's own kernels (default: both)",
             ),
+            argument(
+                "--batch-sizes", default="1,8", metavar="N,N", help="of SavedModels: images a request (1,8)"
+            ),
+            argument(
+                "--image-size",
+                default="640x480",
+                metavar="WIDTHxHEIGHT",
+                help="of SavedModels: size of the images (default: 640x480)",
+            ),
+            TRUST,
             argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
             argument("--no-operators", action="store_true", help="do not time each operation on its own"),
             argument("--output", default="", metavar="DIR", help="folder for benchmark.json and a page"),

@@ -204,7 +204,7 @@ def _gate_arguments() -> Iterator[Argument]:
     from component_specs import TFLiteExporterJob
 
     drop = TFLiteExporterJob.max_map_drop
-    yield argument("--formats", default="float32,int8", help="comma-separated, of float32 and int8")
+    yield argument("--formats", default="float32,int8", help="comma-separated, of float32, float16 and int8")
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
     )

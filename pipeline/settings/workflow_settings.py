@@ -233,7 +233,7 @@ class QuantizeSettings(Settings):
 class ExportSettings(Settings):
     """Which TensorFlow Lite files are made, and when they are refused."""
 
-    formats: Annotated[list[Literal["float32", "int8"]], NOT_EMPTY, EACH_ONCE] = setting(
+    formats: Annotated[list[Literal["float32", "float16", "int8"]], NOT_EMPTY, EACH_ONCE] = setting(
         lambda: ["float32", "int8"], "TensorFlow Lite files to make."
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(

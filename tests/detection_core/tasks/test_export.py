@@ -169,5 +169,5 @@ def test_other_than_eight_bits_cannot_be_a_file(workbench):
 
 @pytest.mark.parametrize(("formats", "found"), [(("float32", "int4"), "int4"), ((), "none")])
 def test_formats_that_do_not_exist_are_refused(formats, found):
-    with pytest.raises(ConfigError, match=f"formats: expected some of float32, int8, found {found}"):
+    with pytest.raises(ConfigError, match=f"formats: expected some of float32, float16, int8, found {found}"):
         TFLiteExportOptions(max_map_drop=0.02, formats=formats)

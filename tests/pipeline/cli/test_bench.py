@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from detection_core.artifacts.benchmark import BENCHMARK
 from pipeline.cli.parser import main
+from tests.detection_core.evaluation.blobs import BlobDetector, save
 from tests.detection_core.exporters.edge_files import convolutions
 
 
@@ -30,3 +33,27 @@ def test_wrong_arguments_are_one_message(tmp_path, capsys):
     for arguments in (["gone"], [str(tmp_path / "m.tflite")], [str(tmp_path), "--threads", "x"]):
         assert main(["bench", *arguments]) == 2
         assert "expected" in capsys.readouterr().err
+
+
+def test_saved_models_are_measured_by_size_of_the_batch(tmp_path, capsys):
+    path = save(BlobDetector(), tmp_path / "model")
+    words = ["bench", path, "--batch-sizes", "1,2", "--runs", "3", "--image-size", "40x30"]
+    assert main([*words, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)  # a batch of two is not what this model takes
+    assert found["batch_size"] == 1 and found["images_per_second"] > 0
+    assert main(words) == 0
+    assert "images/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--image-size", "40"], "expected WIDTHxHEIGHT"),
+        (["--batch-sizes", "one"], "--batch-sizes: expected numbers"),
+        (["--batch-sizes", "0"], "expected batches, runs and image sides from 1"),
+        (["other.tflite"], "other.tflite: expected SavedModels alone"),
+    ],
+)
+def test_what_cannot_be_measured_of_saved_models_is_refused(words, message, tmp_path, capsys):
+    assert main(["bench", save(BlobDetector(), tmp_path / "model"), *words]) == 2
+    assert message in capsys.readouterr().err

@@ -128,7 +128,10 @@ def test_a_threshold_with_dots_in_its_name(settings_path):
         ("push: {keep_versions: many}\n", "push.keep_versions: expected a whole number, found 'many'"),
         ("push: {keep_versions: true}\n", "push.keep_versions: expected a whole number, found True"),
         ("push: 3\n", "push: expected a mapping, found 3"),
-        ("export: {formats: [float64]}\n", r"export.formats\[0\]: expected float32, int8, found 'float64'"),
+        (
+            "export: {formats: [float64]}\n",
+            r"export.formats\[0\]: expected float32, float16, int8, found 'float64'",
+        ),
         ("evaluate: {split: dev}\n", "evaluate.split: expected one of the splits"),
         ("push: {keep_versions: -1}\n", "push.keep_versions: expected 0 to 1,000,000, found -1"),
         ("push: [\n", r"settings.yaml:\d+: not valid YAML"),

@@ -9,6 +9,8 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.exporters.tflite_outputs import outputs
 
+# Shapes in the order in which an interpreter lists the outputs of google/automl's files.
+ORDER = [[1, 100], [1, 100, 4], [1], [1, 100]]
 SIGNATURES = ("tflite_signature_default", "tflite_signature_hard_0p4_0p2")
 
 
@@ -71,6 +73,14 @@ def test_a_file_of_lite0_gives_what_the_reference_s_gives():
     run = Interpreter(model_content=content).get_signature_runner()
     found = run(input=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
     wanted = goldens.wanted("export_tflite", "lite0_FP32")
+    half = convert(tflite_function(model, options, integer=False), integer=False, half=True)
+    # Weights take half of the bytes; 13,679,464 and 6,946,084 there.
+    assert len(content) / len(half) == pytest.approx(13679464 / 6946084, rel=0.02)
+    halved = Interpreter(model_content=half).get_signature_runner()
+    of_half = halved(input=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
+    scores = np.load(goldens.DATA / "export_float16.npz")["output_1"]
+    np.testing.assert_allclose(of_half["output_1"][0], scores, 1e-2)
+    assert [d["shape"].tolist() for d in Interpreter(model_content=half).get_output_details()] == ORDER
     np.testing.assert_allclose(found["output_0"], wanted["output_0"])
     np.testing.assert_allclose(found["output_1"][0], wanted["output_1"], 1e-3)
     # Scores are nearly equal, so that their order is not: each of the best boxes is among ours.
