@@ -19,6 +19,7 @@ from detection_core.artifacts.pushed import PUSHED, PushReport
 from detection_core.artifacts.tflite_provenance import without_provenance
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
+from detection_core.tasks.model_card import MODEL_CARD, model_card
 
 _logger = logging.getLogger(__name__)
 
@@ -62,9 +63,10 @@ def _decide(job: PusherJob) -> PushReport:
         return PushReport(pushed=False, version=current.number, reasons=[reason])
     # Two runs at a time: the later one was not compared with what the earlier one has published.
     onto = job.baseline_version if job.run_key else None
+    extras = _extras(job, source, measured.metrics)
     try:
         version = destination.publish(
-            source, job.tflite, version, job.keep_versions, onto=onto, again=False, extras=_extras(job)
+            source, job.tflite, version, job.keep_versions, onto=onto, again=False, extras=extras
         )
     except RolledBack as e:
         return _not_pushed(f"the same model was published as version {e.version.number} and rolled back")
@@ -73,10 +75,12 @@ def _decide(job: PusherJob) -> PushReport:
     return _pushed(destination, version)
 
 
-def _extras(job: PusherJob) -> dict[str, str]:
+def _extras(job: PusherJob, source: str, metrics: Mapping[str, float | None]) -> dict[str, str]:
     """Return what is published within the SavedModel: name to file."""
+    card = files.join(job.pushed_model, MODEL_CARD)
+    files.write_text(card, model_card(source, metrics, tflite_dir=job.tflite))
     path = STATISTICS.path(job.statistics) if job.statistics else ""
-    return {STATISTICS.name: path} if path and files.exists(path) else {}
+    return {MODEL_CARD: card} | ({STATISTICS.name: path} if path and files.exists(path) else {})
 
 
 def _pushed(destination: PushDestination, version: PublishedVersion) -> PushReport:

@@ -131,6 +131,14 @@ def test_the_weights_of_a_neighbour_do_not_count(artifacts):
     assert report["pushed"]
 
 
+def test_a_version_is_published_with_its_model_card(artifacts):
+    report = run(_job(artifacts))
+    card = (
+        artifacts / "pushed" / "saved_model" / str(report["version"]) / "assets.extra/detflow/model_card.md"
+    )
+    assert "| mAP | 0.5000 |" in card.read_text() and "model\\_int8.tflite" in card.read_text()
+
+
 def test_a_file_that_was_measured_anew_is_the_same_model(artifacts):
     path = artifacts / "tflite" / "model_int8.tflite"
     path.write_bytes(with_provenance(bare_file(), Provenance(metrics={"mAP": 0.5})))
