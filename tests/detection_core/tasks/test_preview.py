@@ -96,3 +96,18 @@ def test_a_count_out_of_range_is_refused(examples, tmp_path, count):
     with pytest.raises(ConfigError, match="expected 1 to 200"):
         preview(examples, tmp_path / "out", count=count)
     assert not (tmp_path / "out").exists()
+
+
+def test_mixed_images_are_shown_and_a_length_in_epochs_is_followed(examples, tmp_path):
+    mosaic = "data_augmentation_options { mosaic { height: 80 width: 100 min_fraction: 0.4 } }"
+    mixing = config(examples, mosaic + FLIP)
+    mixing.train_config.ClearField("num_steps")
+    mixing.train_config.num_epochs = 2.0  # of three updates each
+    preview(examples, tmp_path / "a", config=mixing, count=6)
+    page = (tmp_path / "a" / "index.html").read_text()
+    assert "mosaic" in page and page.count("before: 64 x 48, 1 objects") == 12  # each twice
+    assert page.count("after: 50 x 40, 4 objects") == 12
+    mixing.train_config.close_mosaic_epochs = 1.0
+    preview(examples, tmp_path / "b", config=mixing, count=12)
+    page = (tmp_path / "b" / "index.html").read_text()
+    assert page.count("after: 50 x 40, 4 objects") == page.count("after: 50 x 40, 1 objects")

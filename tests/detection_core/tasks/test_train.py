@@ -291,3 +291,58 @@ def test_too_many_images_that_do_not_decode_stop_the_training(tmp_path: Path) ->
     message = r"record 20: expected at most 1\.00% .*found 1 of 21; the first is the image '17'"
     with pytest.raises(DataError, match=message):
         Run(tmp_path, examples)()
+
+
+RECIPE = """
+train_config {
+  num_epochs: 3 close_mosaic_epochs: 1 mixing_pool_size: 4
+  freeze_backbone_stages: 1 backbone_rate_decay: 0.8
+  data_augmentation_options { mosaic { height: 128 width: 128 fit: KEEP_ASPECT_RATIO } }
+  data_augmentation_options { large_scale_jitter { height: 64 width: 64 scale_min: 0.5 } }
+  optimizer { momentum_optimizer { learning_rate { cosine_decay_learning_rate {
+    total_epochs: 3 warmup_epochs: 0.5 warmup_learning_rate: 0.01 } } } }
+}
+train_input_reader { repeat_factor_threshold: 0.9 }
+"""
+
+
+@pytest.mark.slow
+def test_a_recipe_in_epochs_is_followed_and_gone_on_with_as_if_never_stopped(tmp_path: Path) -> None:
+    examples = write_examples(tmp_path / "examples")
+    config = parse_pipeline_config(config_text())
+    config.train_config.ClearField("num_steps")
+    rate = config.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
+    rate.ClearField("total_steps")
+    rate.ClearField("warmup_steps")
+    config.MergeFrom(parse_pipeline_config(RECIPE))
+    config = point_at_examples(config, str(examples))
+    weights = []
+    for name, killed_at in (("whole", -1), ("killed", 6)):
+
+        def progress(update: ProgressUpdate, at: int = killed_at) -> None:
+            if update.done == at:
+                raise MemoryError
+
+        def run(name: str = name, report: Any = progress) -> TrainReport:
+            return train(
+                config,
+                model_dir=str(tmp_path / name / "model"),
+                model_run_dir=str(tmp_path / name / "run"),
+                work_dir=str(tmp_path / name / "work"),
+                log_every=2,
+                progress=report,
+            )
+
+        if killed_at > 0:
+            with pytest.raises(MemoryError):
+                run()
+        report = run(report=None)
+        # Half of six images have each class: sqrt(0.9 / 0.5) times six are 8.05 images, nine in whole ones.
+        assert report.steps == 14  # three times nine, two an update
+        weights.append([v.numpy() for v in load_detector(str(tmp_path / name / "model")).model.variables])
+    for expected, found in zip(*weights, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    written = load_pipeline_config(str(tmp_path / "killed" / "run" / "pipeline.config"))
+    rate = written.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
+    assert (rate.total_steps, rate.warmup_steps) == (14, 2)
+    assert written.train_config.close_mosaic_steps == 4 and not written.train_config.HasField("num_epochs")
