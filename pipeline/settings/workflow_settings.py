@@ -42,7 +42,8 @@ Bound = Literal["lower_bound", "upper_bound", "min_change"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
 Limit = Literal["size_mb", "latency_ms", "memory_mb"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
-Limits = dict[Literal["float32", "int8"], FileLimits]
+FileFormat = Literal["float32", "float16", "int8"]
+Limits = dict[FileFormat, FileLimits]
 Overrides = dict[Text, Plain]
 Split = Annotated[
     Annotated[float, NUMBER] | Annotated[Text, TEXT] | Annotated[dict[Text, Text], MAPPING],
@@ -233,7 +234,7 @@ class QuantizeSettings(Settings):
 class ExportSettings(Settings):
     """Which TensorFlow Lite files are made, and when they are refused."""
 
-    formats: Annotated[list[Literal["float32", "float16", "int8"]], NOT_EMPTY, EACH_ONCE] = setting(
+    formats: Annotated[list[FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
         lambda: ["float32", "int8"], "TensorFlow Lite files to make."
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(
@@ -331,6 +332,10 @@ class PipelineSettings(Settings):
             yield "data.splits", f"expected a split named train, found {shorten(splits)}"
         if split not in splits:
             yield "evaluate.split", f"expected one of the splits in data.splits, found {shorten(split)}"
+        for name in self.export.limits:
+            if name not in self.export.formats:
+                expected = f"expected limits of files that export.formats names, found {name}"
+                yield "export.limits", f"{expected}; remove it, or make the file"
         yield from self._starting_contradictions()
         # A repeated run starts from the version before the one that it published.
         if self.train.warm_start == DEPLOYED and self.push.keep_versions == 1:

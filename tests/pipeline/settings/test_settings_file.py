@@ -106,6 +106,7 @@ def test_limits_of_files_are_off_until_they_are_set(settings_path):
     limits = load_settings(settings_path, ["export.limits.int8.size_mb=4"]).export.limits
     assert limits == {"int8": {"size_mb": 4.0}}
     for wrong in (
+        "export.limits.float16.size_mb=4",
         "export.limits.int8.bytes=4",
         "export.limits.int9.size_mb=4",
         "export.limits.int8.size_mb=0",
