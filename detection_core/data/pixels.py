@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import threading
 from collections.abc import Iterator
@@ -77,8 +78,18 @@ def one_large(pixels: int) -> Iterator[None]:
     Args:
         pixels: of the image.
     """
-    with _one_large if pixels > _LARGE else contextlib.nullcontext():
+    if pixels <= _LARGE:
         yield
+        return
+    with _one_large:
+        _return_memory()
+        yield
+
+
+def _return_memory() -> None:
+    """Give the memory of images before this one back: glibc keeps what a thread has freed for that thread."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager
