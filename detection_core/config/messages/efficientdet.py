@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from detection_core.config.rules import (
     LAYERS,
     NOT_NEGATIVE,
     POSITIVE,
+    Range,
     Rules,
     up_to,
 )
@@ -296,6 +298,8 @@ def _nms(message: Any, path: str) -> Iterator[Problem]:
     yield from _choice(message, path, "mode", NMS_MODES)
 
 
+_MOMENTUM = Range(-math.inf, 1, "a number up to 1")
+
 RULES: Mapping[str, Rules] = {
     "EfficientDet": Rules(
         ("config.messages.efficientdet", "detectors.efficientdet.build", "builders.training_labels"),
@@ -316,7 +320,7 @@ RULES: Mapping[str, Rules] = {
             "box_loss_weight": NOT_NEGATIVE,
             "iou_loss_weight": NOT_NEGATIVE,
             "weight_decay": NOT_NEGATIVE,
-            "positives_momentum": FRACTION,
+            "positives_momentum": _MOMENTUM,
         },
         check=efficientdet_problems,
     ),

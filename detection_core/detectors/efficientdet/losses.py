@@ -106,6 +106,34 @@ def _aspect_difference(sides: tf.Tensor, target_sides: tf.Tensor) -> tf.Tensor:
     return 4.0 * ((angles[1] - angles[0]) / math.pi) ** 2
 
 
+def moving_normalizer() -> tf.Variable:
+    """Make the moving average of what losses are divided by; of several replicas each has its own."""
+    return tf.Variable(
+        0.0,
+        trainable=False,
+        name="moving_normalizer",
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.MEAN,
+    )
+
+
+def steadied(normalizer: tf.Tensor, momentum: float, positives: tf.Variable | None) -> tf.Tensor:
+    """Return what losses are divided by, so that it varies less.
+
+    Args:
+        normalizer: of the replica's batch, float32 [].
+        momentum: above 0, of a moving average; below 0, the mean over the replicas is taken.
+        positives: from `moving_normalizer`, updated where the momentum is above 0; None: it is not kept.
+    """
+    context = tf.distribute.get_replica_context()
+    if momentum < 0 and context is not None:
+        return context.all_reduce("MEAN", normalizer)
+    if momentum > 0 and positives is not None:
+        normalizer = positives * momentum + normalizer * (1.0 - momentum)
+        positives.assign(normalizer)
+    return normalizer
+
+
 @dataclasses.dataclass(frozen=True)
 class DetectionLosses:
     """The losses of boxes and classes.
@@ -132,10 +160,7 @@ class DetectionLosses:
         settings = self.settings
         targets = target_assigner(settings.num_classes).assign(predictions.anchors, truth)
         matched = tf.cast(targets.matched >= 0, tf.float32)
-        normalizer = tf.reduce_sum(matched) + 1.0
-        if positives is not None:
-            momentum = settings.positives_momentum
-            normalizer = positives.assign(positives * momentum + normalizer * (1.0 - momentum))
+        normalizer = steadied(tf.reduce_sum(matched) + 1.0, settings.positives_momentum, positives)
         focal = SigmoidFocalLoss(
             gamma=settings.gamma, alpha=settings.alpha, label_smoothing=settings.label_smoothing
         )

@@ -22,7 +22,7 @@ from detection_core.detectors.base import (
 )
 from detection_core.detectors.efficientdet.anchors import normalized_anchors
 from detection_core.detectors.efficientdet.box_coder import EfficientDetBoxCoder
-from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS, DetectionLosses
+from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS, DetectionLosses, moving_normalizer
 from detection_core.detectors.efficientdet.post_process import (
     SuppressionOptions,
     detections_px,
@@ -74,11 +74,7 @@ class EfficientDetModel(Detector):
         super().__init__(name="efficientdet")
         self.network = network
         self.num_classes = parts.settings.num_classes
-        self.positives = (
-            tf.Variable(0.0, trainable=False, name="moving_normalizer")
-            if parts.settings.positives_momentum
-            else None
-        )
+        self.positives = moving_normalizer() if parts.settings.positives_momentum > 0 else None
         self._parts = parts
 
     @property

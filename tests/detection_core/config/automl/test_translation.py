@@ -186,7 +186,6 @@ def test_padding_is_what_normalisation_makes_zero() -> None:
         ("backbone_config.blocks=1", r"hparams\.backbone_config: expected None, .*backbone_name"),
         ("strategy=tpu", r"hparams\.strategy: expected gpus, multi-gpus or none, found 'tpu'"),
         ("nms_configs.pyfunc=true", r"hparams\.nms_configs: .*set nms_configs\.pyfunc=false"),
-        ("positives_momentum=-1", r"hparams\.positives_momentum: expected 0.*found -1\.0"),
         (
             "num_classes=2,label_map.3=cat",
             r"hparams\.label_map: .*which is 2, found 3; set num_classes=3",

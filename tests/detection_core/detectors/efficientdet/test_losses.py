@@ -1,5 +1,9 @@
 """Labels of anchors and losses against those of google/automl."""
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,7 +31,7 @@ LABELLED = [
 LOSSES = goldens.cases("losses")
 FOCAL = [name for name in LOSSES if name.startswith("focal_a")]
 OVERLAPS = [name for name, case in LOSSES.items() if name.startswith("iou_loss") and "error" not in case]
-DETECTION = [name for name in LOSSES if name.startswith("detection_") and "negative" not in name]
+DETECTION = [name for name in LOSSES if name.startswith("detection_")]
 
 
 def _truth(images):
@@ -159,3 +163,29 @@ def test_codes_of_the_reference_decode_to_its_boxes():
     coder = EfficientDetBoxCoder()
     again = coder.encode(coder.decode(given["codes"], given["anchors"]), given["anchors"])
     np.testing.assert_allclose(again, given["codes"], 1e-3, 1e-3)
+
+
+def test_replicas_divide_by_their_mean_or_by_an_average_of_their_own():
+    # Two logical devices must be set up before TensorFlow starts, hence the process of its own.
+    program = """
+        import numpy as np
+        import tensorflow as tf
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        from detection_core.detectors.efficientdet.losses import moving_normalizer, steadied
+        strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+        with strategy.scope():
+            positives = moving_normalizer()
+        counts = strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(4.0 * context.replica_id_in_sync_group + 2.0)
+        )
+        for momentum, kept, expected in ((-1.0, None, [4, 4]), (0.5, positives, [1, 3]), (0.0, None, [2, 6])):
+            step = tf.function(lambda count: steadied(count, momentum, kept))
+            found = strategy.experimental_local_results(strategy.run(step, args=(counts,)))
+            np.testing.assert_allclose(found, expected)
+        assert float(positives.numpy()) == 2.0
+        print("as expected")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.stdout.strip().endswith("as expected"), done.stderr[-3000:]
