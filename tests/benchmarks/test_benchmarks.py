@@ -51,6 +51,43 @@ def test_tflite_files(monkeypatch, capsys):
     assert all(name in printed for name in ("float32", "int8"))
 
 
+def test_an_efficientdet_beside_a_peer_that_is_missing_or_there(monkeypatch, capsys, tmp_path):
+    from benchmarks import efficientdet
+
+    work = {"efficientdet-lite0": 2, efficientdet.SSD: 1}
+    subjects = [
+        efficientdet.Subject(name=name, side=320, multiply_adds=billions * 10**9, config=None)
+        for name, billions in work.items()
+    ]
+    times = {"efficientdet-lite0": 30.0, "efficientdet-lite0 effdet": 60.0, efficientdet.SSD: 20.0}
+    rows = efficientdet._rows(subjects, times, 1)
+    assert rows["efficientdet-lite0"] == {
+        "ms": 30.0,
+        "ms_per_billion_multiply_adds": 15.0,
+        "ratio_to_effdet": 0.5,
+        "ratio_to_ssd": 1.5,
+        "ratio_to_ssd_per_operation": 0.75,
+    }
+    peer = efficientdet.Peer(sys.executable, 1)
+    assert "install torch" in peer.contender("step", subjects[0], "batch.npz")
+    assert "no such network" in peer.contender("step", subjects[1], "batch.npz") or peer.missing
+    peer.close()
+    for name, code in PEER_PACKAGES.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    there = efficientdet.Peer(sys.executable, 1)
+    assert there.missing == ""
+    assert "ImportError" in there.contender("step", subjects[0], "batch.npz")
+    there.close()
+
+
+# What the peer asks for before it is told what to do, as packages that go no further.
+PEER_PACKAGES = {
+    "torch": "def set_num_threads(number): assert number == 1\n",
+    "effdet": "def create_model(name, **options): raise ImportError(name)\n",
+}
+
+
 def test_operations_of_a_network(monkeypatch, capsys):
     from pipeline.init.ladder import list_networks
 
