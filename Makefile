@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-faults test-browser test-containers test-install test-azure test-beam test-cluster
+.PHONY: help setup demo test test-zoo test-faults test-browser test-mediapipe test-containers test-install test-azure test-beam test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -24,6 +24,9 @@ test-zoo: setup ## every configuration of the model zoo at full size, and what t
 
 test-browser: setup ## the HTML pages in Chromium, with hostile names; installs it where root can
 	@.ci/test-browser $(PYTEST_ARGS)
+
+test-mediapipe: setup ## our TensorFlow Lite files in MediaPipe's ObjectDetector, which it installs beside .venv
+	@.ci/test-mediapipe $(PYTEST_ARGS)
 
 # KILLS: how many, 8 to 9 seconds each on 2 idle cores; SEED: of their choice; FUZZ_SECONDS: for all readers together.
 test-faults: setup ## kills, full disks and wrong clocks for every step, random files for every reader; about 40 minutes

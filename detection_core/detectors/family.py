@@ -78,10 +78,10 @@ class TFLiteExport:
     Attributes:
         problems: (message of the arm, its field path) -> what such a file cannot hold.
         function: (detector, its config, what to give, whether the network's outputs are going to be integers)
-            -> a concrete function from one preprocessed image, `input` float32 [1, H, W, 3], to the four
+            -> a concrete function from one image, `input` float32 [1, H, W, 3], to the four
             outputs of `exporters.signatures.TFLITE_OUTPUTS`, in that order.
-        normalisation: detector -> mean and std of each channel with which (pixel - mean) / std is its
-            preprocessing.
+        normalisation: detector -> mean and std of each channel with which (pixel - mean) / std is that
+            input.
     """
 
     problems: Callable[[Any, str], Iterable[Problem]]

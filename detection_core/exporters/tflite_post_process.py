@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from detection_core.detectors.family import Normalisation
@@ -133,7 +134,15 @@ def kept_in_float(logits: tf.Tensor) -> tf.Tensor:
 
 
 def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor]) -> Normalisation:
-    """Return mean and std of each channel with which (pixel - mean) / std is a preprocessing."""
+    """Return mean and std of each channel with which (pixel - mean) / std is a preprocessing.
+
+    They are rounded to the digits that float32 tells apart here, so that channels that are treated alike have
+    equal numbers.
+    """
     low, high = (preprocess(tf.fill([1, 1, 1, 3], level)).numpy().ravel() for level in (0.0, 255.0))
     std = 255.0 / (high - low)
-    return tuple((-low * std).tolist()), tuple(std.tolist())
+    return _rounded(-low * std), _rounded(std)
+
+
+def _rounded(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(f"{value:.6g}") for value in values)

@@ -57,9 +57,10 @@ def _tflite_function(detector: Any, config: Any, options: TFLiteOutputOptions, i
 
 
 def _normalisation(detector: Any) -> Normalisation:
+    from detection_core.exporters.tflite_input import file_normalisation
     from detection_core.exporters.tflite_post_process import normalisation_of
 
-    return normalisation_of(detector.preprocess)
+    return file_normalisation(normalisation_of(detector.preprocess))
 
 
 def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | None) -> QuantizedDetector:

@@ -11,10 +11,12 @@ from detection_core.detectors.efficientdet.build import HARD_THRESHOLD
 from detection_core.detectors.efficientdet.model import EfficientDetModel
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite_input import network_input
 from detection_core.exporters.tflite_post_process import (
     PostProcessOptions,
     centred,
     kept_in_float,
+    normalisation_of,
     post_process_function,
 )
 from detection_core.protos.efficientdet_pb2 import EfficientDet
@@ -43,7 +45,7 @@ def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) ->
 
 
 def tflite_function(model: EfficientDetModel, options: PostProcessOptions, *, integer: bool) -> Any:
-    """Make what TensorFlow Lite runs: one preprocessed image in, post-processed detections out.
+    """Make what TensorFlow Lite runs: one image in, post-processed detections out.
 
     Args:
         model: detector.
@@ -51,13 +53,14 @@ def tflite_function(model: EfficientDetModel, options: PostProcessOptions, *, in
         integer: the network's outputs are going to be integers.
 
     Returns:
-        A concrete function: `input` float32 [1, H, W, 3] -> count, scores, classes, boxes.
+        A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
+        says -> count, scores, classes, boxes.
     """
     anchors = centred(tf.constant(np.asarray(model.anchors)))
-    post_process = post_process_function(options)
+    post_process, normalisation = post_process_function(options), normalisation_of(model.preprocess)
 
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        found = model.run(pixels, training=False)
+        found = model.run(network_input(pixels, normalisation, integer=integer), training=False)
         logits = kept_in_float(found.class_logits) if integer else found.class_logits
         # The operation takes the background's column first.
         scores = tf.pad(tf.sigmoid(logits), [[0, 0], [0, 0], [1, 0]])

@@ -13,6 +13,7 @@ from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite_input import file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import (
     OPERATION,
     PostProcessOptions,
@@ -59,7 +60,7 @@ def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputO
 
 
 def tflite_function(model: SsdModel, options: PostProcessOptions, *, integer: bool) -> Any:
-    """Make what TensorFlow Lite runs: one preprocessed image in, post-processed detections out.
+    """Make what TensorFlow Lite runs: one image in, post-processed detections out.
 
     Args:
         model: detector.
@@ -67,13 +68,14 @@ def tflite_function(model: SsdModel, options: PostProcessOptions, *, integer: bo
         integer: the network's outputs are going to be integers.
 
     Returns:
-        A concrete function: `input` float32 [1, H, W, 3] -> count, scores, classes, boxes.
+        A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
+        says -> count, scores, classes, boxes.
     """
     anchors = tf.constant(model_anchors(model))
-    post_process = post_process_function(options)
+    post_process, normalisation = post_process_function(options), normalisation_of(model.preprocess)
 
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        codes, logits = model.network(pixels, training=False)
+        codes, logits = model.network(network_input(pixels, normalisation, integer=integer), training=False)
         if integer:
             logits = kept_in_float(logits)
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
@@ -98,5 +100,5 @@ def model_anchors(model: SsdModel) -> np.ndarray:
 
 
 def input_normalisation(model: SsdModel) -> Normalisation:
-    """Return mean and std of each channel with which (pixel - mean) / std is the model's preprocessing."""
-    return normalisation_of(model.preprocess)
+    """Return mean and std of each channel with which (pixel - mean) / std is what a file takes."""
+    return file_normalisation(normalisation_of(model.preprocess))

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+
+from detection_core.detectors.family import family_of
+from detection_core.detectors.ssd.tflite import tflite_function
+from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite_input import PIXELS, file_normalisation, network_input
+from detection_core.exporters.tflite_post_process import normalisation_of
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import rewrite
+from detection_core.structures import Images
+from tests.detection_core.exporters.test_tflite import OPTIONS, run
+from tests.detection_core.exporters.test_tflite import PIXELS as PICTURES
+from tests.detection_core.exporters.tiny_detector import TinyDetector
+
+ALIKE = ((127.5,) * 3, (127.5,) * 3)
+IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+
+
+class PerChannel(TinyDetector):
+    """A tiny detector whose channels are normalised as ImageNet's are."""
+
+    def preprocess(self, pixels):
+        mean, std = (tf.constant(each) for each in IMAGENET)
+        return (pixels - mean) / std
+
+    def with_network(self, network):
+        return PerChannel(network)
+
+
+def test_channels_that_are_alike_are_left_to_the_reader():
+    values = tf.random.normal([1, 2, 2, 3])
+    assert file_normalisation(ALIKE) == ALIKE
+    assert network_input(values, ALIKE, integer=True) is values
+
+
+def test_numbers_that_float32_does_not_tell_apart_are_equal():
+    """MediaPipe refuses 127.5 beside 127.50001."""
+    assert normalisation_of(TinyDetector().preprocess) == ALIKE
+    assert normalisation_of(PerChannel().preprocess) == IMAGENET
+
+
+def test_other_channels_are_normalised_in_the_file():
+    assert file_normalisation(IMAGENET) == PIXELS
+    found = network_input(tf.constant(PICTURES[:1]), IMAGENET, integer=False)
+    np.testing.assert_allclose(found, (PICTURES[:1] - IMAGENET[0]) / IMAGENET[1], atol=1e-5)
+
+
+def test_a_float_file_takes_pixels():
+    model = PerChannel()
+    found = run(convert(tflite_function(model, OPTIONS, integer=False), integer=False), PICTURES[:1])
+    expected = model.detect(images(PICTURES[:1]))
+    np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)
+
+
+def test_an_integer_file_takes_pixels_and_computes_in_integers():
+    rewritten = rewrite(PerChannel(), QuantizationOptions(delay=0))
+    rewritten.calibrate([tf.constant(PICTURES)])
+    content = convert(tflite_function(rewritten.model, OPTIONS, integer=True), integer=True)
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    (details,) = interpreter.get_input_details()
+    assert details["dtype"] == np.uint8 and details["quantization"] == (1.0, 0)
+    operations = [each["op_name"] for each in interpreter._get_ops_details()]
+    assert operations.index("CONV_2D") < operations.index("DEQUANTIZE")
+    found = run(content, PICTURES[:1].astype(np.uint8))
+    expected = rewritten.model.detect(images(PICTURES[:1]))
+    np.testing.assert_allclose(found["output_1"][0, :3], np.sort(expected.scores[0])[::-1][:3], atol=0.03)
+
+
+def images(pixels):
+    sizes = tf.fill([len(pixels), 2], 32)
+    return Images(
+        pixels=tf.constant(pixels), true_sizes=sizes, original_sizes=sizes, source_ids=tf.constant(["a"])
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'efficientdet { name: "efficientdet-d0" num_classes: 2 }',
+        'efficientdet { name: "efficientdet-lite0" num_classes: 2 }',
+    ],
+)
+def test_every_efficientdet_says_one_number_for_all_channels(text):
+    from google.protobuf import text_format
+
+    from detection_core.protos.model_pb2 import DetectionModel
+
+    message = text_format.Parse(text, DetectionModel())
+    message.efficientdet.image_resizer.fixed_shape_resizer.height = 64
+    message.efficientdet.image_resizer.fixed_shape_resizer.width = 64
+    family = family_of(message)
+    mean, std = family.tflite.normalisation(family.build(message.efficientdet, "model.efficientdet", None))
+    assert len(set(mean)) == len(set(std)) == 1

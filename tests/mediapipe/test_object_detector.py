@@ -1,0 +1,133 @@
+"""MediaPipe's ObjectDetector loads our files and finds what we find; `make test-mediapipe`.
+
+MediaPipe lives in an environment of its own, whose Python DETFLOW_MEDIAPIPE names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.artifacts.tflite_metadata import TFLiteDescription
+from detection_core.builders.configured_model import configured_model
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.num_classes import with_classes
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.family import TFLiteOutputOptions, model_message
+from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite_description import add_description
+from detection_core.quantization.quantizers import QuantizationOptions
+from pipeline.init.ladder import find_network
+
+PYTHON = os.environ.get("DETFLOW_MEDIAPIPE", "")
+pytestmark = [
+    pytest.mark.mediapipe,
+    pytest.mark.skipif(not PYTHON, reason="DETFLOW_MEDIAPIPE names no Python that has mediapipe"),
+]
+LABELS = ("circle", "square", "cross")
+SIDE, IMAGES = 128, 3
+# Channels normalised alike and each by its own numbers, of both families.
+NETWORKS = (
+    "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
+    "ssd_resnet50_v1_fpn_640x640_coco17_tpu-8",
+    "efficientdet_d0_coco17_tpu-32",
+    "efficientdet-lite0",
+    "efficientdet-d0",
+)
+# Channels of the last layers: 6 or 9 anchors, with codes or classes.
+PREDICTED = (18, 24, 27, 36)
+
+
+def detector(name):
+    """A detector with random weights whose scores differ from anchor to anchor, and its config."""
+    config = parse_pipeline_config(find_network(name).text())
+    arm = model_message(config.model)[1]
+    size = {"fixed_shape_resizer": {"height": SIDE, "width": SIDE}}
+    config = with_classes(apply_overrides(config, {f"{arm}.image_resizer": size}), len(LABELS))
+    model = configured_model(config).build(seed=0)
+    (network,) = model.networks.values()
+    random = np.random.default_rng(0)
+    for variable in network.trainable_variables:
+        if "kernel" in variable.name:
+            spread = np.sqrt(2.0 / max(1, np.prod(variable.shape[:-1])))
+            if "depthwise" in variable.name:
+                spread = np.sqrt(2.0 / np.prod(variable.shape[:2]))
+            elif variable.shape[-1] in PREDICTED:  # scores are to differ, and boxes to lie in the image
+                spread *= 0.1
+            variable.assign(random.normal(0, spread, variable.shape))
+    return model, config
+
+
+def pictures():
+    """Coloured rectangles on noise, uint8 [N, H, W, 3]."""
+    random = np.random.default_rng(1)
+    images = random.integers(60, 190, (IMAGES, SIDE, SIDE, 3)).astype(np.uint8)
+    for image in images:
+        for _ in range(3):
+            y, x = random.integers(0, SIDE - 48, 2)
+            height, width = random.integers(16, 48, 2)
+            image[y : y + height, x : x + width] = random.integers(0, 256, 3)
+    return images
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def files(request, tmp_path_factory):
+    """Format to path of a file with our metadata."""
+    folder = tmp_path_factory.mktemp("files")
+    model, config = detector(request.param)
+    family = configured_model(config).family
+    rewritten = family.require_quantization().rewrite(model, QuantizationOptions(delay=0), None)
+    rewritten.calibrate([tf.constant(pictures().astype(np.float32))])
+    outputs = TFLiteOutputOptions(max_detections=20, classes_per_detection=1, use_regular_nms=False)
+    mean, std = family.require_tflite().normalisation(model)
+    described = TFLiteDescription(name=request.param, mean=mean, std=std, labels=LABELS)
+    paths = {}
+    for name, source in (("float32", model), ("int8", rewritten.model)):
+        integer = name == "int8"
+        function = family.require_tflite().function(source, config, outputs, integer)
+        paths[name] = folder / f"{name}.tflite"
+        paths[name].write_bytes(add_description(convert(function, integer=integer), described))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    paths = [folder / f"{number}.npy" for number in range(IMAGES)]
+    for path, image in zip(paths, pictures(), strict=True):
+        np.save(path, image)
+    return paths
+
+
+@pytest.mark.parametrize("mode", ["IMAGE", "VIDEO"])
+@pytest.mark.parametrize("name", ["float32", "int8"])
+def test_mediapipe_finds_the_boxes_that_we_find(files, images, name, mode):
+    command = [PYTHON, str(Path(__file__).with_name("detect.py")), str(files[name]), mode, *map(str, images)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    ours = TFLiteRunner(str(files[name]))
+    for rows, image in zip(json.loads(done.stdout.splitlines()[-1]), pictures(), strict=True):
+        expected = ours(image)
+        assert len(rows) == len(expected.scores) > 0
+        agreeing = [agrees(row, expected) for row in rows]
+        assert np.mean(agreeing) >= 0.9, rows
+
+
+def agrees(row, expected):
+    """Tell whether a detection is among ours: class, score, and box within MediaPipe's whole pixels.
+
+    A box that begins outside of the image is moved into it there, with its whole width and height, so that
+    where it ends says nothing.
+    """
+    label, score, box = row
+    begins_inside = np.tile(expected.boxes[:, :2] > 0, 2)
+    off = np.abs(expected.boxes * SIDE - np.clip(box, 0, SIDE)) * begins_inside
+    near, alike = off.max(axis=1) <= 2.0, np.abs(expected.scores - score) < 0.02
+    return bool((near & alike & (expected.classes == LABELS.index(label))).any())
