@@ -18,12 +18,14 @@ class QuantizationSettings:
         weight_bits: bits of a kernel's value.
         activation_bits: bits of an activation's value.
         symmetric: whether an activation's zero is in the middle of its range.
+        pairwise_sums: whether each sum of two tensors within a sum of more has a range; once none had.
     """
 
     delay: int
     weight_bits: int
     activation_bits: int
     symmetric: bool
+    pairwise_sums: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tf_keras
 
-from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild
+from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild, split_sums
 
 KERNEL_NAMES = {tf_keras.layers.Conv2D: "kernel", tf_keras.layers.DepthwiseConv2D: "depthwise_kernel"}
 REGULARIZERS = ("kernel_regularizer", "depthwise_regularizer", "bias_regularizer", "activity_regularizer")
@@ -39,11 +39,12 @@ class FoldedNetwork:
     folded: dict[str, str]
 
 
-def fold_batch_norms(network: tf_keras.Model) -> FoldedNetwork:
+def fold_batch_norms(network: tf_keras.Model, *, pairwise_sums: bool = False) -> FoldedNetwork:
     """Rebuild a network with each normalisation that follows a convolution folded into it.
 
     Args:
         network: flat functional network; it is left as it is.
+        pairwise_sums: take sums of more than two tensors apart; see `graph.split_sums`.
 
     Returns:
         A network that gives the same outputs as `network(x, training=False)` up to rounding.
@@ -51,7 +52,7 @@ def fold_batch_norms(network: tf_keras.Model) -> FoldedNetwork:
     Raises:
         ModelError: when the network is not flat and functional.
     """
-    graph = read_graph(network)
+    graph = split_sums(read_graph(network)) if pairwise_sums else read_graph(network)
     folded = _foldable(graph)
     norms = {norm: convolution for convolution, norm in folded.items()}
     makers: dict[str, Callable[[], list[np.ndarray]]] = {}

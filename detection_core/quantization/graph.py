@@ -124,6 +124,30 @@ def rebuild(
     return tf_keras.Model(inputs, outputs if graph.returns_list else outputs[0], name=name)
 
 
+def split_sums(graph: NetworkGraph) -> NetworkGraph:
+    """Return the same computation with sums of two tensors each.
+
+    TensorFlow Lite adds two tensors at a time. Where a layer adds more, the sums in between have no range,
+    and the converter leaves all of them in float.
+
+    Args:
+        graph: whose sums of more tensors are taken apart; the last part has the sum's name.
+    """
+    calls: dict[str, LayerCall] = {}
+    for call in graph.calls.values():
+        if type(call.layer) is not tf_keras.layers.Add:
+            calls[call.name] = call
+            continue
+        first, *others, last = call.inputs
+        for number, other in enumerate(others, 1):
+            name = f"{call.name}_part_{number}"
+            layer = tf_keras.layers.Add(name=name)
+            calls[name] = LayerCall(name=name, layer=layer, inputs=(first, other), many=True)
+            first = name
+        calls[call.name] = dataclasses.replace(call, inputs=(first, last))
+    return dataclasses.replace(graph, calls=calls)
+
+
 def _call_names(nodes: list[Any]) -> dict[int, str]:
     """Name each node; calls of a shared layer are numbered in the order in which they were made."""
     by_layer: dict[int, list[Any]] = {}

@@ -35,12 +35,15 @@ class QuantizationOptions:
         weight_bits: bits of a kernel's value; a config has 8, TensorFlow's fake quantization 2 to 16.
         activation_bits: bits of an activation's value, likewise.
         symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
+        pairwise_sums: give each sum of two tensors a range, also within a sum of more; records of earlier
+            quantizations do not.
     """
 
     delay: int = 500000
     weight_bits: int = 8
     activation_bits: int = 8
     symmetric: bool = False
+    pairwise_sums: bool = True
 
 
 class Clock:

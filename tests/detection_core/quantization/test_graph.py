@@ -7,7 +7,7 @@ import pytest
 import tf_keras
 
 from detection_core.errors import ModelError
-from detection_core.quantization.graph import read_graph, rebuild
+from detection_core.quantization.graph import read_graph, rebuild, split_sums
 from tests.detection_core.quantization.tiny_network import tiny_network
 
 
@@ -46,3 +46,16 @@ def test_a_subclassed_model_is_refused():
 
     with pytest.raises(ModelError, match="functional"):
         read_graph(Own())
+
+
+def test_a_sum_of_more_than_two_tensors_is_taken_apart():
+    pixels = tf_keras.Input((2, 2, 3))
+    maps = [tf_keras.layers.ReLU(name=f"map_{number}")(pixels) for number in range(4)]
+    network = tf_keras.Model(pixels, tf_keras.layers.Add(name="sum")(maps))
+    graph = split_sums(read_graph(network))
+    sums = [call for call in graph.calls.values() if isinstance(call.layer, tf_keras.layers.Add)]
+    assert [call.name for call in sums] == ["sum_part_1", "sum_part_2", "sum"]
+    assert all(len(call.inputs) == 2 for call in sums) and graph.outputs == ("sum",)
+    rebuilt = rebuild(graph, lambda call: call.layer if call.inputs else None, name="rebuilt")
+    values = np.random.default_rng(0).normal(size=(1, 2, 2, 3)).astype(np.float32)
+    np.testing.assert_allclose(rebuilt(values), network(values), rtol=1e-6)

@@ -39,7 +39,13 @@ def test_the_input_range_is_that_of_preprocessed_pixels():
 
 def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
     record = json.loads(QUANTIZATION.format(rewritten.describe()))
-    assert record["settings"] == {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
+    assert record["settings"] == {
+        "delay": 0,
+        "weight_bits": 8,
+        "activation_bits": 8,
+        "symmetric": False,
+        "pairwise_sums": True,
+    }
     entries = {entry["layer"]: entry for entry in record["quantized"]}
     assert entries["dw"] == {
         "layer": "dw",
@@ -81,3 +87,9 @@ def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_
 def test_what_is_no_record_is_refused(text):
     with pytest.raises(ContractError, match=r"q.json: expected the JSON that QuantizationRewriter"):
         read_options(text, where="q.json")
+
+
+def test_a_record_from_before_sums_were_taken_apart_is_built_as_it_was(rewritten):
+    record = json.loads(QUANTIZATION.format(rewritten.describe()))
+    assert record["settings"].pop("pairwise_sums") is True
+    assert not read_options(json.dumps(record)).pairwise_sums

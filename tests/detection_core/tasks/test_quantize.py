@@ -80,7 +80,13 @@ def test_a_number_of_classes_that_is_left_out_is_the_detector_s(workbench, repor
 def test_the_list_of_what_is_quantized_is_an_artifact_and_beside_the_model(workbench, report):
     record = read(workbench.root / "a" / "quantization" / "quantization.json")
     assert record == json.loads(layout.read_extra(str(workbench.root / "a" / "model"), layout.QUANTIZATION))
-    assert record["settings"] == {"delay": 1, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
+    assert record["settings"] == {
+        "delay": 1,
+        "weight_bits": 8,
+        "activation_bits": 8,
+        "symmetric": False,
+        "pairwise_sums": True,
+    }
     kinds = {entry["kind"] for entry in record["quantized"]}
     assert {"Conv2D", "DepthwiseConv2D", "Add", "ReLU", "UpSampling2D", "Concatenate"} <= kinds
     assert record["coverage"]["convolutions"] == record["coverage"]["quantized_convolutions"] > 50

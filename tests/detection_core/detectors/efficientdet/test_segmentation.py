@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.builders.configured_model import configured_model
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
@@ -11,7 +12,9 @@ from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS
 from detection_core.detectors.efficientdet.network import build_network
 from detection_core.detectors.efficientdet.segmentation import pixel_classes, segmentation_loss
 from detection_core.errors import ConfigError
+from detection_core.exporters.signatures import write_saved_model
 from detection_core.ops.objects import new_truth
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch, Images
 from tests.detection_core.detectors.efficientdet import goldens
 
@@ -73,6 +76,29 @@ def test_training_needs_masks_and_a_class_for_each_of_the_objects():
 def test_the_loss_is_the_mean_over_pixels():
     logits = tf.constant([[[[0.0, 0.0], [100.0, 0.0]]]])
     np.testing.assert_allclose(segmentation_loss(logits, tf.constant([[[0, 0]]])), np.log(2) / 2)
+
+
+@pytest.mark.slow
+def test_the_map_of_classes_is_an_output_of_the_saved_model(tmp_path):
+    config = TrainEvalPipelineConfig()
+    message = goldens.message("efficientdet-lite0", 64, heads=BOTH, max_level=6, fpn_cell_repeats=1)
+    message.box_class_repeats, message.num_classes = 1, 2
+    config.model.efficientdet.CopyFrom(message)
+    configured = configured_model(config)
+    detector = configured.build(seed=0)
+    write_saved_model(detector, configured.build_resizer(), str(tmp_path))
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3)).astype(np.uint8)
+    served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](tf.constant(pixels))
+    sizes = tf.constant([[64, 64]] * 2)
+    images = Images(
+        pixels=tf.constant(pixels, tf.float32),
+        true_sizes=sizes,
+        original_sizes=sizes,
+        source_ids=tf.constant(["", ""]),
+    )
+    expected = detector.serving_outputs(images)["segmentation_logits"]
+    assert np.ptp(expected.numpy()) > 0
+    np.testing.assert_allclose(served["segmentation_logits"], expected, atol=1e-4)
 
 
 def test_a_detector_with_both_heads_trains_and_serves_both():

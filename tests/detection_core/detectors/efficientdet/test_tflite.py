@@ -1,16 +1,21 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from detection_core.detectors.efficientdet.build import build_efficientdet
+from detection_core.detectors.efficientdet.quantization import rewrite_efficientdet
 from detection_core.detectors.efficientdet.tflite import post_process_options, tflite_function
 from detection_core.exporters.tflite import convert
 from detection_core.exporters.tflite_post_process import normalisation_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
+from detection_core.quantization.quantizers import QuantizationOptions
 from tests.detection_core.detectors.efficientdet import goldens
+from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.exporters.tflite_outputs import outputs
 
 # Shapes in the order in which an interpreter lists the outputs of google/automl's files.
 ORDER = [[1, 100], [1, 100, 4], [1], [1, 100]]
+TOLERANCE = 0.03  # of scores, between float32 and int8
 SIGNATURES = ("tflite_signature_default", "tflite_signature_hard_0p4_0p2")
 
 
@@ -87,3 +92,38 @@ def test_a_file_of_lite0_gives_what_the_reference_s_gives():
     boxes, own = wanted["output_3"].reshape(-1, 4)[:50], found["output_3"][0]
     near = np.abs(own[np.newaxis] - boxes[:, np.newaxis]).max(axis=-1).min(axis=-1) < 1e-2
     assert near.mean() >= 0.96
+
+
+LITE = [
+    pytest.param("efficientdet-lite0", marks=pytest.mark.slow),
+    *(pytest.param(f"efficientdet-lite{size}", marks=pytest.mark.zoo) for size in range(1, 5)),
+]
+
+
+@pytest.mark.parametrize("name", LITE)
+def test_a_lite_model_in_8_bits_computes_in_integers_what_the_float_one_does(name):
+    """Sums of the feature network are plain, so that nothing before the scores is in float."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    message = goldens.message(name, 128)
+    message.num_classes = 3
+    model = build_efficientdet(message, "model.efficientdet", 0)
+    goldens.set_deterministic_weights(model.network, model.parts.settings)
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 128, 128, 3)).astype(np.float32)
+    rewritten = rewrite_efficientdet(model, QuantizationOptions(delay=0), None)
+    rewritten.calibrate([tf.constant(pixels)])
+    options = post_process_options(message, outputs(max_detections=20))
+    content = convert(tflite_function(rewritten.model, options, integer=True), integer=True)
+    operations = list_operations(content)
+    computing = [each for each in operations if each.name in ("CONV_2D", "DEPTHWISE_CONV_2D", "ADD")]
+    assert sum(each.name == "ADD" for each in computing) > 20
+    assert all({*each.inputs, *each.outputs} <= {"int8", "int32"} for each in computing)
+    float_run = Interpreter(
+        model_content=convert(tflite_function(model, options, integer=False), integer=False)
+    ).get_signature_runner()
+    integer_run = Interpreter(model_content=content).get_signature_runner()
+    for image in pixels:
+        expected = float_run(input=model.preprocess(image[np.newaxis]).numpy())["output_1"]
+        found = integer_run(input=image[np.newaxis].astype(np.uint8))["output_1"]
+        # Codes and logits of all levels have 256 steps.
+        np.testing.assert_allclose(found, expected, atol=TOLERANCE)

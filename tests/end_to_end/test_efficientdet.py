@@ -1,0 +1,57 @@
+"""The same workflow with an EfficientDet of google/automl's: real Beam, ML Metadata and interpreters."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from pipeline.cli import parser
+from tests.end_to_end.conftest import ROOT, SMALL, Workflow, environment, states
+
+SETTINGS = ROOT / "examples" / "digits" / "efficientdet_lite0.yaml"
+SHORT = (
+    "model.efficientdet.image_resizer={fixed_shape_resizer {height: 96 width: 96}}",
+    *(override for override in SMALL if not override.startswith("model.")),
+    "quantize.overrides.train_config.num_steps=2",
+    "train.overrides.train_config.num_steps=4",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.tfx
+@pytest.mark.timeout(1500)
+def test_the_workflow_trains_quantizes_gates_and_publishes_it(tmp_path, scenes):
+    workflow = Workflow(tmp_path, scenes)
+    workflow.settings = SETTINGS
+    command = [part for part in workflow.command("run", SETTINGS) if not part.startswith("--set=model.ssd")]
+    sets = [f"--set={override}" for override in SHORT]
+    summary = json.loads(run([*command, *sets]))
+    assert summary["status"] == "succeeded" and set(states(summary).values()) == {"executed"}
+    version = str(summary["pushed"]["version"])
+    published = workflow.workspace / "pushed"
+    assert (published / "saved_model" / version / "saved_model.pb").is_file()
+    files = set(os.listdir(published / "tflite" / version))
+    assert files >= {"model_float32.tflite", "model_int8.tflite", "labels.txt"}
+    with open(summary["places"]["report"], encoding="utf-8") as report:
+        assert "efficientdet-lite0" in report.read()
+
+
+def run(command):
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=1200, check=False, env=environment()
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_workflow_compiles_for_a_cluster(tmp_path, capsys):
+    path = tmp_path / "pipeline.yaml"
+    assert parser.main(["compile", str(SETTINGS), "-o", str(path), "--set", "workspace=gs://bucket/w"]) == 0
+    (pipeline, *_) = yaml.safe_load_all(path.read_text())
+    steps = pipeline["root"]["dag"]["tasks"]
+    assert {"trainer", "quantization-rewriter", "tflite-exporter", "pusher"} <= set(steps)
+    assert "efficientdet-lite0" in path.read_text()
