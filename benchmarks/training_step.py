@@ -8,10 +8,10 @@ step that assigns targets image by image; `compiled, image by image` is the same
 the step that training runs, targets assigned for the whole batch at once. Data are made beforehand, so that
 only the step is measured.
 
-`--precisions` times our step in several precisions in turns in one process, and tells whether the processor
-computes bfloat16: `--no-peers --precisions float32 bfloat16` on one with AMX-BF16 shows what that gains. On a
-machine without an installation this folder beside `detection_core` is enough, with tensorflow,
-tf_keras, numpy, protobuf, pillow and rich installed.
+`--precisions` times our step in several precisions in turns in one process, and tells which instructions for
+bfloat16 the processor has: `--no-peers --precisions float32 bfloat16` on one with AMX-BF16 shows what they
+are worth. On a machine without an installation this folder beside `detection_core` is enough, with
+tensorflow, tf_keras, numpy, protobuf, pillow and rich installed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
 from detection_core.structures import Batch, Images
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.precision import Precision, computing_in, processor_computes_bfloat16
+from detection_core.training.precision import Precision, computing_in
 from detection_core.training.step import TrainState, compile_steps
 
 CONFIG = Path(__file__).parent / "ssd_mobilenet_v2_fpnlite.config"
@@ -142,6 +142,15 @@ def time_steps(contenders: dict[str, Callable[[], object]], rounds: int) -> dict
     return {name: Timing(statistics.median(wall[name]), cpu[name], first[name]) for name in contenders}
 
 
+def bfloat16_instructions() -> list[str]:
+    """Name the processor's instructions for products of bfloat16, as Linux lists them."""
+    try:
+        listed = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return []
+    return sorted({"amx_bf16", "avx512_bf16"} & set(listed))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -173,7 +182,7 @@ def main() -> None:
     }
     result["cores"] = os.cpu_count()
     result["ours computes in"] = first.dtype
-    result["processor computes bfloat16"] = processor_computes_bfloat16()
+    result["bfloat16 instructions"] = bfloat16_instructions()
     for name, timing in timings.items():
         result[name] = {
             "ms_per_step": round(1000 * timing.wall, 1),

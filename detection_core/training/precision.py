@@ -1,4 +1,4 @@
-"""What a network computes in while it is trained: float32, or half as many bits where the device is fast.
+"""What a network computes in while it is trained: float32, or half as many bits where a GPU is fast in them.
 
 Weights stay float32 and are cast where a layer computes, https://arxiv.org/abs/1710.03740. The float32 part
 of a detector is its own business, see `Detector.losses`.
@@ -19,8 +19,6 @@ from detection_core.training.distribution import current_worker, on_any_worker
 
 _logger = logging.getLogger(__name__)
 
-CPU_INFO = "/proc/cpuinfo"
-_BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16"}
 INITIAL_LOSS_SCALE = 2.0**15
 LARGEST_LOSS_SCALE = 2.0**24
 LOSS_SCALE = "loss_scale"
@@ -55,11 +53,11 @@ def choose_precision(asked: Precision | None) -> Precision:
     """
     fast = device_precision()
     if asked is not None:
-        if asked not in (Precision.FLOAT32, fast) and not _has_gpu():
+        if asked is not Precision.FLOAT32 and not tf.config.list_physical_devices("GPU"):
             _logger.warning(
-                "train_config.precision %s is slow here: there is no GPU, and the processor computes in %s",
+                "train_config.precision %s is slow here: there is no GPU, and processors are faster in"
+                " float32",
                 asked.name,
-                fast.dtype if fast is Precision.FLOAT32 else f"{fast.dtype} or float32",
             )
         return asked
     if current_worker().count > 1:
@@ -70,30 +68,16 @@ def choose_precision(asked: Precision | None) -> Precision:
 
 
 def device_precision() -> Precision:
-    """Return what this machine's devices are fast in."""
+    """Return what this machine's devices are fast in.
+
+    Processors with AMX-BF16, too, are faster in float32: depthwise convolutions and normalisations of half as
+    many bits cost more there than products gain, see docs/precision.md.
+    """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
-        return Precision.BFLOAT16 if processor_computes_bfloat16() else Precision.FLOAT32
+        return Precision.FLOAT32
     capability = min(_capability(gpu) for gpu in gpus)
     return next((found for least, found in _CAPABILITIES if capability >= least), Precision.FLOAT32)
-
-
-def processor_computes_bfloat16(path: str = CPU_INFO) -> bool:
-    """Tell whether the processor has instructions for products of bfloat16, as Linux lists them.
-
-    Args:
-        path: of the list.
-    """
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            flags = next((line for line in file if line.startswith("flags")), "")
-    except OSError:
-        return False
-    return not _BFLOAT16_FLAGS.isdisjoint(flags.split())
-
-
-def _has_gpu() -> bool:
-    return bool(tf.config.list_physical_devices("GPU"))
 
 
 def _capability(gpu: Any) -> tuple[int, int]:

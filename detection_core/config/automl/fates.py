@@ -122,8 +122,8 @@ FATES: Mapping[str, Fate] = {
         "leave it out, and train on GPUs or CPUs",
     ),
     "mixed_precision": _followed(
-        "train_config.precision: FLOAT32, or AUTO, which is bfloat16 on GPUs and processors that are fast in"
-        " it, float16 on GPUs that are only fast in that, and else float32"
+        "train_config.precision: FLOAT32, or AUTO, which is bfloat16 on GPUs that are fast in it, float16 on"
+        " GPUs that are only fast in that, and else float32"
     ),
     "loss_scale": Fate(
         "followed",
