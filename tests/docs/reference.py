@@ -77,7 +77,7 @@ def render() -> str:
 
 def render_model_maker() -> str:
     """Return the page of Model Maker's names."""
-    package = griffe.load("detflow", search_paths=[str(ROOT)], docstring_parser="google")
+    package = griffe.load("detflow", search_paths=[str(ROOT / "pipeline" / "api")], docstring_parser="google")
     griffe.load("detection_core", search_paths=[str(ROOT)], docstring_parser="google")
     lines = [MODEL_MAKER_HEAD.format(example=example_code(package.docstring.value))]
     for module in MODULES:

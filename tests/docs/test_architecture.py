@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("detection_core", "component_specs", "components", "pipeline", "detflow")
+PACKAGES = ("detection_core", "component_specs", "components", "pipeline")
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `([\w/]+)` \| (.+) \|$", re.MULTILINE)
 

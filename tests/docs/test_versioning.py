@@ -15,7 +15,7 @@ from detection_core.artifacts.json_file import JsonFile
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "versioning.md"
-PACKAGES = ("detection_core", "component_specs", "components", "pipeline", "detflow")
+PACKAGES = ("detection_core", "component_specs", "components", "pipeline")
 OF_OTHERS = {"pipeline.kubeflow.package_file.SCHEMA_VERSION"}  # the package's, seen from its reader
 _CONSTANT = re.compile(r"([A-Z]+_)*(FORMAT_VERSION|SCHEMA_VERSION|CHECKPOINT_FORMAT)")
 

@@ -11,7 +11,7 @@ from detection_core.artifacts import message_files, run_info
 from tests.docs.artifact_schemas import files
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("detection_core", "component_specs", "components", "pipeline", "detflow")
+PACKAGES = ("detection_core", "component_specs", "components", "pipeline")
 NAMES = {
     *(file.name for file in files()),
     message_files.PIPELINE_CONFIG,

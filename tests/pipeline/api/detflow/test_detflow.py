@@ -10,10 +10,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from setuptools import find_namespace_packages
 
 import detflow
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 def modules_after(code: str) -> set[str]:
@@ -57,5 +58,12 @@ def test_every_name_of_the_reference_is_there():
 
 def test_the_package_is_in_the_wheel():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "detflow*" in settings["tool"]["setuptools"]["packages"]["find"]["include"]
-    assert (ROOT / "detflow" / "py.typed").is_file()
+    find = settings["tool"]["setuptools"]["packages"]["find"]
+    found = [
+        name
+        for where in find["where"]
+        for name in find_namespace_packages(ROOT / where, find["exclude"], find["include"])
+    ]
+    assert {"detflow", "detflow.object_detector"} <= set(found)
+    assert not [name for name in found if name.startswith("pipeline.api")]
+    assert (ROOT / "pipeline" / "api" / "detflow" / "py.typed").is_file()
