@@ -15,7 +15,7 @@ CHECKPOINTS, LOGS = "checkpoint", "logs"
 """Folders of the last checkpoint and of TensorBoard's logs."""
 
 RESTORED_TABLE = "fine_tune_checkpoint.txt"
-"""Lists the variables that were restored from a checkpoint, for people."""
+"""Lists what came of each variable when a checkpoint was restored, for people."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.label_map_file import load_label_map
@@ -15,12 +16,8 @@ from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.train import check_classes
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
-from detection_core.training.restore import (
-    Outcome,
-    RestoredVariable,
-    RestoreReport,
-    restore_fine_tune_checkpoint,
-)
+from detection_core.training.restore import restore_fine_tune_checkpoint
+from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
 from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.starting_points import ZOO, FetchedStart, fetch_start, is_named
 
@@ -68,8 +65,10 @@ def import_checkpoint(
     _require_all(report)
     _logger.info("import | %d variables of %s", report.count(Outcome.RESTORED), report.prefix)
     source = checkpoint if start.model else report.prefix
-    summary = {"steps": 0, "started_from": source, "weights": "as in the checkpoint", "trained_as": ""}
-    write_detector(model, config, labels, model_dir, extra=summary)
+    weights = {"weights": "as in the checkpoint", "moving_averages": report.averaged}
+    summary = {"steps": 0, "started_from": source, **weights, "trained_as": ""}
+    texts = {RESTORED_TABLE: report.table() + "\n"}
+    write_detector(model, config, labels, model_dir, extra=summary, texts=texts)
     return report
 
 

@@ -15,7 +15,8 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.training.application_weights import fill_backbone, load_application
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.folded_norms import warn_of_folded_norms
-from detection_core.training.restore import Outcome, RestoreReport, restore_fine_tune_checkpoint
+from detection_core.training.restore import restore_fine_tune_checkpoint
+from detection_core.training.restore_report import Outcome, RestoreReport
 from detection_core.training.warm_start import copy_matching_weights
 from detection_core.zoo.starting_points import fetch_start
 
@@ -66,7 +67,7 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
         return StartingWeights(source=f"{copied} weights of {warm_start_dir}")
     if checkpoint:
         report = _restored(model, config, checkpoint)
-        _logger.info("%s", report.table())
+        _logger.info("%s", report.summary())
         taken = [f"{row.name}:0" for row in report.variables if row.outcome is Outcome.RESTORED]
         warn_of_folded_norms(model, taken, frozen=freezes_batch_norm(config))
         return StartingWeights(source=checkpoint, restored=report)

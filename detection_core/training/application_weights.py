@@ -18,7 +18,7 @@ import tf_keras
 from detection_core.detectors.base import Detector
 from detection_core.detectors.parts.layers.layer_names import in_backbone, scoped_name, split_norm
 from detection_core.errors import ModelError
-from detection_core.training.restore import Outcome, RestoredVariable, RestoreReport
+from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
 
 
 class _Names(NamedTuple):

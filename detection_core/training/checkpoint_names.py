@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 FillableVariables = list[tuple[tf.Variable, list[str]]]
 """Variables of a detector, each with the names or object paths under which a checkpoint may have it."""
+
+StoredNames = Callable[[Iterable[str]], Mapping[str, Collection[str]]]
+"""Takes a checkpoint's names, and returns the names that stand there under another one, each with all that
+could be it; a name that is given to another variable, and to none itself, comes with none."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,7 @@ class Naming:
         heads: what stands in the names of a detector's heads.
         model: what names of a model's variables begin with; () in formats where other names are told by
             their ends.
+        stored_names: finds the names that a checkpoint has under others; None: each stands for itself.
     """
 
     kinds: Mapping[str, Callable[[Any, FineTuneOptions], FillableVariables]]
@@ -48,6 +53,7 @@ class Naming:
     classifier: tuple[str, ...]
     heads: str
     model: tuple[str, ...] = ()
+    stored_names: StoredNames | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_names import StoredNames
 
 
 class NamedCheckpoint:
@@ -14,13 +17,18 @@ class NamedCheckpoint:
         shapes: name of every variable in the file -> its shape.
     """
 
-    def __init__(self, file: CheckpointFile) -> None:
+    def __init__(self, file: CheckpointFile, stored_names: StoredNames | None = None) -> None:
         """Take an opened checkpoint.
+
+        Args:
+            file: the checkpoint.
+            stored_names: finds those of its names that stand for another one; None: each stands for itself.
 
         Raises:
             ModelError: when it is object-based.
         """
         self.prefix, self.shapes, self.read = file.prefix, file.shapes, file.read
+        self._stored: Mapping[str, Collection[str]] = stored_names(self.shapes) if stored_names else {}
         if file.is_object_based:
             raise ModelError(
                 "expected a name-based TensorFlow 1 checkpoint, found an object-based one of TensorFlow 2;"
@@ -29,5 +37,16 @@ class NamedCheckpoint:
             )
 
     def find(self, name: str) -> str | None:
-        """Return the name itself where the checkpoint has it."""
-        return name if name in self.shapes else None
+        """Return what the checkpoint calls a variable, mostly the name itself; None where it lacks it."""
+        candidates = self._candidates(name)
+        return next(iter(candidates)) if len(candidates) == 1 else None
+
+    def candidates(self, name: str) -> tuple[str, ...]:
+        """Return the names of which any could be the variable, sorted; empty where one or none is."""
+        found = self._candidates(name)
+        return tuple(sorted(found)) if len(found) > 1 else ()
+
+    def _candidates(self, name: str) -> Collection[str]:
+        if name in self._stored:
+            return self._stored[name]
+        return (name,) if name in self.shapes else ()

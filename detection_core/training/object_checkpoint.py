@@ -7,6 +7,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.restore_report import OPTIMIZER_SLOT
 
 _VARIABLE = "VARIABLE_VALUE"
 VARIABLE_SUFFIX = f"/.ATTRIBUTES/{_VARIABLE}"
@@ -42,6 +43,11 @@ class ObjectCheckpoint:
         except DecodeError as error:
             raise file.damaged(error) from error
         self._nodes = graph.nodes
+        self._slots = {
+            (slot.original_variable_node_id, slot.slot_name): slot.slot_variable_node_id
+            for node in graph.nodes
+            for slot in node.slot_variables
+        }
 
     def find(self, path: str) -> str | None:
         """Look a variable up by the path of its object.
@@ -50,16 +56,33 @@ class ObjectCheckpoint:
         followed through the object graph where no key is equal to it.
 
         Args:
-            path: names of objects from the root on, joined with "/"; the last is the variable's.
+            path: names of objects from the root on, joined with "/"; the last is the variable's. With
+                `OPTIMIZER_SLOT` and a slot's name behind it what an optimizer keeps of the variable is meant,
+                whichever object the optimizer is.
 
         Returns:
             The variable's key in the file, or None.
         """
-        node = self._nodes[0]
+        variable, _, slot = path.partition(OPTIMIZER_SLOT)
+        node = self._node(variable)
+        if slot and node is not None:
+            node = self._slots.get((node, slot))
+        if node is None:
+            return None
+        keys = (item.checkpoint_key for item in self._nodes[node].attributes if item.name == _VARIABLE)
+        return next(keys, None)
+
+    def candidates(self, path: str) -> tuple[str, ...]:
+        """Return (): a path leads to one variable."""
+        return ()
+
+    def _node(self, path: str) -> int | None:
+        """Follow a path; the number of the object that it leads to, or None."""
+        number = 0
         for name in path.split("/"):
-            child = next((child for child in node.children if child.local_name == name), None)
+            children = self._nodes[number].children
+            child = next((child for child in children if child.local_name == name), None)
             if child is None:
                 return None
-            node = self._nodes[child.node_id]
-        keys = (item.checkpoint_key for item in node.attributes if item.name == _VARIABLE)
-        return next(keys, None)
+            number = child.node_id
+        return number

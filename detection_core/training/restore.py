@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import re
 from typing import Any
 
@@ -16,70 +14,13 @@ from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import CheckpointNames, FineTuneOptions
 from detection_core.training.named_checkpoint import NamedCheckpoint
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX, ObjectCheckpoint
-
-
-class Outcome(enum.Enum):
-    """What came of a variable of the detector."""
-
-    RESTORED = "restored"
-    SKIPPED_SHAPE = "skipped: another shape"
-    MISSING = "missing in the checkpoint"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RestoredVariable:
-    """A row of the report.
-
-    Attributes:
-        name: of the detector's variable.
-        key: what the checkpoint should call it.
-        outcome: what came of it.
-        shape: of the detector's variable.
-        found_shape: of the checkpoint's; empty where it has none.
-    """
-
-    name: str
-    key: str
-    outcome: Outcome
-    shape: tuple[int, ...]
-    found_shape: tuple[int, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RestoreReport:
-    """What a checkpoint gave to a detector.
-
-    Attributes:
-        prefix: path of the checkpoint.
-        kind: what was restored: "classification", "detection" or "full".
-        variables: those of the detector that the kind asks for.
-        unused: keys of model variables in the checkpoint that the detector has no use for.
-    """
-
-    prefix: str
-    kind: str
-    variables: tuple[RestoredVariable, ...]
-    unused: tuple[str, ...]
-
-    def count(self, outcome: Outcome) -> int:
-        """Number of variables with that outcome."""
-        return sum(row.outcome is outcome for row in self.variables)
-
-    def counts(self) -> dict[str, int]:
-        """The numbers of variables restored, skipped, missing, and of the checkpoint's own unused ones."""
-        counts = {outcome.name.lower(): self.count(outcome) for outcome in Outcome}
-        return counts | {"unused": len(self.unused)}
-
-    def table(self) -> str:
-        """The counts, then each variable that was not restored, a line each."""
-        counts = ", ".join(f"{self.count(outcome)} {outcome.value}" for outcome in Outcome)
-        lines = [f"{self.kind} checkpoint {self.prefix}: {counts}, {len(self.unused)} of its own unused"]
-        for row in self.variables:
-            if row.outcome is not Outcome.RESTORED:
-                found = f", found {list(row.found_shape)}" if row.outcome is Outcome.SKIPPED_SHAPE else ""
-                lines.append(f"  {row.outcome.value}: {row.name} {list(row.shape)}{found} ({row.key})")
-        lines.extend(f"  unused: {key}" for key in self.unused)
-        return "\n".join(lines)
+from detection_core.training.restore_report import (
+    OPTIMIZER_SLOT,
+    Outcome,
+    RestoredVariable,
+    RestoreReport,
+    is_averaged,
+)
 
 
 def restore_fine_tune_checkpoint(
@@ -103,13 +44,14 @@ def restore_fine_tune_checkpoint(
         ModelError: when the checkpoint is damaged, of the other format, or has not one variable of this
             detector.
     """
-    kinds = names.naming(named=options.named).kinds
+    naming = names.naming(named=options.named)
+    kinds = naming.kinds
     if options.kind not in kinds:
         raise ConfigError(
             f"expected {', '.join(kinds)}, found {options.kind!r}; correct the type",
             where="train_config.fine_tune_checkpoint_type",
         )
-    checkpoint = NamedCheckpoint(file) if options.named else ObjectCheckpoint(file)
+    checkpoint = NamedCheckpoint(file, naming.stored_names) if options.named else ObjectCheckpoint(file)
     rows: list[RestoredVariable] = []
     known: set[str] = set()
     values: list[tuple[tf.Variable, np.ndarray]] = []
@@ -117,7 +59,7 @@ def restore_fine_tune_checkpoint(
         keys = [key for key in map(checkpoint.find, paths) if key is not None]
         key = keys[0] if keys else None
         known.update(keys)
-        rows.append(_row(checkpoint, variable, paths[0], key))
+        rows.append(_row(checkpoint, variable, paths, key))
         if key is not None and rows[-1].outcome is Outcome.RESTORED:
             values.append((variable, checkpoint.read(key)))
     if not values:
@@ -132,18 +74,20 @@ def restore_fine_tune_checkpoint(
 
 
 def _row(
-    checkpoint: ObjectCheckpoint | NamedCheckpoint, variable: tf.Variable, path: str, key: str | None
+    checkpoint: ObjectCheckpoint | NamedCheckpoint, variable: tf.Variable, paths: list[str], key: str | None
 ) -> RestoredVariable:
     shape = tuple(variable.shape)
     stored = checkpoint.shapes[key] if key is not None else ()
     outcome = Outcome.RESTORED if stored == shape else Outcome.SKIPPED_SHAPE
     suffix = VARIABLE_SUFFIX if isinstance(checkpoint, ObjectCheckpoint) else ""
+    plain = next((path for path in paths if not is_averaged(path)), paths[0])
     return RestoredVariable(
         name=scoped_name(variable),
-        key=key or f"{path}{suffix}",
+        key=key or f"{plain}{suffix}",
         outcome=Outcome.MISSING if key is None else outcome,
         shape=shape,
         found_shape=stored,
+        candidates=checkpoint.candidates(plain) if key is None else (),
     )
 
 
@@ -158,7 +102,7 @@ def _is_model_variable(key: str, names: CheckpointNames, options: FineTuneOption
     if options.named:
         return not _NO_MODEL_VARIABLE.fullmatch(key)
     of_model = key.startswith(names.object_based.model)
-    return of_model and key.endswith(VARIABLE_SUFFIX) and "/.OPTIMIZER_SLOT/" not in key
+    return of_model and key.endswith(VARIABLE_SUFFIX) and OPTIMIZER_SLOT not in key
 
 
 def _nothing_fits(

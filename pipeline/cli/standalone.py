@@ -100,8 +100,9 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
             model_dir=os.path.join(output, "model"),
         )
     model_dir = os.path.join(arguments.output, "model")
-    data = {"model": model_dir, "checkpoint": report.prefix, **report.counts()}
-    return Result(text=f"model: {model_dir}", data=data)
+    counts = report.counts() | {"moving_averages": report.averaged}
+    data = {"model": model_dir, "checkpoint": report.prefix, **counts}
+    return Result(text=f"{report.summary()}\nmodel: {model_dir}", data=data)
 
 
 def _published_config(checkpoint: str) -> str:

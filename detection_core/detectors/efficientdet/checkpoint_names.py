@@ -15,6 +15,7 @@ import tf_keras
 
 from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.detectors.efficientdet.model import EfficientDetModel
+from detection_core.detectors.efficientdet.running_names import running_names
 from detection_core.detectors.parts.layers.layer_names import (
     LayerName,
     in_backbone,
@@ -27,6 +28,7 @@ from detection_core.training.checkpoint_names import (
     FineTuneOptions,
     Naming,
 )
+from detection_core.training.restore_report import AVERAGED, OPTIMIZER_SLOT
 
 _REGULARIZED = ("kernel", "weight")
 
@@ -195,7 +197,8 @@ def _numbered(name: str, number: int) -> str:
 
 _BACKBONE, _CLASS_NET, _BOX_NET = "backbone/", "class_net/", "box_net/"
 _HEADS = (_CLASS_NET, _BOX_NET, "seg_head/")
-AVERAGED = "/ExponentialMovingAverage"
+# What the optimizer with moving averages keeps of a variable in object-based checkpoints of a training.
+_AVERAGE_SLOT = f"{OPTIMIZER_SLOT}average"
 # What a kind of checkpoint has of the network, by what its keys begin with.
 _PARTS: Mapping[str, Callable[[str], bool]] = {
     "classification": lambda key: key.startswith(_BACKBONE),
@@ -207,7 +210,10 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
 def _in_objects(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
     def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
         found = automl_variables(model.network, model.parts.settings)
-        return [(own.variable, [own.key]) for own in found if _PARTS[kind](own.key)]
+        # A checkpoint of training has averages of what was trained in its optimizer, the better values.
+        return [
+            (own.variable, [f"{own.key}{_AVERAGE_SLOT}", own.key]) for own in found if _PARTS[kind](own.key)
+        ]
 
     return fillable
 
@@ -235,5 +241,6 @@ EFFICIENTDET_NAMES = CheckpointNames(
         detector="fpn_cells/",
         classifier=("efficientnet-",),
         heads=_CLASS_NET,
+        stored_names=running_names,
     ),
 )

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.artifacts.detector import serving_dir
+from detection_core.artifacts.detector import read_extra, serving_dir
+from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
@@ -71,6 +72,9 @@ def test_a_detector_has_the_weights_of_the_checkpoint(
     for imported, original in zip(detector.model.network.variables, network.variables, strict=True):
         np.testing.assert_array_equal(imported, original, err_msg=original.name)
     assert detector.info.extra["started_from"] == checkpoints[kind]
+    assert detector.info.extra["moving_averages"] == 0
+    table = read_extra(str(tmp_path / "m"), RESTORED_TABLE)
+    assert table.count("  restored, plain value: ") == len(network.variables)
     served = tf.saved_model.load(serving_dir(str(tmp_path / "m"))).signatures["serving_default"]
     image = np.zeros((1, 64, 64, 3), np.uint8)
     assert served(tf.constant(image))["detection_boxes"].shape == (1, 10, 4)

@@ -5,30 +5,54 @@ from __future__ import annotations
 import pathlib
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
 
-def write_object_checkpoint(values: Mapping[str, np.ndarray], prefix: pathlib.Path) -> str:
-    """Write variables under object paths such as `model/_box_predictor/0/kernel`; returns the prefix."""
-    children: dict[str, dict[str, np.ndarray]] = {}
-    for path, value in values.items():
-        first, rest = path.split("/", 1)
-        children.setdefault(first, {})[rest] = value
-    root = tf.train.Checkpoint(**{name: _node(below) for name, below in children.items()})
+class AveragingOptimizer(tf_keras.optimizers.legacy.Optimizer):
+    """Keeps moving averages where TensorFlow Addons' MovingAverage does, in slots called `average`.
+
+    google/automl trains with it; the keys that its checkpoints have are a fact of the goldens' training_step.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("AveragingOptimizer")
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config()
+
+
+def write_object_checkpoint(
+    values: Mapping[str, np.ndarray], prefix: pathlib.Path, averages: Mapping[str, np.ndarray] | None = None
+) -> str:
+    """Write variables under object paths such as `model/_box_predictor/0/kernel`; returns the prefix.
+
+    Args:
+        values: path to value.
+        prefix: of the files.
+        averages: of some paths the moving averages, which an optimizer of the root keeps.
+    """
+    variables = {path: tf.Variable(value) for path, value in values.items()}
+    root = _node(variables)
+    if averages:
+        root.optimizer = AveragingOptimizer()
+        for path, value in averages.items():
+            root.optimizer.add_slot(variables[path], "average", initializer=tf.constant(value))
     return str(root.write(str(prefix)))
 
 
-def _node(values: Mapping[str, np.ndarray]) -> tf.train.Checkpoint:
+def _node(variables: Mapping[str, tf.Variable]) -> tf.train.Checkpoint:
     fields: dict[str, tf.Variable | tf.train.Checkpoint] = {}
-    below: dict[str, dict[str, np.ndarray]] = {}
-    for path, value in values.items():
+    below: dict[str, dict[str, tf.Variable]] = {}
+    for path, variable in variables.items():
         first, _, rest = path.partition("/")
         if rest:
-            below.setdefault(first, {})[rest] = value
+            below.setdefault(first, {})[rest] = variable
         else:
-            fields[first] = tf.Variable(value)
+            fields[first] = variable
     fields.update({name: _node(rest) for name, rest in below.items()})
     return tf.train.Checkpoint(**fields)
 

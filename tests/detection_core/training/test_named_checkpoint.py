@@ -18,6 +18,15 @@ def test_variables_are_found_by_name_and_read(tmp_path):
     )
 
 
+def test_a_variable_is_found_under_the_name_that_the_checkpoint_has_for_it(tmp_path):
+    values = dict.fromkeys(("a_1", "b_1", "b_2", "c", "d"), np.ones(2, np.float32))
+    file = CheckpointFile(write_named_checkpoint(values, tmp_path / "model.ckpt"))
+    stored = {"a": ["a_1"], "b": ["b_2", "b_1"], "c": []}
+    checkpoint = NamedCheckpoint(file, lambda names: stored if set(names) == set(values) else {})
+    assert [checkpoint.find(name) for name in "abcde"] == ["a_1", None, None, "d", None]
+    assert [checkpoint.candidates(name) for name in "abcd"] == [(), ("b_1", "b_2"), (), ()]
+
+
 def test_an_object_based_checkpoint_is_refused(tmp_path):
     prefix = write_object_checkpoint({"model/kernel": np.zeros(3, np.float32)}, tmp_path / "ckpt-0")
     with pytest.raises(ModelError, match=r"found an object-based one .* set .*_version: V2"):

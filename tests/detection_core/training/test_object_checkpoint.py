@@ -30,6 +30,19 @@ def test_a_variable_with_two_paths_is_found_by_both(tmp_path):
     assert checkpoint.find("second/kernel") == checkpoint.find("first/kernel") is not None
 
 
+def test_a_slot_of_an_optimizer_is_found_by_its_variable(tmp_path):
+    averages = {"model/a/0/kernel": VALUES["model/a/0/kernel"] + 1}
+    checkpoint = ObjectCheckpoint(
+        CheckpointFile(write_object_checkpoint(VALUES, tmp_path / "ckpt-0", averages))
+    )
+    key = checkpoint.find("model/a/0/kernel/.OPTIMIZER_SLOT/average")
+    assert key == "model/a/0/kernel/.OPTIMIZER_SLOT/optimizer/average/.ATTRIBUTES/VARIABLE_VALUE"
+    np.testing.assert_array_equal(checkpoint.read(key), averages["model/a/0/kernel"])
+    assert checkpoint.find("model/a/0/kernel/.OPTIMIZER_SLOT/momentum") is None
+    assert checkpoint.find("model/b/bias/.OPTIMIZER_SLOT/average") is None
+    assert checkpoint.find("model/c/bias/.OPTIMIZER_SLOT/average") is None
+
+
 def test_a_checkpoint_without_objects_is_foreign(tmp_path):
     prefix = write_named_checkpoint(
         {"FeatureExtractor/weights": np.zeros(3, np.float32)}, tmp_path / "model.ckpt"

@@ -11,11 +11,8 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from detection_core.training.restore import (
-    Outcome,
-    RestoreReport,
-    restore_fine_tune_checkpoint,
-)
+from detection_core.training.restore import restore_fine_tune_checkpoint
+from detection_core.training.restore_report import Outcome, RestoreReport
 from tests.detection_core.detectors.golden_networks import MOBILE, deterministic_weight, load_golden
 from tests.detection_core.training.field_checkpoints import (
     named_weight,

@@ -81,8 +81,13 @@ def test_a_detector_is_imported_by_its_name_alone(tmp_path, capsys, monkeypatch)
     (tmp_path / f"{NAME}.tar.gz").write_bytes(archive(content))
     monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(tmp_path))
     assert main(["import", "--checkpoint", f"zoo:{NAME}", "--output", str(tmp_path / "made"), "--json"]) == 0
-    made = load_detector(json.loads(capsys.readouterr().out)["model"])
+    outcome = json.loads(capsys.readouterr().out)
+    assert (outcome["restored"], outcome["moving_averages"]) == (len(values), 0)
+    made = load_detector(outcome["model"])
     assert made.info.extra["started_from"] == f"zoo:{NAME}"
+    assert main(["import", "--checkpoint", f"zoo:{NAME}", "--output", str(tmp_path / "told")]) == 0
+    told = capsys.readouterr().out
+    assert f": {len(values)} restored, " in told and f" 0 moving averages and {len(values)} plain" in told
     assert {
         item.id: item.name for item in made.label_map.items
     } == COCO_CLASSES and made.model.num_classes == 90

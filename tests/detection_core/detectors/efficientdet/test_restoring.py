@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.detectors.efficientdet.build import build_efficientdet
-from detection_core.detectors.efficientdet.checkpoint_names import (
-    AVERAGED,
-    EFFICIENTDET_NAMES,
-    automl_variables,
-)
+from detection_core.detectors.efficientdet.checkpoint_names import EFFICIENTDET_NAMES, automl_variables
 from detection_core.errors import ModelError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -16,7 +14,8 @@ from detection_core.tasks.import_checkpoint import import_checkpoint
 from detection_core.training.checkpoint_content import checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
-from detection_core.training.restore import Outcome, restore_fine_tune_checkpoint
+from detection_core.training.restore import restore_fine_tune_checkpoint
+from detection_core.training.restore_report import AVERAGED, Outcome
 from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.tasks.tiny_training import LABELS
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
@@ -126,6 +125,80 @@ def test_objects_are_restored_whole_or_without_heads(small, tmp_path):
     assert report.unused and all(key.startswith(("class_net/", "box_net/")) for key in report.unused)
 
 
+def test_the_averages_of_a_training_win_over_its_plain_values(small, tmp_path):
+    """Slots are kept of what is trained: statistics, and what was frozen, have none."""
+    trained = {v.ref() for v in small.network.trainable_variables}
+    averages = {
+        own.key: value
+        for own, value in _values(small, 1.0)
+        if own.variable.ref() in trained and not own.key.startswith("fpn_cells/")
+    }
+    plain = {own.key: value for own, value in _values(small, 2.0)}
+    path = write_object_checkpoint(plain, tmp_path / "ckpt", averages)
+    detector = _detector(**SMALL)
+    report = _restore(detector, path, "full", named=False)
+    rest = len(plain) - len(averages)
+    assert _matched(detector) == {"plain": 0, "averaged": len(averages), "object": rest} | {
+        "unchanged_or_other": 0
+    }
+    assert (report.averaged, report.count(Outcome.RESTORED), report.unused) == (
+        len(averages),
+        len(plain),
+        (),
+    )
+    (row,) = (row for row in report.variables if row.name == "backbone_stem/kernel")
+    slot = "backbone/_stem/_conv_stem/kernel/.OPTIMIZER_SLOT/optimizer/average/.ATTRIBUTES/VARIABLE_VALUE"
+    assert row.key == slot
+
+
+SECOND = {
+    "efficientnet-lite0/stem/conv2d/": "efficientnet-lite0/stem_1/conv2d_5/",
+    "efficientnet-lite0/stem/": "efficientnet-lite0/stem_1/",
+    **{
+        f"segmentation_head/conv2d_transpose{f'_{i}' if i else ''}/": (
+            f"segmentation_head_1/conv2d_transpose_{4 + i}/"
+        )
+        for i in range(4)
+    },
+    "segmentation_head/": "segmentation_head_1/",
+}
+
+
+def _of_second_network(name):
+    """The name of a variable of the second network in a process."""
+    found = next((scope for scope in SECOND if name.startswith(scope)), None)
+    return name if found is None else SECOND[found] + name.removeprefix(found)
+
+
+@pytest.fixture(scope="module")
+def segmenting():
+    return _detector(heads=["object_detection", "segmentation"], **SMALL)
+
+
+def test_running_numbers_of_a_second_network_are_followed(segmenting, tmp_path):
+    entries = {_of_second_network(own.name): value for own, value in _values(segmenting)}
+    entries |= {f"{name}{AVERAGED}": value + np.float32(1.0) for name, value in entries.items()}
+    path = write_named_checkpoint(entries, tmp_path / "model")
+    detector = _detector(heads=["object_detection", "segmentation"], **SMALL)
+    report = _restore(detector, path, "full", named=True)
+    assert _matched(detector)["averaged"] == len(_variables(detector)) == report.averaged
+    assert report.unused == ()
+    (row,) = (row for row in report.variables if row.name == "backbone_stem/kernel")
+    assert row.key == f"efficientnet-lite0/stem_1/conv2d_5/kernel{AVERAGED}"
+
+
+def test_a_stem_that_could_be_either_of_two_is_not_restored_and_both_are_named(small, tmp_path):
+    entries = {_of_second_network(own.name): value for own, value in _values(small)}
+    entries |= {
+        name.replace("/stem_1/", "/stem_2/"): value for name, value in entries.items() if "/stem_1/" in name
+    }
+    path = write_named_checkpoint(entries, tmp_path / "model")
+    report = _restore(_detector(**SMALL), path, "full", named=True)
+    left = [row for row in report.variables if row.outcome is not Outcome.RESTORED]
+    assert [row.outcome for row in left] == [Outcome.MISSING] * 5 and len(report.unused) == 10
+    assert "any of efficientnet-lite0/stem_1/conv2d_5/kernel, efficientnet-lite0/stem_2/" in report.summary()
+
+
 def test_what_a_checkpoint_is_shows_in_its_names(small, tmp_path):
     of_objects = checkpoint_content(CheckpointFile(_objects(tmp_path / "ckpt", small)), EFFICIENTDET_NAMES)
     by_name = _named(tmp_path / "model", small, averaged=True)
@@ -152,7 +225,10 @@ def test_a_checkpoint_becomes_a_detector_as_it_is(tmp_path):
     report = import_checkpoint(config, path, label_map=labels, model_dir=folder)
     variables = _variables(source)
     assert report.counts() == {"restored": len(variables), "skipped_shape": 0, "missing": 0, "unused": 0}
-    assert _matched(load_detector(folder).model)["averaged"] == len(variables)
+    made = load_detector(folder)
+    assert _matched(made.model)["averaged"] == len(variables) == made.info.extra["moving_averages"]
+    table = layout.read_extra(folder, RESTORED_TABLE)
+    assert table.count("restored, moving average: ") == len(variables)
 
 
 @pytest.mark.slow
