@@ -41,6 +41,8 @@ ORDERS_BY_POSITION_OF_BOXES = {
     1: ("scores", "boxes", "count", "classes"),
 }
 _QUANTIZED = (np.uint8, np.int8)
+# A mean of 127.5 lies between two levels of 8 bits, so that the input's grid lies half a level beside the pixels.
+_HALF_A_LEVEL = 0.51
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,8 @@ class TFLiteRunner:
     """A .tflite detector with the TFLite_Detection_PostProcess operation, run in LiteRT.
 
     The image is stretched to the network's input as training did, normalised as the file's metadata says, and
-    quantised by the input's own parameters where it takes integers.
+    quantised by the input's own parameters where it takes integers; pixels that are those integers already, but
+    for half a level, are left as they are.
     """
 
     def __init__(self, path: str, *, threads: int = 1, normalisation: Normalisation | None = None) -> None:
@@ -133,7 +136,11 @@ class TFLiteRunner:
             return normalised
         scale, zero = self._input["quantization"]
         limits = np.iinfo(dtype)
-        return np.clip(np.rint(normalised / scale + zero), limits.min, limits.max).astype(dtype)
+        levels, unchanged = normalised / scale + zero, pixels + limits.min
+        if np.abs(levels - unchanged).max() <= _HALF_A_LEVEL:
+            # MediaPipe feeds the bytes as they are. Rounding halves to even would make one level of each two.
+            levels = unchanged
+        return np.clip(np.rint(levels), limits.min, limits.max).astype(dtype)
 
 
 def _image_input(details: list[dict[str, Any]], path: str) -> dict[str, Any]:

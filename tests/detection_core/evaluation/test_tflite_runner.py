@@ -48,6 +48,13 @@ def interpreted(content, network_input):
     return outputs["output_3"][0], outputs["output_1"][0], outputs["output_2"][0]
 
 
+def test_an_integer_file_gets_the_bytes_of_an_image_as_mediapipe_feeds_them(tmp_path):
+    # Its grid lies half a level beside the pixels: rounded, every second level would be lost.
+    runner = load_runner(written(tmp_path / "m.tflite", file_of(True)))
+    every_level = np.resize(np.arange(256, dtype=np.uint8), (32, 32, 3))
+    np.testing.assert_array_equal(runner.prepare(every_level), every_level)
+
+
 @pytest.mark.parametrize("described", [True, False])
 def test_float_file(tmp_path, described):
     content = file_of(False, described)
