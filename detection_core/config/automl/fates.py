@@ -57,7 +57,8 @@ def _nothing(reason: str) -> Fate:
 
 def _only(value: Any, name: str, reason: str, remedy: str) -> Fate:
     """Return the fate of a hyper-parameter that is refused for all values but one."""
-    return Fate("refused", reason, lambda values: getattr(values, name) == value, f"{value!r}", remedy)
+    expected = f"{value!r}, as {reason}"
+    return Fate("refused", reason, lambda values: getattr(values, name) == value, expected, remedy)
 
 
 _TF1 = "only their code for TensorFlow 1 reads it"
@@ -88,7 +89,7 @@ FATES: Mapping[str, Fate] = {
     "num_scales": _model("num_scales"),
     "aspect_ratios": _followed(f"{MODEL}.aspect_ratios, or anchor_shapes for pairs"),
     "anchor_scale": _model("anchor_scale"),
-    "is_training_bn": _nothing("batch norm measures each replica's images, as theirs without `strategy`"),
+    "is_training_bn": _followed(f"{MODEL}.sync_batch_norm, with strategy=gpus; else theirs does not read it"),
     "momentum": _followed(f"{_OPTIMIZER}: momentum_optimizer_value, or beta_1 of Adam"),
     "optimizer": _followed(f"{_OPTIMIZER}: momentum_optimizer or adam_optimizer"),
     "learning_rate": _followed(f"{_SCHEDULE}, times batch_size / 64"),
@@ -115,8 +116,8 @@ FATES: Mapping[str, Fate] = {
     "weight_decay": _model("weight_decay"),
     "strategy": Fate(
         "refused",
-        "gpus and multi-gpus change nothing: all GPUs that TensorFlow sees are used; tpu is refused, as"
-        " there is no training on TPUs here",
+        f"all GPUs that TensorFlow sees are used; gpus: with {MODEL}.sync_batch_norm, as theirs; multi-gpus:"
+        " with a batch norm of each GPU, as theirs; tpu is refused, as there is no training on TPUs here",
         lambda values: values.strategy != "tpu",
         "gpus, multi-gpus or none",
         "leave it out, and train on GPUs or CPUs",
@@ -141,13 +142,9 @@ FATES: Mapping[str, Fate] = {
     "conv_after_downsample": _model("conv_after_downsample"),
     "conv_bn_act_pattern": _model("conv_bn_act_pattern"),
     "drop_remainder": _nothing("training repeats its records without end, so that no batch is the last"),
-    "nms_configs": Fate(
-        "followed",
-        f"{MODEL}.nms_configs; pyfunc is refused, as suppression in NumPy gives other detections than the"
-        " exported model",
-        lambda values: not values.nms_configs.pyfunc,
-        "nms_configs.pyfunc of false, as suppression runs in TensorFlow",
-        "set nms_configs.pyfunc=false",
+    "nms_configs": _followed(
+        f"{MODEL}.nms_configs; pyfunc, which only their evaluation reads, is its mode numpy_per_class, in"
+        " evaluation and in what is exported; linear and diou, which only pyfunc knows, are refused",
     ),
     "tflite_max_detections": Fate(
         "refused",
@@ -169,7 +166,11 @@ FATES: Mapping[str, Fate] = {
     "skip_mismatch": _nothing(_TF1),
     "backbone_name": _model("backbone_name"),
     "backbone_config": _only(
-        None, "backbone_config", "blocks of one's own are not built", "choose a backbone by backbone_name"
+        None,
+        "backbone_config",
+        "their code takes its blocks only as Python objects, which neither a text nor YAML holds: no model of"
+        " theirs is built with it either",
+        "choose a backbone by backbone_name",
     ),
     "var_freeze_expr": _model("var_freeze_expr"),
     "use_keras_model": _nothing(_TF1),

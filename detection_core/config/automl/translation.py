@@ -195,6 +195,8 @@ def _fill_model(message: EfficientDet, loaded: LoadedHyperParameters) -> None:
         message.positives_momentum = values.positives_momentum or 0.0
     if not values.skip_crowd_during_training:  # else the steps leave them out, as their input does
         message.skip_crowd_during_training = False
+    if values.is_training_bn and values.strategy == "gpus":
+        message.sync_batch_norm = True
     _fill_nms(message.nms_configs, values)
     resizer = message.image_resizer.automl_resizer
     resizer.height, resizer.width = values.image_size
@@ -246,6 +248,8 @@ def _fill_nms(message: EfficientDet.NonMaxSuppression, values: HyperParameters) 
         value = getattr(nms, name)
         if value is not None:
             setattr(message, name, value)
+    if nms.pyfunc:
+        message.mode = "numpy_per_class"
 
 
 def _augmentations(values: HyperParameters) -> list[PreprocessingStep]:

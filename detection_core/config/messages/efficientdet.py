@@ -35,10 +35,12 @@ POOLING_TYPES = ("max", "avg")
 HEADS = ("object_detection", "segmentation")
 IOU_LOSSES = ("iou", "giou", "diou", "ciou")
 NMS_METHODS = ("gaussian", "hard")
-NMS_MODES = ("global", "per_class", "combined")
+NMS_MODES = ("global", "per_class", "combined", "numpy_per_class")
 LAST_BACKBONE_LEVEL = 5
 _MAX_LEVEL = 12
 
+# Fields that no hyper-parameter is called by; the schema has their defaults.
+_OWN = ("pooling_type", "sync_batch_norm")
 # Hyper-parameters that are null there.
 _NULLS: Mapping[str, Any] = {
     "fpn_name": "bifpn",
@@ -100,6 +102,7 @@ class EfficientDetSettings:
     positives_momentum: float
     var_freeze_expr: str
     skip_crowd_during_training: bool
+    sync_batch_norm: bool
 
     @property
     def levels(self) -> range:
@@ -141,7 +144,9 @@ def _model_values(name: str) -> dict[str, Any]:
     for field in ("mean_rgb", "stddev_rgb", "anchor_scale", "aspect_ratios", "heads"):
         value = values[field]
         values[field] = tuple(value) if isinstance(value, list) else (value,)
-    return {**values, "pooling_type": EfficientDet().pooling_type, "image_size": theirs["image_size"]}
+    for field in _OWN:
+        values[field] = getattr(EfficientDet(), field)
+    return {**values, "image_size": theirs["image_size"]}
 
 
 def settings_of(message: EfficientDet) -> EfficientDetSettings:

@@ -72,7 +72,7 @@ class FeatureNetwork:
     def __init__(self, settings: EfficientDetSettings, layers: NetworkLayers) -> None:
         hyperparams = LayerHyperparams(
             initializer=GLOROT_UNIFORM,
-            batch_norm=BATCH_NORM,
+            batch_norm=batch_norm(settings),
             activation=activation_name(settings.act_type),
             force_use_bias=not settings.conv_bn_act_pattern,
         )
@@ -177,7 +177,14 @@ def activation_name(act_type: str) -> str:
     return "swish" if act_type in ("silu", "swish_native") else act_type
 
 
+def batch_norm(settings: EfficientDetSettings) -> BatchNormOptions:
+    """Return the normalisation of every layer; a replica alone computes it the same for both settings."""
+    return dataclasses.replace(BATCH_NORM, synchronized=settings.sync_batch_norm)
+
+
 def with_activation(layers: NetworkLayers, settings: EfficientDetSettings, **changes: Any) -> NetworkLayers:
     """Return a maker of layers normalised and activated as the settings say."""
-    hyperparams = LayerHyperparams(batch_norm=BATCH_NORM, activation=activation_name(settings.act_type))
+    hyperparams = LayerHyperparams(
+        batch_norm=batch_norm(settings), activation=activation_name(settings.act_type)
+    )
     return layers.under(dataclasses.replace(hyperparams, **changes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -15,6 +16,8 @@ from detection_core.structures import Detections, box_detections
 SOFT_IOU_THRESHOLD = 0.5
 COMBINED_IOU_THRESHOLD = 0.5
 _NO_CANDIDATE = -1.0
+Suppression = Callable[[tf.Tensor, tf.Tensor, "SuppressionOptions"], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+"""From boxes [N, 4], scores [N] and options to the kept rows, their scores, and their count, padded to D."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,8 @@ class SuppressionOptions:
 
     Attributes:
         mode: "global": boxes of all classes suppress each other; "per_class": those of one class do;
-            "combined": the same with TensorFlow's combined operation, hard, of all classes of each anchor.
+            "combined": the same with TensorFlow's combined operation, hard, of all classes of each anchor;
+            "numpy_per_class": those of one class do as `_suppress_as_numpy` says.
         soft: lower the scores of boxes that overlap, https://arxiv.org/abs/1704.04503, in place of dropping
             them.
         iou_threshold: overlap from which a box is dropped.
@@ -77,7 +81,8 @@ def detections_px(
         size: rows and columns of the network's input.
 
     Returns:
-        Boxes in pixels of the network's input, clipped to it but for "per_class". Rows past the count are 0.
+        Boxes in pixels of the network's input, clipped to it but for those of single classes. Rows past the
+        count are 0.
     """
     return _MODES[options.mode](predictions, options, tf.constant([0.0, 0.0, *size], tf.float32))
 
@@ -92,7 +97,13 @@ def _global(predictions: AnchorPredictions, options: SuppressionOptions, window:
     return _detections(box_ops.clip(boxes, window), *others)
 
 
-def _per_class(predictions: AnchorPredictions, options: SuppressionOptions, window: tf.Tensor) -> Detections:
+def _per_class(
+    predictions: AnchorPredictions,
+    options: SuppressionOptions,
+    window: tf.Tensor,
+    *,
+    suppress_one: Suppression,
+) -> Detections:
     del window  # Boxes are not clipped.
     num_classes = predictions.class_logits.shape[2]
     limit = options.max_detections
@@ -102,7 +113,7 @@ def _per_class(predictions: AnchorPredictions, options: SuppressionOptions, wind
 
         def of_class(label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             own = tf.where(classes == label, scores, -float("inf"))
-            chosen, kept, count = _suppress(boxes, own, options)
+            chosen, kept, count = suppress_one(boxes, own, options)
             return chosen, tf.where(tf.range(limit) < count, kept, _NO_CANDIDATE)
 
         specs = tf.TensorSpec([limit], tf.int32), tf.TensorSpec([limit], tf.float32)
@@ -131,28 +142,56 @@ def _combined(predictions: AnchorPredictions, options: SuppressionOptions, windo
     return _detections(boxes, found.nmsed_scores, classes, found.valid_detections)
 
 
-_MODES: dict[str, Callable[[AnchorPredictions, SuppressionOptions, tf.Tensor], Detections]] = {
-    "global": _global,
-    "per_class": _per_class,
-    "combined": _combined,
-}
-
-
 def _suppress(
     boxes: tf.Tensor, scores: tf.Tensor, options: SuppressionOptions
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the rows that are kept, their scores, and how many they are, padded to D."""
+    return _suppress_above(SOFT_IOU_THRESHOLD, boxes, scores, options)
+
+
+def _suppress_above(
+    soft_iou_threshold: float, boxes: tf.Tensor, scores: tf.Tensor, options: SuppressionOptions
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     # The operation takes half of the paper's sigma.
     found = tf.raw_ops.NonMaxSuppressionV5(
         boxes=boxes,
         scores=scores,
         max_output_size=options.max_detections,
-        iou_threshold=SOFT_IOU_THRESHOLD if options.soft else options.iou_threshold,
+        iou_threshold=soft_iou_threshold if options.soft else options.iou_threshold,
         score_threshold=options.score_threshold,
         soft_nms_sigma=options.sigma / 2.0 if options.soft else 0.0,
         pad_to_max_output_size=True,
     )
     return found.selected_indices, found.selected_scores, found.valid_outputs
+
+
+def _suppress_as_numpy(
+    boxes: tf.Tensor, scores: tf.Tensor, options: SuppressionOptions
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Suppress as google/automl's evaluation in NumPy does, and return what `_suppress` does.
+
+    A box holds its last pixel, so that its sides are a pixel longer where overlaps are measured. Hard: no
+    score is too low. Soft: no overlap is too large, and the best box is kept whatever its score.
+    """
+    if not options.soft:
+        options = dataclasses.replace(options, score_threshold=-float("inf"))
+    last_pixel = tf.constant([0.0, 0.0, 1.0, 1.0])
+    chosen, kept, count = _suppress_above(1.0, boxes + last_pixel, scores, options)
+    best, best_score = tf.argmax(scores, output_type=tf.int32), tf.reduce_max(scores)
+    alone = (count == 0) & (best_score > -float("inf"))
+    return (
+        tf.where(alone, tf.fill(tf.shape(chosen), best), chosen),
+        tf.where(alone, tf.fill(tf.shape(kept), best_score), kept),
+        tf.where(alone, 1, count),
+    )
+
+
+_MODES: dict[str, Callable[[AnchorPredictions, SuppressionOptions, tf.Tensor], Detections]] = {
+    "global": _global,
+    "per_class": functools.partial(_per_class, suppress_one=_suppress),
+    "combined": _combined,
+    "numpy_per_class": functools.partial(_per_class, suppress_one=_suppress_as_numpy),
+}
 
 
 def _each_image(

@@ -55,6 +55,7 @@ OTHERS: dict[str, Any] = {
     "positives_momentum": 0.9, "grad_checkpoint": True, "verbose": 0, "save_freq": 10,
 }  # fmt: skip
 CONTEXTS: dict[str, dict[str, Any]] = {
+    "is_training_bn": {"strategy": "gpus"},
     "loss_scale": {"mixed_precision": True},
     "first_lr_drop_epoch": {"lr_decay_method": "stepwise"},
     "second_lr_drop_epoch": {"lr_decay_method": "stepwise"},
@@ -183,9 +184,16 @@ def test_padding_is_what_normalisation_makes_zero() -> None:
 @pytest.mark.parametrize(
     ("hparams", "message"),
     [
-        ("backbone_config.blocks=1", r"hparams\.backbone_config: expected None, .*backbone_name"),
+        (
+            "backbone_config.blocks=r1_k3_s11_e1_i32_o16_se0.25*r2_k3_s22_e6_i16_o24_se0.25",
+            r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
+        ),
+        (
+            "backbone_config:\n  blocks:\n  - {kernel_size: 3, num_repeat: 1, strides: [1, 1]}\n",
+            r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
+        ),
         ("strategy=tpu", r"hparams\.strategy: expected gpus, multi-gpus or none, found 'tpu'"),
-        ("nms_configs.pyfunc=true", r"hparams\.nms_configs: .*set nms_configs\.pyfunc=false"),
+        ("nms_configs.pyfunc=true,nms_configs.method=diou", r"nms_configs\.method: .*one of gaussian, hard"),
         (
             "num_classes=2,label_map.3=cat",
             r"hparams\.label_map: .*which is 2, found 3; set num_classes=3",
@@ -228,3 +236,25 @@ def test_mixed_precision_is_followed(hparams: str, precision: str, scale: float 
     train = translate("efficientdet-d0", hparams).config.train_config
     assert Precision.Name(train.precision) == precision
     assert (train.initial_loss_scale if train.HasField("initial_loss_scale") else None) == scale
+
+
+@pytest.mark.parametrize(
+    ("hparams", "mode"), [("", "global"), ("nms_configs.pyfunc=true", "numpy_per_class")]
+)
+def test_suppression_in_numpy_is_a_mode_here(hparams: str, mode: str) -> None:
+    assert checked(translate("efficientdet-d0", hparams).config).model.efficientdet.nms_configs.mode == mode
+
+
+@pytest.mark.parametrize(
+    ("hparams", "shared"),
+    [
+        ("", False),
+        ("strategy=gpus", True),
+        ("strategy=gpus,is_training_bn=false", False),
+        ("strategy=multi-gpus", False),
+    ],
+)
+def test_batch_norm_is_of_all_replicas_where_theirs_is(hparams: str, shared: bool) -> None:
+    """Their classes of batch norm by strategy: shared for gpus in training, plain for multi-gpus."""
+    message = checked(translate("efficientdet-d0", hparams).config).model.efficientdet
+    assert settings_of(message).sync_batch_norm == shared

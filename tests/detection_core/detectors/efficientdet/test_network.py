@@ -8,6 +8,7 @@ import pytest
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
 from detection_core.detectors.efficientdet.network import build_network
 from tests.detection_core.detectors.efficientdet import goldens
+from tests.detection_core.training.test_distribution import assert_prints_equal
 
 # google/automl's README, in millions; lite without the classes' own.
 PUBLISHED = {"d3": 12.0, "d4": 20.7, "d5": 33.7, "d6": 51.9, "d7": 51.9, "d7x": 77.0}
@@ -64,3 +65,53 @@ def test_networks_have_as_many_parameters_as_published(name):
     settings = goldens.settings(f"efficientdet-{name}")
     network = build_network(settings, (128, 128), None)
     assert network.count_params() / 1e6 == pytest.approx(PUBLISHED[name], rel=0.02)
+
+
+@pytest.mark.slow
+def test_replicas_share_the_statistics_of_their_images_where_that_is_asked_for():
+    """Outputs, moving means and gradients of two replicas are those of the whole batch on one."""
+    assert_prints_equal("""
+        import numpy as np
+        import tensorflow as tf
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        from detection_core.config.messages.efficientdet import settings_of
+        from detection_core.detectors.efficientdet.network import build_network
+        from tests.detection_core.detectors.efficientdet import goldens
+
+        pixels = np.random.RandomState(0).standard_normal((4, 64, 64, 3)).astype(np.float32)
+        pixels[2:] = 3 * pixels[2:] + 1  # a replica by itself has other statistics
+
+        def trained(devices, shared):
+            strategy = tf.distribute.MirroredStrategy(devices)
+            fields = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "num_classes": 3}
+            message = goldens.message("efficientdet-d0", 64, sync_batch_norm=shared, **fields)
+            with strategy.scope():
+                network = build_network(settings_of(message), (64, 64), None)
+                goldens.set_deterministic_weights(network, settings_of(message))
+
+            def replica(images):
+                with tf.GradientTape() as tape:
+                    codes, logits = network(images, training=True)
+                    loss = tf.reduce_sum(codes**2) + tf.reduce_sum(tf.sigmoid(logits))
+                found = tape.gradient(loss, network.get_layer("backbone_stem").trainable_variables[0])
+                everywhere = tf.distribute.get_replica_context().all_reduce("sum", found)
+                return codes, logits, everywhere
+
+            share = 4 // len(devices)
+            images = strategy.experimental_distribute_values_from_function(
+                lambda context: tf.constant(pixels[context.replica_id_in_sync_group * share :][:share])
+            )
+            outputs = tf.function(lambda: strategy.run(replica, (images,)))()
+            codes, logits, gradient = map(strategy.experimental_local_results, outputs)
+            mean = network.get_layer("bifpn_0_0_bn").moving_mean.numpy()
+            return [np.concatenate(codes), np.concatenate(logits), gradient[0].numpy(), mean]
+
+        one, two = ["/cpu:0"], ["/cpu:0", "/cpu:1"]
+        whole, halves = trained(one, False), trained(two, True)
+        for found, again in zip(trained(one, True), whole):
+            np.testing.assert_array_equal(found, again)  # one replica: to the bit
+        for found, wanted in zip(halves, whole):
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+        print("equal")
+    """)

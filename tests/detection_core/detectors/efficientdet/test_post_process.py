@@ -91,3 +91,62 @@ def test_an_image_without_candidates_has_no_detections():
         found = detections_px(none, options, size)
         assert found.count.numpy().tolist() == [0, 0]
         assert not found.boxes.numpy().any()
+
+
+NUMPY = goldens.cases("nms_numpy")
+# "linear" and "diou" are methods that there are not here.
+ONE_CLASS = ("hard", "hard_0p3", "method_null", "gaussian", "gaussian_s0p3_t0p1")
+BY_CLASS = [name for name in NUMPY if name.startswith(("per_class_hard", "per_class_gaussian"))]
+
+
+def _as_numpy(boxes, scores, classes, params, limit):
+    """What `numpy_per_class` finds in boxes as they are: anchors without codes."""
+    count = int(classes.max()) + 1
+    scores = np.asarray(scores, np.float64)
+    logits = np.where(np.arange(count) == classes[:, None], np.log(scores / (1 - scores))[:, None], -60.0)
+    predictions = AnchorPredictions(
+        box_codes=tf.zeros([1, len(boxes), 4]),
+        class_logits=tf.constant(logits[None], tf.float32),
+        anchors=tf.constant(boxes),
+    )
+    given = {name: params[name] for name in ("iou_thresh", "sigma", "score_thresh") if params.get(name)}
+    message = EfficientDet.NonMaxSuppression(
+        mode="numpy_per_class", method=params["method"] or "hard", max_output_size=limit, **given
+    )
+    options = suppression_options(message)
+    found = tf.function(lambda: detections_px(predictions, options, (64, 64)))()
+    return [np.asarray(each)[0, : int(found.count[0])] for each in (found.boxes, found.scores, found.classes)]
+
+
+@pytest.mark.parametrize("case", ONE_CLASS)
+def test_suppression_of_a_class_equals_the_reference_in_numpy(case):
+    dets = goldens.given("nms_numpy", "hard")["dets"]
+    classes = np.zeros(len(dets), np.int32)
+    boxes, scores, _ = _as_numpy(dets[:, [1, 0, 3, 2]], dets[:, 4], classes, NUMPY[case]["params"], 40)
+    kept = goldens.wanted("nms_numpy", case)["kept"]
+    found = np.column_stack([boxes[:, [1, 0, 3, 2]], scores])
+    np.testing.assert_allclose(found, kept, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("case", BY_CLASS)
+def test_suppression_by_class_equals_the_reference_in_numpy(case):
+    params, given = NUMPY[case]["params"], goldens.given("nms_numpy", case)
+    wanted = goldens.wanted("nms_numpy", case)["detections"]
+    boxes, scores, classes = _as_numpy(
+        given["boxes_yxyx"], given["scores"], given["classes_zero_based"], params, params["max_boxes"]
+    )
+    wanted = wanted[wanted[:, 5] > -1.0]  # rows without a detection fill up theirs
+    corners = boxes[:, [1, 0, 3, 2]] * params["image_scale"]
+    ends = wanted[:, 1:5]
+    np.testing.assert_allclose(corners, ends, 1e-4, 1e-4)
+    np.testing.assert_allclose(scores, wanted[:, 5], 1e-4, 1e-4)
+    np.testing.assert_array_equal(classes + 1, wanted[:, 6])
+
+
+def test_as_in_numpy_the_best_box_of_each_class_is_kept_whatever_its_score():
+    """Their loop takes the best box before it compares the others' scores, in nms_np.soft_nms."""
+    boxes = np.array([[0, 0, 9, 9], [20, 20, 40, 40], [50, 50, 60, 60]], np.float32)
+    params = {"method": "gaussian", "score_thresh": 0.5}
+    found = _as_numpy(boxes, np.array([0.2, 0.1, 0.9]), np.array([0, 0, 2]), params, 5)
+    np.testing.assert_allclose(found[1], [0.9, 0.2], 1e-4)
+    assert found[2].tolist() == [2, 0]
