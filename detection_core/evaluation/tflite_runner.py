@@ -41,7 +41,7 @@ ORDERS_BY_POSITION_OF_BOXES = {
     1: ("scores", "boxes", "count", "classes"),
 }
 _QUANTIZED = (np.uint8, np.int8)
-# A mean of 127.5 lies between two levels of 8 bits, so that the input's grid lies half a level beside the pixels.
+# A mean of 127.5 lies between two levels of 8 bits: the input's grid lies half a level beside the pixels.
 _HALF_A_LEVEL = 0.51
 
 
@@ -62,8 +62,8 @@ class TFLiteRunner:
     """A .tflite detector with the TFLite_Detection_PostProcess operation, run in LiteRT.
 
     The image is stretched to the network's input as training did, normalised as the file's metadata says, and
-    quantised by the input's own parameters where it takes integers; pixels that are those integers already, but
-    for half a level, are left as they are.
+    quantised by the input's own parameters where it takes integers; pixels that are those integers already,
+    but for half a level, are left as they are.
     """
 
     def __init__(self, path: str, *, threads: int = 1, normalisation: Normalisation | None = None) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import yaml
 from hypothesis import given
@@ -180,6 +181,7 @@ def test_settings_survive_a_round_trip(settings_path, tmp_path):
     assert "gpu_type" not in copy.read_text().partition("steps:")[2]
 
 
+@hypothesis.settings(deadline=None)  # the first example loads modules
 @given(
     tree=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), st.lists, max_leaves=5)
 )
