@@ -149,6 +149,9 @@ def test_the_averages_of_a_training_win_over_its_plain_values(small, tmp_path):
     (row,) = (row for row in report.variables if row.name == "backbone_stem/kernel")
     slot = "backbone/_stem/_conv_stem/kernel/.OPTIMIZER_SLOT/optimizer/average/.ATTRIBUTES/VARIABLE_VALUE"
     assert row.key == slot
+    # Their own training wrote keys of this form.
+    facts = goldens.cases("training_step")["default"]["fact"]["training_checkpoint"]
+    assert {key.partition("/.OPT")[2] for key in facts["slot_key_examples"]} >= {slot.partition("/.OPT")[2]}
 
 
 SECOND = {
