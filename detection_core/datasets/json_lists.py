@@ -78,8 +78,12 @@ class JsonLists:
             window.at += 1
             more = window.skip_space() != "}"
             window.at += not more
+            given: set[str] = set()
             while more:
                 name = window.key()
+                if name in given and name in self._names:
+                    raise ValueError(f"{name!r} is given twice")
+                given.add(name)
                 if window.skip_space() == "[":
                     yield from self._list(name, window)
                 else:

@@ -109,6 +109,12 @@ def test_every_encoding_that_json_loads_knows_is_read(tmp_path, encoding):
     assert elements == [("a", "ä"), ("a", "дом")]
 
 
+@pytest.mark.parametrize("text", ['{"a": [1], "b": [], "a": 5}', '{"a": null, "a": [1]}'])
+def test_a_list_that_is_given_twice_is_refused(tmp_path, text):
+    with pytest.raises(DataError, match="'a' is given twice"):
+        _read(tmp_path, text)
+
+
 def test_another_value_than_an_object_has_no_lists(tmp_path, pieces):
     for text in ("[1, 2]", "17", '"a"', '{"a": 5, "b": {"a": [1]}}'):
         assert _read(tmp_path, text) == ([], set())
