@@ -28,11 +28,7 @@ from detection_core.detectors.efficientdet.post_process import (
     detections_px,
     in_true_image,
 )
-from detection_core.detectors.efficientdet.segmentation import (
-    counted_per_pixel,
-    pixel_classes,
-    segmentation_loss,
-)
+from detection_core.detectors.efficientdet.segmentation import pixel_classes, segmentation_loss
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.parts.layers.layer_hyperparams import Regularizer
 from detection_core.detectors.parts.layers.layer_names import parse_variable_name
@@ -117,14 +113,11 @@ class EfficientDetModel(Detector):
         predictions, segmentation = self._outputs(self._prepared(batch.images), training)
         truth, positives = self._truth_px(batch.truth, training), self.positives if training else None
         found = DetectionLosses(settings)(predictions, truth, positives)
-        regularized = regularized_variables(self.network, self._parts.regularizers)
-        if not segmentation:
-            return with_total({**found, REGULARIZATION_LOSS: regularization_loss(regularized)})
-        (logits,) = segmentation
-        classes = pixel_classes(settings, truth, tuple(logits.shape[1:3]))
-        found[SEGMENTATION_LOSS] = segmentation_loss(logits, classes)
-        found[REGULARIZATION_LOSS] = regularization_loss(regularized)
-        return with_total(counted_per_pixel(found, classes))
+        for logits in segmentation:
+            classes = pixel_classes(settings, truth, tuple(logits.shape[1:3]))
+            found[SEGMENTATION_LOSS] = segmentation_loss(logits, classes)
+        regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
+        return with_total({**found, REGULARIZATION_LOSS: regularizer})
 
     def _truth_px(self, truth: GroundTruth, training: bool) -> GroundTruth:
         """Objects in pixels of the network's input.

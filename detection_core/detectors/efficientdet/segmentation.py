@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import tensorflow as tf
 import tf_keras
 
@@ -88,28 +86,12 @@ def pixel_classes(settings: EfficientDetSettings, truth: GroundTruth, size: tupl
 def segmentation_loss(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     """Average the cross entropy over all pixels, a float32 scalar.
 
+    There the losses of boxes and weights are added to each pixel's, and the sum is minimised: the same
+    gradient, but for the number of pixels as its factor.
+
     Args:
         logits: float32 [B, h, w, C].
         classes: int32 [B, h, w].
     """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=logits)
     return tf.reduce_mean(losses)
-
-
-def counted_per_pixel(losses: Mapping[str, tf.Tensor], classes: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Return losses as they are, with the gradient that they have where google/automl trains both heads.
-
-    There the losses of boxes and weights are added to each pixel's, and the gradient is that of the map of
-    sums: that of the mean times the number of pixels of the batch, which shows where gradients are clipped.
-
-    Args:
-        losses: name to float32 [], all that are added up.
-        classes: int32 [B, h, w], of which the loss of the pixels was averaged.
-    """
-    pixels = tf.size(classes, out_type=tf.float32)
-
-    @tf.custom_gradient
-    def counted(loss: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        return tf.identity(loss), lambda gradient: gradient * pixels
-
-    return {name: counted(loss) for name, loss in losses.items()}

@@ -10,11 +10,7 @@ from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
 from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS
 from detection_core.detectors.efficientdet.network import build_network
-from detection_core.detectors.efficientdet.segmentation import (
-    counted_per_pixel,
-    pixel_classes,
-    segmentation_loss,
-)
+from detection_core.detectors.efficientdet.segmentation import pixel_classes, segmentation_loss
 from detection_core.errors import ConfigError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.ops.objects import new_truth
@@ -118,12 +114,3 @@ def test_a_detector_with_both_heads_trains_and_serves_both():
     losses = detector.losses(Batch(images, _truth(64)), True)
     assert float(losses[SEGMENTATION_LOSS]) > 0 and np.isfinite(losses[TOTAL_LOSS])
     assert detector.serving_outputs(images)["segmentation_logits"].shape == (2, 16, 16, 3)
-
-
-def test_each_loss_counts_once_for_each_pixel_of_the_batch():
-    variable = tf.Variable(3.0)
-    with tf.GradientTape() as tape:
-        losses = counted_per_pixel({"a": variable**2, "b": 2.0 * variable}, tf.zeros([2, 4, 5], tf.int32))
-        total = losses["a"] + losses["b"]
-    assert (float(losses["a"]), float(losses["b"])) == (9.0, 6.0)
-    assert float(tape.gradient(total, variable)) == (6.0 + 2.0) * 40
