@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from detection_core.artifacts.quantization import Quantization
+    from detection_core.artifacts.sensitivity_report import LayerError
     from detection_core.config.messages.registered import Option
     from detection_core.config.problems import Problem
     from detection_core.detectors.base import Detector
@@ -105,6 +106,15 @@ class QuantizedDetector(Protocol):
 
     def float_layers(self) -> list[str]:
         """Return the layers that stay in float."""
+
+    def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
+        """Measure what quantization changes in each layer's output, on resized pixels."""
+
+    def groups(self) -> Mapping[str, Collection[str]]:
+        """Return the parts of the network, each with its layers, in the order of the network."""
+
+    def leave_in_float(self, layers: Collection[str]) -> Detector:
+        """Return the detector, not trained on, without fake quantization in some layers."""
 
     def describe(self) -> Quantization:
         """Describe the quantization, from whose `settings` it is built again."""

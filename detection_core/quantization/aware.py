@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,7 @@ def add_fake_quantization(
     *,
     input_range: tuple[float, float],
     step: tf.Variable | None = None,
+    float_calls: Collection[str] = (),
 ) -> AwareNetwork:
     """Build the quantization-aware twin of a folded network, with the same weights.
 
@@ -63,9 +64,10 @@ def add_fake_quantization(
         input_range: smallest and largest value that a pixel has after preprocessing.
         step: the training loop's count of updates, which the delay is measured in; None where the network is
             not going to be trained.
+        float_calls: names of calls that stay in float though they could be quantized.
     """
     graph = read_graph(folded.network)
-    placement = place_quantizers(graph)
+    placement = place_quantizers(graph, float_calls)
     clock = Clock(options.delay, step)
 
     made: dict[str, InputQuantizer | QuantizedCall] = {}

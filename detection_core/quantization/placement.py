@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Collection
 from typing import Any
 
 import tf_keras
@@ -43,6 +44,7 @@ MOVING = (
 )
 FUSING = (*WEIGHTED, _layers.Add)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")
+LEFT_IN_FLOAT = "left in float on demand"
 WEIGHTED_SUMS = "weighted_sums"
 WEIGHTED_SUMS_REASON = (
     "products and sums of a BiFPN's weighted inputs run in float32; inputs and results are integers, the"
@@ -104,12 +106,17 @@ class Placement:
         return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 
-def place_quantizers(graph: NetworkGraph) -> Placement:
-    """Decide for each call of a folded network whether and where it is quantized."""
+def place_quantizers(graph: NetworkGraph, float_calls: Collection[str] = ()) -> Placement:
+    """Decide for each call of a folded network whether and where it is quantized.
+
+    Args:
+        graph: of the folded network.
+        float_calls: names of calls that stay in float though they could be quantized.
+    """
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
     for call in graph.calls.values():
-        reason = _refusal(call, graph)
+        reason = LEFT_IN_FLOAT if call.name in float_calls else _refusal(call, graph)
         if reason:
             placement.not_quantized[call.name] = reason
             continue

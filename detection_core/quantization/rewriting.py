@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -20,6 +20,7 @@ from detection_core.artifacts.quantization import (
     QuantizationSettings,
     QuantizedLayer,
 )
+from detection_core.artifacts.sensitivity_report import LayerError
 from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,
@@ -29,6 +30,8 @@ from detection_core.quantization.aware import (
 )
 from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
 from detection_core.quantization.graph import read_graph
+from detection_core.quantization.groups import layer_groups
+from detection_core.quantization.layer_errors import layer_errors
 from detection_core.quantization.placement import WEIGHTED
 from detection_core.quantization.quantizers import QuantizationOptions
 
@@ -88,6 +91,40 @@ class RewrittenDetector(Generic[D]):
         """
         prepared = (self.model.preprocess(pixels) for pixels in batches)
         set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
+
+    def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
+        """Measure what quantization changes in each layer's output, in the order of the network.
+
+        Args:
+            batches: float32 [B, H, W, 3], resized pixels, 0..255.
+
+        Raises:
+            ModelError: when there is no batch.
+        """
+        return layer_errors(self.folded, self.aware, (self.model.preprocess(pixels) for pixels in batches))
+
+    def groups(self) -> dict[str, list[str]]:
+        """Return the parts of the network, each with its layers, in the order of the network."""
+        found: dict[str, list[str]] = {}
+        for layer, group in layer_groups(read_graph(self.folded.network)).items():
+            if layer in self.aware.placement.quantized:
+                found.setdefault(group, []).append(layer)
+        return found
+
+    def leave_in_float(self, layers: Collection[str]) -> D:
+        """Return the detector with the same ranges and without fake quantization in some layers.
+
+        The weights are those that it had before any training with fake quantization.
+
+        Args:
+            layers: their names.
+        """
+        aware = add_fake_quantization(
+            self.folded, self.options, input_range=input_range(self.model), float_calls=layers
+        )
+        ranges = read_ranges(self.aware)
+        set_ranges(aware, {name: ranges[name] for name in aware.placement.observed if name in ranges})
+        return self.model.with_network(aware.network)
 
     def float_layers(self) -> list[str]:
         """Return the layers of the network that stay in float."""

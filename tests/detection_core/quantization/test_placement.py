@@ -55,6 +55,14 @@ def test_observed_lists_each_range_once(placement):
     assert placement.observed.count("box_codes") == 1 and "stem" not in placement.observed
 
 
+def test_what_is_left_in_float_is_named_and_the_rest_stays_as_it_was(placement):
+    graph = read_graph(fold_batch_norms(tiny_network()).network)
+    found = place_quantizers(graph, ["project", "box_codes"])
+    assert set(found.not_quantized) == {"project", "box_codes"}
+    rest = {name: entry for name, entry in placement.quantized.items() if name not in found.not_quantized}
+    assert found.quantized == rest
+
+
 def test_what_has_no_integer_rule_is_named_with_the_reason():
     pixels = tf_keras.Input((8, 8, 3), name="pixels")
     x = layers.BatchNormalization(name="norm")(pixels)

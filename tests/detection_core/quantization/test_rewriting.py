@@ -93,3 +93,16 @@ def test_a_record_from_before_sums_were_taken_apart_is_built_as_it_was(rewritten
     record = json.loads(QUANTIZATION.format(rewritten.describe()))
     assert record["settings"].pop("pairwise_sums") is True
     assert not read_options(json.dumps(record)).pairwise_sums
+
+
+def test_with_all_layers_in_float_only_the_pixels_are_rounded(rewritten):
+    layers = [layer for part in rewritten.groups().values() for layer in part]
+    prepared = rewritten.model.preprocess(PIXELS)
+    rounded = rewritten.aware.network.get_layer("quant_pixels")(prepared, training=False)
+    expected = rewritten.folded.network(rounded, training=False)
+    found = rewritten.leave_in_float(layers).network(prepared, training=False)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3)
+    same = rewritten.leave_in_float([]).network(prepared, training=False)
+    for a, b in zip(rewritten.model.network(prepared, training=False), same, strict=True):
+        np.testing.assert_array_equal(a, b)

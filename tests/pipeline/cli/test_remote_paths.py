@@ -97,6 +97,9 @@ REMOTE = {
     "bench files",
     "bench --output",
     "inspect path",
+    "sensitivity --model",
+    "sensitivity --examples",
+    "sensitivity --output",
     "predict --model",
     "predict images",
     "predict --output",
@@ -369,6 +372,14 @@ def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_ther
     assert len(files.read_text(f"{output}/watched/validation.jsonl").splitlines()) == 1
     assert _call(capsys, "train", *arguments)["start_step"] == 1
     assert files.exists(f"{output}/model/Format-Serving/saved_model.pb")
+
+
+def test_the_layers_of_a_detector_are_measured_on_a_store(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--model", f"{store}/base", "--examples", f"{store}/examples", "--no-accuracy"]
+    found = _call(capsys, "sensitivity", *common, "--output", f"{store}/sensitivity")
+    assert json.loads(files.read_text(f"{store}/sensitivity/sensitivity.json")) == found
 
 
 @pytest.mark.slow

@@ -1,0 +1,138 @@
+"""Error of each layer's output between a float network and its quantized twin.
+
+Signal-to-quantization-noise ratios as in Sheng et al., "A Quantization-Friendly Separable Convolution for
+MobileNets", 2018, https://arxiv.org/abs/1803.08607, here channel by channel: one channel of huge range takes
+the steps from all others, which a ratio over the whole tensor, dominated by that channel, would not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from detection_core.artifacts.sensitivity_report import LayerError
+from detection_core.errors import ModelError
+from detection_core.quantization.aware import PREFIX, AwareNetwork
+from detection_core.quantization.folding import FoldedNetwork
+from detection_core.quantization.graph import read_graph
+from detection_core.quantization.groups import layer_groups
+from detection_core.quantization.placement import Placement, RangeSource
+
+MOST_DB = 100.0
+"""Of a channel without noise; what is beyond it is rounding of float32."""
+_SUMS = ("values", "error", "signal", "noise", "own_signal", "own_noise")
+
+
+def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[Any]) -> list[LayerError]:
+    """Measure the error of each layer that quantizes its weights, its output or both.
+
+    A convolution whose activation is fused has the error of its weights; that of the output is at the
+    activation, where the integer kernel writes it.
+
+    Args:
+        folded: the float network.
+        aware: its twin with fake quantization, calibrated; it is run as in inference.
+        batches: float32 [B, H, W, 3], preprocessed.
+
+    Returns:
+        In the order of the network.
+
+    Raises:
+        ModelError: when there is no batch.
+    """
+    names = _quantizing(folded, aware.placement)
+    measure = _statistics(folded, aware, names)
+    totals: list[dict[str, Any]] = []
+    for pixels in batches:
+        found = [_numbers(one) for one in measure(tf.convert_to_tensor(pixels))]
+        totals = [_merged(*pair) for pair in zip(totals, found, strict=True)] if totals else found
+    if not totals:
+        raise ModelError(
+            "expected at least one batch to measure the layers on, found none; check the train split"
+        )
+    groups = layer_groups(read_graph(folded.network))
+    return [
+        LayerError(
+            layer=name,
+            kind=aware.placement.quantized[name].kind,
+            group=groups[name],
+            own_db=_decibels(total["own_signal"], total["own_noise"]),
+            total_db=_decibels(total["signal"], total["noise"]),
+            mean_error=float(total["error"] / total["values"]),
+            largest_error=float(total["largest"]),
+            range=(float(total["low"]), float(total["high"])),
+        )
+        for name, total in zip(names, totals, strict=True)
+    ]
+
+
+def _quantizing(folded: FoldedNetwork, placement: Placement) -> list[str]:
+    calls = read_graph(folded.network).calls
+    return [
+        name
+        for name, entry in placement.quantized.items()
+        if calls[name].inputs and (entry.weights or entry.range_source is not RangeSource.SHARED)
+    ]
+
+
+def _statistics(folded: FoldedNetwork, aware: AwareNetwork, names: Sequence[str]) -> Any:
+    """Return a function of a batch that gives, for each layer, sums over it and extremes."""
+    layers = [folded.network.get_layer(name) for name in names]
+    twins = [aware.network.get_layer(PREFIX + name) for name in names]
+    plain = tf_keras.Model(folded.network.inputs, [layer.output for layer in layers])
+    quantized = tf_keras.Model(aware.network.inputs, [[twin.input, twin.output] for twin in twins])
+
+    @tf.function(reduce_retracing=True)
+    def measure(pixels: tf.Tensor) -> list[dict[str, tf.Tensor]]:
+        expected = plain(pixels, training=False)
+        found = quantized(pixels, training=False)
+        return [
+            _compare(wanted, output, layer(inputs))
+            for layer, wanted, (inputs, output) in zip(layers, expected, found, strict=True)
+        ]
+
+    return measure
+
+
+def _compare(expected: tf.Tensor, found: tf.Tensor, unquantized: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Compare a layer's output with the float network's and with that of the layer in float on its inputs."""
+    axes = list(range(expected.shape.rank - 1))
+    error = tf.abs(found - expected)
+    return {
+        "values": tf.size(error),
+        "error": tf.reduce_sum(error),
+        "signal": tf.reduce_sum(tf.square(expected), axes),
+        "noise": tf.reduce_sum(tf.square(error), axes),
+        "own_signal": tf.reduce_sum(tf.square(unquantized), axes),
+        "own_noise": tf.reduce_sum(tf.square(found - unquantized), axes),
+        "largest": tf.reduce_max(error),
+        "low": tf.reduce_min(expected),
+        "high": tf.reduce_max(expected),
+    }
+
+
+def _numbers(statistics: dict[str, tf.Tensor]) -> dict[str, Any]:
+    return {name: value.numpy().astype(np.float64) for name, value in statistics.items()}
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **{name: one[name] + other[name] for name in _SUMS},
+        "largest": max(one["largest"], other["largest"]),
+        "low": min(one["low"], other["low"]),
+        "high": max(one["high"], other["high"]),
+    }
+
+
+def _decibels(signal: np.ndarray, noise: np.ndarray) -> float | None:
+    """Return the mean over channels that have a signal; None where there is none."""
+    has_signal = signal > 0
+    if not has_signal.any():
+        return None
+    least = signal[has_signal] * 10 ** (-MOST_DB / 10)
+    ratios = signal[has_signal] / np.maximum(noise[has_signal], least)
+    return float(np.mean(10 * np.log10(ratios)))

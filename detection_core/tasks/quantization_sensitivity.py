@@ -1,0 +1,137 @@
+"""Measure which layers of a detector quantization harms, and what leaving parts in float wins back."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.coco_names import MAP
+from detection_core.artifacts.quantization import QuantizationSettings
+from detection_core.artifacts.sensitivity_report import Accuracy, FloatGroup, LayerError, Sensitivity
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.datasets import iterate_truth, naming_bad_train_records, sampled_evaluation
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.detectors.family import QuantizedDetector
+from detection_core.errors import ConfigError, DataError
+from detection_core.evaluation.coco_metrics import evaluate_coco
+from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.signature_runner import SignatureRunner
+from detection_core.exporters.detector_folder import LoadedDetector, load_detector
+from detection_core.exporters.signatures import serving_function
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.tasks.examples import check_split
+from detection_core.tasks.representative import representative_pixels
+
+_FLOAT = "the float network"
+_QUANTIZED = "the quantized network"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SensitivityOptions:
+    """What to measure.
+
+    Attributes:
+        examples: training images that ranges and errors of layers are measured on.
+        split: that mAP is measured on.
+        images: of the split, spread evenly over it; 0: all.
+        accuracy: measure mAP at all; it takes a pass over the images for each part of the network.
+    """
+
+    examples: int = 100
+    split: str = "eval"
+    images: int = 200
+    accuracy: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured."""
+        for name, least in (("examples", 1), ("images", 0)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"expected a number from {least}, found {getattr(self, name)}", where=name)
+
+
+def measure_sensitivity(model_dir: str, examples_dir: str, options: SensitivityOptions) -> Sensitivity:
+    """Quantize a float detector after training, to 8 bits, and measure where that harms it.
+
+    Args:
+        model_dir: trained float detector of a family that is quantized.
+        examples_dir: folder with `Split-train` and, where accuracy is measured, the split.
+        options: what to measure.
+
+    Raises:
+        ConfigError: when the detector's family is not quantized.
+        ContractError: when the folder is no detector folder.
+        DataError: when examples are missing or damaged, or the split has no objects.
+    """
+    if options.accuracy:
+        check_split(examples_dir, options.split)
+    config = parse_pipeline_config(layout.read_extra(model_dir, layout.PIPELINE_CONFIG), model_dir)
+    support = configured_model(config).family.require_quantization()
+    detector = load_detector(model_dir, kinds=("float",))
+    config = point_at_examples(detector.config, examples_dir, eval_split=options.split)
+    quantization = QuantizationOptions(delay=0)
+    rewritten = support.rewrite(detector.model, quantization, None)
+    layers = _layer_errors(rewritten, config, detector, options.examples)
+    return Sensitivity(
+        settings=QuantizationSettings(**dataclasses.asdict(quantization)),
+        examples=options.examples,
+        layers=sorted(layers, key=lambda layer: math.inf if layer.own_db is None else layer.own_db),
+        accuracy=_accuracy(rewritten, config, detector, options) if options.accuracy else None,
+    )
+
+
+def _layer_errors(
+    rewritten: QuantizedDetector, config: PipelineConfig, detector: LoadedDetector, examples: int
+) -> list[LayerError]:
+    labels = detector.label_map
+    with naming_bad_train_records(config, label_map=labels):
+        rewritten.calibrate(representative_pixels(config, label_map=labels, examples=examples))
+        return rewritten.layer_errors(representative_pixels(config, label_map=labels, examples=examples))
+
+
+def _accuracy(
+    rewritten: QuantizedDetector,
+    config: PipelineConfig,
+    detector: LoadedDetector,
+    options: SensitivityOptions,
+) -> Accuracy:
+    """Measure the network in float, in integers, and with each part in float, in one pass."""
+    labels = detector.label_map
+    config, images = sampled_evaluation(config, options.images, label_map=labels)
+    if not any(truth.classes.size for _, truth in iterate_truth(config, label_map=labels)):
+        raise DataError(
+            "expected a split with objects to measure mAP on, found none; name another split",
+            where=options.split,
+        )
+    groups = rewritten.groups()
+    models = {_FLOAT: detector.model, _QUANTIZED: rewritten.model}
+    models |= {group: rewritten.leave_in_float(layers) for group, layers in groups.items()}
+    resizer = configured_model(config).build_resizer()
+    runners = {name: SignatureRunner(serving_function(m, resizer), name) for name, m in models.items()}
+    truth = iterate_truth(config, label_map=labels)
+    found = measure(runners, truth, labels, job="sensitivity", total=images)
+    names = class_names(labels)
+    metrics = {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
+    return Accuracy(
+        split=options.split,
+        images=len(found[_FLOAT].images),
+        float_metrics=_known(metrics[_FLOAT]),
+        quantized_metrics=_known(metrics[_QUANTIZED]),
+        groups=[
+            FloatGroup(
+                group=group,
+                layers=len(layers),
+                metrics=_known(metrics[group]),
+                gained=round(metrics[group][MAP] - metrics[_QUANTIZED][MAP], 6) + 0.0,
+            )
+            for group, layers in groups.items()
+        ],
+    )
+
+
+def _known(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Return metrics without the evaluator's -1, which stands for nothing to measure."""
+    return {name: None if value < 0 else value for name, value in metrics.items()}

@@ -1,0 +1,114 @@
+"""The verb that tells which layers of a detector quantization harms."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from detection_core.report.formats import DASH, metric, signed
+from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.detector_arguments import OUTPUT
+from pipeline.cli.output_folder import output_folder
+from pipeline.console import native_output_to
+from pipeline.tables import Page, Table
+
+if TYPE_CHECKING:
+    from detection_core.artifacts.sensitivity_report import Accuracy, LayerError, Sensitivity
+
+_MOST_LAYERS = 20
+_LAYER_HEADER = ("layer", "kind", "part", "own dB", "total dB", "mean error", "largest", "range")
+_PART_HEADER = ("left in float", "layers", "mAP", "gained", "mAP@.50")
+
+
+def sensitivity(arguments: argparse.Namespace) -> Result:
+    """Measure the layers' errors, and mAP with each part of the network left in float."""
+    with output_folder(arguments.output, keep_unfinished=False) as output, native_output_to(os.devnull):
+        from detection_core.artifacts.sensitivity_report import SENSITIVITY
+        from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
+
+        options = SensitivityOptions(
+            examples=arguments.representative_examples,
+            split=arguments.split,
+            images=arguments.images,
+            accuracy=not arguments.no_accuracy,
+        )
+        found = measure_sensitivity(arguments.model, arguments.examples, options)
+        SENSITIVITY.write(output, found)
+    return Result(text=Page(tuple(_page(found, arguments.output))), data=SENSITIVITY.encode(found))
+
+
+def _page(found: Sensitivity, output: str) -> Iterator[str | Table]:
+    if found.accuracy is not None:
+        yield f"mAP on {found.accuracy.images} images of {found.accuracy.split}, quantized after training"
+        yield ""
+        yield Table([_PART_HEADER, *_parts(found.accuracy)])
+        yield ""
+    shown = found.layers[:_MOST_LAYERS]
+    yield f"{len(shown)} of {len(found.layers)} layers, worst first"
+    yield ""
+    yield Table([_LAYER_HEADER, *map(_layer, shown)])
+    yield f"\nall layers: {os.path.join(output, 'sensitivity.json')}"
+
+
+def _parts(accuracy: Accuracy) -> Iterator[tuple[str, ...]]:
+    from detection_core.artifacts.coco_names import MAP, MAP_50
+
+    everything, nothing = accuracy.float_metrics, accuracy.quantized_metrics
+    gained = signed(round((everything[MAP] or 0.0) - (nothing[MAP] or 0.0), 6))
+    yield ("nothing", "0", metric(nothing[MAP]), DASH, metric(nothing[MAP_50]))
+    for part in sorted(accuracy.groups, key=lambda part: -part.gained):
+        yield (
+            part.group,
+            str(part.layers),
+            metric(part.metrics[MAP]),
+            signed(part.gained),
+            metric(part.metrics[MAP_50]),
+        )
+    count = sum(part.layers for part in accuracy.groups)
+    yield ("everything", str(count), metric(everything[MAP]), gained, metric(everything[MAP_50]))
+
+
+def _layer(layer: LayerError) -> tuple[str, ...]:
+    low, high = layer.range
+    return (
+        layer.layer,
+        layer.kind,
+        layer.group,
+        metric(layer.own_db, 1),
+        metric(layer.total_db, 1),
+        f"{layer.mean_error:.3g}",
+        f"{layer.largest_error:.3g}",
+        f"{low:.3g} to {high:.3g}",
+    )
+
+
+VERBS = (
+    Verb(
+        name="sensitivity",
+        summary="Tell which layers int8 harms, and the mAP that parts left in float win back.",
+        example=(
+            "detflow sensitivity --model build/trained/model --examples build/examples"
+            " --output build/sensitivity"
+        ),
+        arguments=(
+            argument("--model", required=True, metavar="DIR", help="trained float detector"),
+            argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote"),
+            OUTPUT,
+            argument("--split", default="eval", help="split to measure mAP on (default: eval)"),
+            argument(
+                "--images", type=int, default=200, help="of the split, spread over it; 0: all (default: 200)"
+            ),
+            argument(
+                "--representative-examples",
+                type=int,
+                default=100,
+                metavar="N",
+                help="training images for ranges and errors of layers (default: 100)",
+            ),
+            argument("--no-accuracy", action="store_true", help="errors of layers alone, without mAP"),
+        ),
+        command=sensitivity,
+    ),
+)
