@@ -229,7 +229,6 @@ def _slower(machine: Machine, integer: BenchmarkedFile, floating: BenchmarkedFil
     if machine.int8_dot_product is False:
         text += (
             "; this processor has no instructions for products of int8 (VNNI, Arm dotprod), without which"
-            " XNNPACK widens int8 to int16 first and gains nothing over float32: measure on the device that"
-            " the file is for"
+            " int8 gains nothing over float32: measure on the device that the file is for"
         )
     return [text]
