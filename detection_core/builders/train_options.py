@@ -43,6 +43,7 @@ def build_train_options(
         checkpoint_every=checkpoint_every or max(1, min(1000, steps // 10)),
         keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
         steps_per_call=steps_per_call,
+        gradient_accumulation_steps=train_config.gradient_accumulation_steps,
         gradient_clipping_by_norm=train_config.gradient_clipping_by_norm,
         gradient_clipping_by_variable_norm=train_config.gradient_clipping_by_variable_norm,
         bias_grad_multiplier=train_config.bias_grad_multiplier,

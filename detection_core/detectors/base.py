@@ -82,6 +82,14 @@ class Detector(tf.Module, abc.ABC):
             added up; and their sum, `TOTAL_LOSS`. The regularization of the weights is `REGULARIZATION_LOSS`.
         """
 
+    def gradient_factor(self, images: int) -> float:
+        """Return what the gradients of a batch are multiplied by in training, before they are clipped.
+
+        Args:
+            images: of the batch.
+        """
+        return 1.0
+
     @abc.abstractmethod
     def detect(self, images: Images) -> Detections:
         """Detect objects, in inference form.

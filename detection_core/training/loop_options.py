@@ -23,6 +23,7 @@ class TrainOptions:
         checkpoints_to_keep: how many of the newest checkpoints stay.
         keep_checkpoint_every_n_hours: beside those, one stays every so many hours.
         steps_per_call: updates in one call of the compiled function; more save time on fast accelerators.
+        gradient_accumulation_steps: parts of an update's batch, computed one after the other.
         gradient_clipping_by_norm: largest global norm of the gradients; 0 does not clip.
         gradient_clipping_by_variable_norm: largest norm of a variable's gradient, clipped before; 0: any.
         bias_grad_multiplier: factor for the gradients of biases; 0 leaves them alone.
@@ -44,6 +45,7 @@ class TrainOptions:
     checkpoints_to_keep: int = 3
     keep_checkpoint_every_n_hours: float = 10000.0
     steps_per_call: int = 1
+    gradient_accumulation_steps: int = 1
     gradient_clipping_by_norm: float = 0.0
     gradient_clipping_by_variable_norm: float = 0.0
     bias_grad_multiplier: float = 0.0

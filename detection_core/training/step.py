@@ -11,7 +11,7 @@ import tf_keras
 
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_total
 from detection_core.detectors.parts.layers.layer_names import scoped_name
-from detection_core.errors import ModelError
+from detection_core.errors import ConfigError, ModelError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
@@ -35,6 +35,9 @@ class TrainableModel(Protocol):
     @property
     def networks(self) -> Mapping[str, tf_keras.Model]:
         """Flat functional models, by name; asked for where the stages of a backbone differ."""
+
+    def gradient_factor(self, images: int) -> float:
+        """Return what the gradients of a batch of so many images are multiplied by."""
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Return named scalar losses, and their sum as `TOTAL_LOSS`."""
@@ -120,11 +123,9 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
         replicas: over how many replicas the gradients are summed.
         batch: this replica's part of the batch.
     """
-    with tf.GradientTape() as tape:
-        unpadded = batch._replace(truth=without_padding(batch.truth))
-        losses = counted_losses(state.model.losses(unpadded, training=True), options)
-        target = state.updates.scaled(losses[TOTAL_LOSS] / replicas)
-    gradients = state.updates.unscaled(tape.gradient(target, state.variables))
+    losses, gradients = accumulated(state, options, replicas, batch)
+    factor = state.model.gradient_factor(batch.images.pixels.shape[0])
+    gradients = gradients if factor == 1.0 else [gradient * factor for gradient in gradients]
     gradients, scalars = shape_gradients(gradients, state.variables, options)
     scalars |= state.updates.scalars()
     learning_rate = state.optimization.learning_rate()
@@ -134,6 +135,80 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     if state.average is not None:
         state.average.update(updates)
     return StepOutputs(losses=losses, learning_rate=learning_rate, scalars=scalars)
+
+
+def accumulated(
+    state: TrainState, options: TrainOptions, replicas: int, batch: Batch
+) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
+    """Compute losses and gradients of a batch, in as many parts as the options say.
+
+    Each part has its own batch statistics and its own count of matched anchors, as a replica's share has; the
+    mean over the parts is that of an update. A part begins when the one before it has ended, so that the
+    activations of one are in memory.
+
+    Raises:
+        ConfigError: when the parts would not be equal.
+    """
+    parts, images = options.gradient_accumulation_steps, batch.images.pixels.shape[0]
+    if parts == 1:
+        return _loss_and_gradients(state, options, replicas, batch)
+    if images is None or images % parts:
+        raise ConfigError(
+            f"expected a number that divides the {images} images of a replica, found {parts}",
+            where="train_config.gradient_accumulation_steps",
+        )
+    size = images // parts
+
+    def share(part: tf.Tensor | int) -> Any:
+        some = tf.nest.map_structure(lambda field: _rows(field, part * size, size), batch)
+        found = _loss_and_gradients(state, options, replicas, some)
+        return tf.nest.map_structure(lambda value: value / parts, found)
+
+    def add(part: tf.Tensor | int, sums: Any) -> tuple[tf.Tensor | int, Any]:
+        return part + 1, tf.nest.map_structure(tf.add, sums, share(part))
+
+    sums = share(0)
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        parts_left = (tf.constant(1), sums)
+        _, sums = tf.while_loop(lambda part, _: part < parts, add, parts_left, parallel_iterations=1)
+    else:
+        # What replicas measure together, they cannot measure inside of a loop of the graph.
+        for part in range(1, parts):
+            with tf.control_dependencies(tf.nest.flatten(sums)):
+                _, sums = add(part, sums)
+    losses, gradients = sums
+    return losses, gradients
+
+
+def _rows(field: tf.Tensor, first: tf.Tensor | int, count: int) -> tf.Tensor:
+    return tf.ensure_shape(field[first : first + count], [count, *field.shape[1:]])
+
+
+def _loss_and_gradients(
+    state: TrainState, options: TrainOptions, replicas: int, batch: Batch
+) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
+    """Compute the losses of a batch, and the gradients of its part of the update."""
+    with tf.GradientTape() as tape:
+        unpadded = batch._replace(truth=without_padding(batch.truth))
+        losses = counted_losses(state.model.losses(unpadded, training=True), options)
+        target = state.updates.scaled(losses[TOTAL_LOSS] / replicas)
+    gradients = state.updates.unscaled(tape.gradient(target, state.variables))
+    return losses, _without_gaps(gradients, state.variables)
+
+
+def _without_gaps(gradients: Sequence[tf.Tensor | None], variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
+    """Return dense gradients.
+
+    Raises:
+        ModelError: when the loss does not depend on a variable.
+    """
+    idle = [scoped_name(v) for v, gradient in zip(variables, gradients, strict=True) if gradient is None]
+    if idle:
+        raise ModelError(
+            f"expected the loss to depend on every trained variable, but it does not on {idle[:5]}"
+            f" ({len(idle)} in all). Exclude them with train_config.freeze_variables."
+        )
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
 def without_padding(truth: GroundTruth) -> GroundTruth:
@@ -154,24 +229,15 @@ def counted_losses(losses: dict[str, tf.Tensor], options: TrainOptions) -> dict[
 
 
 def shape_gradients(
-    gradients: Sequence[tf.Tensor | None], variables: Sequence[tf.Variable], options: TrainOptions
+    gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable], options: TrainOptions
 ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
     """Multiply bias gradients, clip, and measure norms, as the options ask.
 
     Returns:
         The gradients, and name to norm (before clipping) when gradients are summarised.
-
-    Raises:
-        ModelError: when the loss does not depend on a variable.
     """
     names = [scoped_name(v) for v in variables]
-    idle = [name for name, gradient in zip(names, gradients, strict=True) if gradient is None]
-    if idle:
-        raise ModelError(
-            f"expected the loss to depend on every trained variable, but it does not on {idle[:5]}"
-            f" ({len(idle)} in all). Exclude them with train_config.freeze_variables."
-        )
-    shaped = [tf.convert_to_tensor(g) for g in gradients]
+    shaped = list(gradients)
     if options.bias_grad_multiplier:
         factors = [options.bias_grad_multiplier if re.search(r"(^|/)bias(es)?$", n) else None for n in names]
         shaped = [g if f is None else g * f for g, f in zip(shaped, factors, strict=True)]

@@ -53,7 +53,19 @@ def _scale_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.initial_loss_scale", message=message)
 
 
+def _part_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
+    """Find a batch that cannot be computed in equal parts."""
+    parts = train.gradient_accumulation_steps
+    if parts > 1 and train.batch_size % parts:
+        message = (
+            f"expected a number that divides batch_size, which is {train.batch_size}, found {parts};"
+            " batch_size is that of an update, whatever its parts"
+        )
+        yield Problem(path=f"{path}.gradient_accumulation_steps", message=message)
+
+
 def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
+    yield from _part_problems(train, path)
     yield from both_problems(train, path)
     yield from _scale_problems(train, path)
 
@@ -72,6 +84,7 @@ RULES: Mapping[str, Rules] = {
         ),
         ranges={
             "batch_size": up_to(65_536),
+            "gradient_accumulation_steps": up_to(65_536),
             "gradient_clipping_by_norm": NOT_NEGATIVE,
             "gradient_clipping_by_variable_norm": NOT_NEGATIVE,
             "max_number_of_boxes": BOXES,

@@ -119,6 +119,17 @@ class EfficientDetModel(Detector):
         regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
         return with_total({**found, REGULARIZATION_LOSS: regularizer})
 
+    def gradient_factor(self, images: int) -> float:
+        """Count the pixels of a batch's segmentation; see `Detector.gradient_factor`.
+
+        google/automl adds the losses of boxes and weights to that of each pixel and follows the gradient of
+        the map of sums: that of the mean times the number of pixels, which shows where gradients are clipped.
+        """
+        factor = 1.0
+        for _, height, width, _ in self.network.output_shape[2:]:
+            factor = float(images * height * width)
+        return factor
+
     def _truth_px(self, truth: GroundTruth, training: bool) -> GroundTruth:
         """Objects in pixels of the network's input.
 

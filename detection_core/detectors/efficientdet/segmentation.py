@@ -87,7 +87,7 @@ def segmentation_loss(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     """Average the cross entropy over all pixels, a float32 scalar.
 
     There the losses of boxes and weights are added to each pixel's, and the sum is minimised: the same
-    gradient, but for the number of pixels as its factor.
+    gradient, but for the number of pixels as its factor, see `EfficientDetModel.gradient_factor`.
 
     Args:
         logits: float32 [B, h, w, C].

@@ -55,6 +55,7 @@ OWN_FIELDS = {
     "LearningRate.automl_polynomial_learning_rate",
     "LearningRate.automl_stepwise_learning_rate",
     "Optimizer.moving_average_from_weights",
+    "TrainConfig.gradient_accumulation_steps",
     "TrainConfig.gradient_clipping_by_variable_norm",
     "TrainConfig.initial_loss_scale",
     "TrainConfig.precision",

@@ -76,6 +76,35 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
     assert_prints_equal(program)
 
 
+def test_two_replicas_with_two_parts_each_train_as_four_parts_on_one() -> None:
+    program = """
+        import numpy as np
+        import tensorflow as tf
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        from detection_core.training.loop_options import TrainOptions
+        from detection_core.training.step import compile_steps
+        from tests.detection_core.training.test_step import state_of
+        from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+        weights = []
+        for strategy, parts in (
+            (tf.distribute.get_strategy(), 4), (tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]), 2)
+        ):
+            with strategy.scope():
+                model, options = TinyModel(), TrainOptions(num_steps=2, gradient_accumulation_steps=parts)
+                update = compile_steps(state_of(model, options), options, lambda outputs: None)
+                data = make_dataset(0, batch_size=8).take(2)
+                iterator = iter(strategy.experimental_distribute_dataset(data))
+                for _ in range(2):
+                    update(iterator, tf.constant(1))
+                weights.append([v.numpy() for v in model.network.trainable_variables])
+        for one, two in zip(*weights):
+            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+        print("equal")
+    """
+    assert_prints_equal(program)
+
+
 def test_an_update_that_overflows_in_one_replica_is_left_out_in_both() -> None:
     program = """
         import numpy as np

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.errors import ModelError
+from detection_core.errors import ConfigError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
 from detection_core.training.loop_options import TrainOptions
@@ -142,5 +142,69 @@ def test_bias_gradients_are_multiplied_before_clipping() -> None:
 
 
 def test_a_variable_that_the_loss_does_not_use_is_named() -> None:
-    with pytest.raises(ModelError, match=r"\['a/bias'\] \(1 in all\)"):
-        shape_gradients([GRADIENTS[0], None], VARIABLES, TrainOptions(num_steps=1))
+    class Idle(TinyModel):
+        idle = tf.Variable(1.0, name="a/bias")
+
+        @property
+        def trainable_variables(self) -> list[tf.Variable]:
+            return [*super().trainable_variables, self.idle]
+
+    (batch,) = make_dataset(0).take(1)
+    for parts in (1, 2):
+        options = TrainOptions(num_steps=1, gradient_accumulation_steps=parts)
+        with pytest.raises(ModelError, match=r"\['a/bias'\] \(1 in all\)"):
+            train_step(state_of(Idle(), options), options, 1, batch)
+
+
+def test_a_batch_in_parts_has_the_mean_of_their_gradients() -> None:
+    options = TrainOptions(num_steps=1, gradient_accumulation_steps=3)
+    (batch,) = make_dataset(0, batch_size=6).take(1)
+    parts = [tf.nest.map_structure(lambda t, i=i: t[2 * i : 2 * i + 2], batch) for i in range(3)]
+    model, twin = TinyModel(), TinyModel()
+    before = [v.numpy() for v in twin.trainable_variables]
+    # Statistics of the normalisation follow part after part.
+    found = [(float(twin.losses(p, True)["Loss/total_loss"]), gradients_of(twin, p)) for p in parts]
+    state = state_of(model, options)
+    step = tf.function(lambda: train_step(state, options, 1, batch))
+    assert float(step().losses["Loss/total_loss"]) == pytest.approx(np.mean([f[0] for f in found]), rel=1e-5)
+    for number, (variable, value) in enumerate(zip(model.trainable_variables, before, strict=True)):
+        mean = np.mean([gradients[number] for _, gradients in found], axis=0)
+        np.testing.assert_allclose(variable, value - RATE * mean, rtol=1e-5, atol=1e-6)
+    assert int(state.step) == 1
+
+
+def test_one_part_after_the_other_follows_the_statistics_of_each() -> None:
+    options = TrainOptions(num_steps=1, gradient_accumulation_steps=2)
+    (batch,) = make_dataset(0).take(1)
+    model, twin = TinyModel(), TinyModel()
+    for rows in (slice(0, 2), slice(2, 4)):
+        twin.losses(tf.nest.map_structure(lambda t, rows=rows: t[rows], batch), True)
+    state = state_of(model, options)
+    tf.function(lambda: train_step(state, options, 1, batch))()
+    statistics = [v for v in model.variables if "moving" in v.name]
+    assert len(statistics) == 2
+    for found, expected in zip(statistics, [v for v in twin.variables if "moving" in v.name], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_parts_that_are_not_equal_are_refused() -> None:
+    options = TrainOptions(num_steps=1, gradient_accumulation_steps=3)
+    (batch,) = make_dataset(0).take(1)
+    with pytest.raises(ConfigError, match="divides the 4 images of a replica, found 3"):
+        train_step(state_of(TinyModel(), options), options, 1, batch)
+
+
+def test_a_model_s_factor_comes_before_clipping() -> None:
+    class Twice(TinyModel):
+        def gradient_factor(self, images: int) -> float:
+            return 0.5 * images
+
+    (batch,) = make_dataset(0).take(1)
+    options = TrainOptions(num_steps=1)
+    model, twin = Twice(), TinyModel()
+    expected = [
+        v - RATE * 2.0 * g for v, g in zip(twin.trainable_variables, gradients_of(twin, batch), strict=True)
+    ]
+    train_step(state_of(model, options), options, 1, batch)
+    for variable, value in zip(model.trainable_variables, expected, strict=True):
+        np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)

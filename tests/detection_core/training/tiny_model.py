@@ -39,6 +39,9 @@ class TinyModel(tf.Module):
     def trainable_variables(self) -> list[tf.Variable]:
         return list(self.network.trainable_variables)
 
+    def gradient_factor(self, images: int) -> float:
+        return 1.0
+
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         truth = batch.truth
         out = tf.cast(self.network(batch.images.pixels / 128.0 - 1.0, training=training), tf.float32)

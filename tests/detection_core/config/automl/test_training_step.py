@@ -13,7 +13,9 @@ from detection_core.builders.train_options import build_train_options
 from detection_core.builders.train_plan import build_optimization
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
+from detection_core.detectors.efficientdet import model
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
+from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Batch, Images
 from detection_core.training.step import TrainState, train_step
@@ -46,8 +48,12 @@ def _batch(case: str) -> Batch:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["default", "freeze_backbone", "ciou_smoothing", "no_clip"])
-def test_golden_updates(case: str) -> None:
+@pytest.mark.parametrize("case", ["default", "freeze_backbone", "ciou_smoothing", "no_clip", "both_heads"])
+def test_golden_updates(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if case == "both_heads":
+        # The golden's map of classes is drawn at random: no objects have it, as the map is here made of them.
+        drawn = goldens.given("training_step", case)["image_masks"]
+        monkeypatch.setattr(model, "pixel_classes", lambda settings, truth, size: tf.constant(drawn))
     hparams: dict[str, Any] = {name: v for name, v in CASES[case]["params"].items() if name != "inputs"}
     given = hparams | {"image_size": SIDE, "num_classes": 4, "mean_rgb": 0.0, "stddev_rgb": 1.0}
     config = translate("efficientdet-d0", given, RunFlags(batch_size=2, num_examples_per_epoch=20)).config
@@ -68,6 +74,9 @@ def test_golden_updates(case: str) -> None:
         assert float(outputs.losses[TOTAL_LOSS]) == pytest.approx(expected["loss"], rel=tolerance)
         found = float(outputs.losses[REGULARIZATION_LOSS])
         assert found == pytest.approx(expected["reg_l2_loss"], rel=tolerance)
+        if "seg_loss" in expected:
+            segmentation = float(outputs.losses[SEGMENTATION_LOSS])
+            assert segmentation == pytest.approx(expected["seg_loss"], rel=tolerance)
         for key, values in wanted.items():
             kind, _, variable = key.partition("/")
             if kind not in (f"step{number}", f"step{number}_average"):

@@ -9,6 +9,11 @@ READER = "train_input_reader"
 WRONG = [
     (PYRAMID, {"batch_size": 0}, {f"{TRAIN}.batch_size"}),
     (PYRAMID, {f"{TRAIN}.data_augmentation_options[0]": {}}, {f"{TRAIN}.data_augmentation_options[0]"}),
+    (
+        PYRAMID,
+        {"batch_size": 8, f"{TRAIN}.gradient_accumulation_steps": 3},
+        {f"{TRAIN}.gradient_accumulation_steps"},
+    ),
     (PYRAMID, {f"{TRAIN}.initial_loss_scale": 0}, {f"{TRAIN}.initial_loss_scale"}),
     (
         PYRAMID,
@@ -31,6 +36,10 @@ WRONG = [
 @pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
 def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
     assert_problems(path, changes, expected)
+
+
+def test_a_batch_may_be_computed_in_equal_parts():
+    assert_fine(PYRAMID, {"batch_size": 8, f"{TRAIN}.gradient_accumulation_steps": 4})
 
 
 @pytest.mark.parametrize("precision", ["AUTO", "FLOAT16"])
