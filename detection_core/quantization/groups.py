@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 BACKBONE = "backbone"
 OTHER = "other"
 _PARTS = {
-    r"backbone_": BACKBONE,
-    r"(fpn|bifpn|extra)_|WSM": "feature network",
-    r"class_": "class head",
-    r"box_": "box head",
-    r"segmentation_": "segmentation head",
-    r"(head|tower)_": "shared head",
+    ("backbone_",): BACKBONE,
+    ("fpn_", "bifpn_", "extra_", "WSM"): "feature network",
+    ("class_",): "class head",
+    ("box_",): "box head",
+    ("segmentation_",): "segmentation head",
+    ("head_", "tower_"): "shared head",
 }
-"""Beginning of a layer's name, as `detectors.parts` and the families give it, to the part."""
+"""Beginnings of a layer's name, as `detectors.parts` and the families give it, to the part."""
 
 
 def layer_groups(graph: NetworkGraph) -> dict[str, str]:
@@ -40,7 +39,7 @@ def layer_groups(graph: NetworkGraph) -> dict[str, str]:
 
 
 def _part(name: str) -> str:
-    return next((part for pattern, part in _PARTS.items() if re.match(pattern, name)), OTHER)
+    return next((part for beginnings, part in _PARTS.items() if name.startswith(beginnings)), OTHER)
 
 
 def _stride(call: LayerCall, rows: int | None, strides: dict[str, int]) -> int:

@@ -8,15 +8,11 @@ and are numbered through a process: a second network in it has `stem_1/conv2d_5`
 from __future__ import annotations
 
 import collections
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-_STEM = re.compile(
-    r"(?P<network>[^/]+)/stem(?:_\d+)?/(?P<layer>conv2d|tpu_batch_normalization)(?:_\d+)?/(?P<rest>.+)"
-)
-_SEGMENTATION = re.compile(r"(?P<scope>segmentation_head(?:_\d+)?)/(?P<rest>.+)")
-_TRANSPOSED = re.compile(r"conv2d_transpose(?:_(?P<number>\d+))?/(?P<rest>.+)")
+_STEM, _STEM_LAYERS = "stem", ("conv2d", "tpu_batch_normalization")
+_SEGMENTATION, _TRANSPOSED = "segmentation_head", "conv2d_transpose"
 
 
 class _Stored(NamedTuple):
@@ -48,29 +44,58 @@ def running_names(names: Iterable[str]) -> dict[str, list[str]]:
     return {name: [] for name in moved} | exact
 
 
+def _number(name: str, base: str) -> int | None:
+    """Return the running number of a name: 0 of `base` itself, 2 of `base_2`; None of another name."""
+    if name == base:
+        return 0
+    number = name.removeprefix(f"{base}_")
+    return int(number) if number != name and number.isdecimal() else None
+
+
 def _stems(names: Iterable[str]) -> Iterator[_Stored]:
     for name in names:
-        if match := _STEM.fullmatch(name):
-            yield _Stored(f"{match['network']}/stem/{match['layer']}/{match['rest']}", name)
+        network, *inner = name.split("/", 3)
+        if len(inner) != 3 or _number(inner[0], _STEM) is None:
+            continue
+        for layer in _STEM_LAYERS:
+            if _number(inner[1], layer) is not None:
+                yield _Stored(f"{network}/{_STEM}/{layer}/{inner[2]}", name)
+
+
+class _InHead(NamedTuple):
+    """A name below a segmentation head: the head's own, the transposed convolution's number, what follows."""
+
+    stored: str
+    scope: str
+    number: int | None
+    rest: str
+
+
+def _in_heads(names: Iterable[str]) -> Iterator[_InHead]:
+    for name in names:
+        scope, _, rest = name.partition("/")
+        if _number(scope, _SEGMENTATION) is None or not rest:
+            continue
+        layer, _, parameter = rest.partition("/")
+        number = _number(layer, _TRANSPOSED) if parameter else None
+        yield _InHead(name, scope, number, rest if number is None else parameter)
 
 
 def _segmentations(names: Iterable[str]) -> Iterator[_Stored]:
-    matches = [match for match in map(_SEGMENTATION.fullmatch, names) if match]
-    first = _first_numbers(matches)
-    for match in matches:
-        rest = match["rest"]
-        if transposed := _TRANSPOSED.fullmatch(rest):
-            number = int(transposed["number"] or 0) - first[match["scope"]]
-            rest = f"conv2d_transpose{f'_{number}' if number else ''}/{transposed['rest']}"
-        yield _Stored(f"segmentation_head/{rest}", match[0])
+    found = list(_in_heads(names))
+    first = _first_numbers(found)
+    for stored, scope, number, rest in found:
+        offset = None if number is None else number - first[scope]
+        layer = "" if offset is None else f"{_TRANSPOSED}_{offset}/" if offset else f"{_TRANSPOSED}/"
+        yield _Stored(f"{_SEGMENTATION}/{layer}{rest}", stored)
 
 
-def _first_numbers(matches: Iterable[re.Match[str]]) -> Mapping[str, int]:
+def _first_numbers(found: Iterable[_InHead]) -> Mapping[str, int]:
     """Return the number that a head's convolutions begin with; 0 where some are missing between them."""
     numbers: dict[str, set[int]] = collections.defaultdict(set)
-    for match in matches:
-        if transposed := _TRANSPOSED.fullmatch(match["rest"]):
-            numbers[match["scope"]].add(int(transposed["number"] or 0))
+    for each in found:
+        if each.number is not None:
+            numbers[each.scope].add(each.number)
     return {
         scope: min(found) if max(found) - min(found) + 1 == len(found) else 0
         for scope, found in numbers.items()
