@@ -18,18 +18,7 @@ from typing import Any
 def training_step(command: dict[str, Any]) -> Callable[[], object]:
     """A step on the batch of a file: forward, losses, gradients, update."""
     torch = importlib.import_module("torch")
-    bench = (
-        importlib.import_module("effdet")
-        .create_model(
-            command["model"],
-            bench_task="train",
-            num_classes=command["classes"],
-            pretrained_backbone=False,
-            bench_labeler=True,
-            image_size=(command["side"],) * 2,
-        )
-        .train()
-    )
+    bench = _detector(command, bench_task="train", bench_labeler=True).train()
     pixels, target = _batch(command)
     optimizer = torch.optim.SGD(bench.parameters(), lr=1e-3, momentum=0.9)
 
@@ -46,17 +35,7 @@ def training_step(command: dict[str, Any]) -> Callable[[], object]:
 def prediction(command: dict[str, Any]) -> Callable[[], object]:
     """One image: network and suppression."""
     torch = importlib.import_module("torch")
-    bench = (
-        importlib.import_module("effdet")
-        .create_model(
-            command["model"],
-            bench_task="predict",
-            num_classes=command["classes"],
-            pretrained_backbone=False,
-            image_size=(command["side"],) * 2,
-        )
-        .eval()
-    )
+    bench = _detector(command, bench_task="predict").eval()
     pixels, _ = _batch(command)
 
     def run() -> object:
@@ -64,6 +43,17 @@ def prediction(command: dict[str, Any]) -> Callable[[], object]:
             return bench(pixels).numpy()
 
     return run
+
+
+def _detector(command: dict[str, Any], **task: Any) -> Any:
+    """Make effdet's detector, with random weights, for a task."""
+    return importlib.import_module("effdet").create_model(
+        command["model"],
+        num_classes=command["classes"],
+        pretrained_backbone=False,
+        image_size=(command["side"],) * 2,
+        **task,
+    )
 
 
 def _batch(command: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
