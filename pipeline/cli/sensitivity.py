@@ -36,10 +36,13 @@ def sensitivity(arguments: argparse.Namespace) -> Result:
         )
         found = measure_sensitivity(arguments.model, arguments.examples, options)
         SENSITIVITY.write(output, found)
-    return Result(text=Page(tuple(_page(found, arguments.output))), data=SENSITIVITY.encode(found))
+    return Result(
+        text=Page(tuple(_page(found, os.path.join(arguments.output, SENSITIVITY.name)))),
+        data=SENSITIVITY.encode(found),
+    )
 
 
-def _page(found: Sensitivity, output: str) -> Iterator[str | Table]:
+def _page(found: Sensitivity, path: str) -> Iterator[str | Table]:
     if found.accuracy is not None:
         yield f"mAP on {found.accuracy.images} images of {found.accuracy.split}, quantized after training"
         yield ""
@@ -49,7 +52,7 @@ def _page(found: Sensitivity, output: str) -> Iterator[str | Table]:
     yield f"{len(shown)} of {len(found.layers)} layers, worst first"
     yield ""
     yield Table([_LAYER_HEADER, *map(_layer, shown)])
-    yield f"\nall layers: {os.path.join(output, 'sensitivity.json')}"
+    yield f"\nall layers: {path}"
 
 
 def _parts(accuracy: Accuracy) -> Iterator[tuple[str, ...]]:
