@@ -24,7 +24,7 @@ class ProgressUpdate:
         total: units in all; 0 where that is not known.
         unit: what is counted, in the singular.
         rate: units a second; 0 where it is not known yet.
-        details: further numbers, shown in this order.
+        details: further numbers, and words as they are, shown in this order.
     """
 
     job: str
@@ -32,7 +32,7 @@ class ProgressUpdate:
     total: int
     unit: str = "step"
     rate: float = 0.0
-    details: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    details: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
 
     @property
     def eta_seconds(self) -> float:
@@ -78,7 +78,8 @@ def format_progress(update: ProgressUpdate) -> str:
         parts.append(f"{rate} {update.unit}s/s")
     if update.eta_seconds >= 0 and not update.finished:
         parts.append(f"ETA {format_duration(update.eta_seconds)}")
-    parts += [f"{name} {_three_digits(value)}" for name, value in update.details.items()]
+    for name, value in update.details.items():
+        parts.append(f"{name} {value if isinstance(value, str) else _three_digits(value)}")
     return " | ".join(parts)
 
 

@@ -102,6 +102,10 @@ class HistoryLine:
         learning_rate: of the update.
         steps_per_second: speed.
         time: seconds since 1970.
+        images_per_second: speed; None where it is not known.
+        data_wait: fraction of the time since the line before in which updates waited for their batches.
+        memory_bytes: what the process held.
+        device_memory_bytes: what tensors took on the fullest GPU; 0 without one.
     """
 
     step: int
@@ -111,6 +115,10 @@ class HistoryLine:
     learning_rate: float | None = None
     steps_per_second: float | None = None
     time: float = 0.0
+    images_per_second: float | None = None
+    data_wait: float | None = None
+    memory_bytes: int | None = None
+    device_memory_bytes: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

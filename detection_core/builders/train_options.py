@@ -54,4 +54,5 @@ def build_train_options(
         freeze_backbone_stages=train_config.freeze_backbone_stages,
         summarize_gradients=train_config.summarize_gradients,
         initial_loss_scale=train_config.initial_loss_scale,
+        batch_size=train_config.batch_size,
     )

@@ -56,6 +56,10 @@ class HistoryFile(TrainingAction):
                 learning_rate=report.learning_rate,
                 steps_per_second=round(report.steps_per_second, 4),
                 time=round(time.time(), 3),
+                images_per_second=round(report.images_per_second, 2),
+                data_wait=round(report.data_wait, 4),
+                memory_bytes=report.memory_bytes,
+                device_memory_bytes=report.device_memory_bytes,
             )
         ).rstrip()
         self._lines.append(line)
@@ -124,13 +128,26 @@ class TensorBoardFile(TrainingAction):
             files.copy_tree(self._scratch.name, self._directory)
 
 
+def rates(report: StepReport) -> dict[str, float]:
+    """Name the numbers of a report that tell how fast training is, and what it takes."""
+    found = {
+        "learning_rate": report.learning_rate,
+        "steps_per_sec": report.steps_per_second,
+        "images_per_sec": report.images_per_second,
+        "data_wait": report.data_wait,
+        "memory_bytes": float(report.memory_bytes),
+    }
+    if report.device_memory_bytes:
+        found["device_memory_bytes"] = float(report.device_memory_bytes)
+    return found
+
+
 class TensorBoardScalars(TensorBoardFile):
     """Writes losses, learning rate and speed under the Object Detection API's summary names."""
 
     def report(self, report: StepReport) -> None:
         """Write the scalars of a step."""
-        rates = {"learning_rate": report.learning_rate, "steps_per_sec": report.steps_per_second}
-        self.write(report.losses | report.scalars | rates, report.step)
+        self.write(report.losses | report.scalars | rates(report), report.step)
 
 
 class TensorBoardValidation(TensorBoardFile):
@@ -142,7 +159,7 @@ class TensorBoardValidation(TensorBoardFile):
 
 
 class ProgressLines(TrainingAction):
-    """Shows step, rate, time left, losses and learning rate."""
+    """Shows step, rate, time left, losses, the last score, learning rate, waiting and memory."""
 
     def __init__(
         self,
@@ -159,20 +176,38 @@ class ProgressLines(TrainingAction):
         """
         self._job = job
         self._loss_names = loss_names or {}
+        self._score: float | None = None
         self._reporter = reporter or default_reporter()
+
+    def validated(self, line: ValidationLine) -> None:
+        """Show the score from now on."""
+        self._score = line.score
 
     def report(self, report: StepReport) -> None:
         """Show one line."""
-        details = {"loss": report.losses[TOTAL_LOSS]}
+        details: dict[str, float | str] = {"loss": report.losses[TOTAL_LOSS]}
         for name, value in report.losses.items():
             if name != TOTAL_LOSS:
                 details[self._loss_names.get(name, name.removeprefix("Loss/"))] = value
+        if self._score is not None:
+            details["score"] = self._score
+        details["lr"] = report.learning_rate
+        if report.images_per_second:
+            details["images/s"] = report.images_per_second
+        details["data wait"] = f"{report.data_wait:.0%}"
+        details["memory"] = _gigabytes(report.memory_bytes)
+        if report.device_memory_bytes:
+            details["GPU memory"] = _gigabytes(report.device_memory_bytes)
         self._reporter(
             ProgressUpdate(
                 job=self._job,
                 done=report.step,
                 total=report.steps,
                 rate=report.steps_per_second,
-                details=details | {"lr": report.learning_rate},
+                details=details,
             )
         )
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / 1e9:.2f} GB"

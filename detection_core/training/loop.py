@@ -20,9 +20,11 @@ from detection_core.progress import RateMeter
 from detection_core.storage import files
 from detection_core.training.actions import TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints
+from detection_core.training.data_wait import DataWait
 from detection_core.training.distribution import current_worker, distributed, on_any_worker
 from detection_core.training.guard import FiniteGuard
 from detection_core.training.loop_options import StepReport, TrainOptions
+from detection_core.training.memory import device_memory, host_memory
 from detection_core.training.precision import LOSS_SCALE
 from detection_core.training.step import StepOutputs, TrainableModel, TrainState, compile_steps
 from detection_core.training.stop_signal import StopSignal
@@ -155,7 +157,8 @@ class _Loop:
         self._stop = stop
         self._alone = current_worker().count == 1
         self._guard = FiniteGuard(state.step)
-        self._update = compile_steps(state, options, self._guard.watch)
+        self._wait = DataWait()
+        self._update = compile_steps(state, options, self._guard.watch, self._wait.draw)
         self._meter = RateMeter()
         self._saved_at = time.monotonic()
 
@@ -172,7 +175,7 @@ class _Loop:
             outputs = self._next(batches, count, step)
             step += count
             if step - count == first:
-                self._meter.mark(step)
+                self._start_meters(step)
                 _logger.info("the first step took %.1f s", time.monotonic() - began)
             if step % self._options.log_every == 0 or step == total:
                 report = self._report(outputs, step)
@@ -204,9 +207,14 @@ class _Loop:
             line = validation.run(step)
         for action in self._actions:
             action.validated(line)
-        self._meter = RateMeter()  # the time was not training's
-        self._meter.mark(step)
+        self._start_meters(step)  # the time was not training's
         return True
+
+    def _start_meters(self, step: int) -> None:
+        """Measure the speed, and what of the time is spent waiting for batches, from here on."""
+        self._meter = RateMeter()
+        self._meter.mark(step)
+        self._wait.fraction()
 
     def _is_exhausted(self, step: int) -> bool:
         """Tell whether further steps are not worth their time."""
@@ -258,13 +266,18 @@ class _Loop:
 
     def _report(self, outputs: StepOutputs, step: int) -> StepReport:
         self._guard.check()
+        rate = self._meter.mark(step)
         report = StepReport(
             step=step,
             steps=self._options.num_steps,
             losses={name: float(value) for name, value in sorted(outputs.losses.items())},
             learning_rate=float(outputs.learning_rate),
-            steps_per_second=self._meter.mark(step),
+            steps_per_second=rate,
             scalars={name: float(value) for name, value in outputs.scalars.items()},
+            images_per_second=rate * self._options.batch_size,
+            data_wait=self._wait.fraction(),
+            memory_bytes=host_memory(),
+            device_memory_bytes=device_memory(),
         )
         for action in self._actions:
             action.report(report)

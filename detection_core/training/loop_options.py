@@ -36,6 +36,7 @@ class TrainOptions:
         skip_limit: fraction of the training records that may be left out because they do not decode.
         precision: what the model was built to compute in.
         initial_loss_scale: factor of the loss at first, where the model computes in float16.
+        batch_size: images an update, over all replicas, for reports; 0: not known.
     """
 
     num_steps: int
@@ -58,6 +59,7 @@ class TrainOptions:
     skip_limit: float = 0.01
     precision: Precision = Precision.FLOAT32
     initial_loss_scale: float = INITIAL_LOSS_SCALE
+    batch_size: int = 0
 
     @property
     def knows_stages(self) -> bool:
@@ -84,6 +86,10 @@ class StepReport:
         learning_rate: rate of the last update.
         steps_per_second: speed over the last reports; 0 until it is known.
         scalars: further numbers (gradient norms), name to value.
+        images_per_second: speed over the last reports; 0 until it is known.
+        data_wait: fraction of the time since the last report in which updates waited for their batches.
+        memory_bytes: what this process holds.
+        device_memory_bytes: what tensors take on the fullest GPU; 0 without one.
     """
 
     step: int
@@ -92,3 +98,7 @@ class StepReport:
     learning_rate: float
     steps_per_second: float
     scalars: dict[str, float] = dataclasses.field(default_factory=dict)
+    images_per_second: float = 0.0
+    data_wait: float = 0.0
+    memory_bytes: int = 0
+    device_memory_bytes: int = 0

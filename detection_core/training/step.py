@@ -254,7 +254,10 @@ def shape_gradients(
 
 
 def compile_steps(
-    state: TrainState, options: TrainOptions, watch: Callable[[StepOutputs], None]
+    state: TrainState,
+    options: TrainOptions,
+    watch: Callable[[StepOutputs], None],
+    draw: Callable[[Iterator[Batch]], Batch] = next,
 ) -> Callable[[Iterator[Batch], tf.Tensor], StepOutputs]:
     """Make the function that the loop calls: (iterator, number of updates) -> outputs of the last one.
 
@@ -262,13 +265,14 @@ def compile_steps(
         state: what the updates change.
         options: as for `train_step`.
         watch: called in the graph with each update's outputs, for checks that must not wait for the host.
+        draw: takes a batch from the iterator, in the graph.
     """
     strategy = tf.distribute.get_strategy()
     replicas = strategy.num_replicas_in_sync
 
     def one_step(iterator: Iterator[Batch]) -> StepOutputs:
         outputs = strategy.run(
-            lambda batch: train_step(state, options, replicas, batch), args=(next(iterator),)
+            lambda batch: train_step(state, options, replicas, batch), args=(draw(iterator),)
         )
         mean = tf.nest.map_structure(lambda v: strategy.reduce("MEAN", v, axis=None), outputs)
         watch(mean)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from detection_core.artifacts.model_run import ValidationLine
 from detection_core.detectors.ssd.family import FAMILY
 from detection_core.progress import ProgressUpdate, format_progress
 from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, reported_at
@@ -24,7 +25,15 @@ LOSSES = {
 def report(step: int) -> StepReport:
     scalars = {"gradient_norm/global": 3.0}
     return StepReport(
-        step=step, steps=40, losses=LOSSES, learning_rate=0.004, steps_per_second=8.4, scalars=scalars
+        step=step,
+        steps=40,
+        losses=LOSSES,
+        learning_rate=0.004,
+        steps_per_second=8.4,
+        scalars=scalars,
+        images_per_second=67.2,
+        data_wait=0.03,
+        memory_bytes=1_900_000_000,
     )
 
 
@@ -41,6 +50,10 @@ def test_history_lines_have_the_contracts_fields(tmp_path: Path) -> None:
         "losses": LOSSES,
         "learning_rate": 0.004,
         "steps_per_second": 8.4,
+        "images_per_second": 67.2,
+        "data_wait": 0.03,
+        "memory_bytes": 1_900_000_000,
+        "device_memory_bytes": 0,
     }
 
 
@@ -60,7 +73,8 @@ def test_what_was_reported_is_found_in_the_history(tmp_path: Path) -> None:
     history.start(0)
     for step in (10, 20):
         history.report(report(step))
-    assert reported_at(str(path), 20) == dataclasses.replace(report(20), scalars={})
+    known = {"images_per_second": 0.0, "data_wait": 0.0, "memory_bytes": 0}
+    assert reported_at(str(path), 20) == dataclasses.replace(report(20), scalars={}, **known)
     assert reported_at(str(path), 30) is None
     path.write_text('{"step": 20}\n{"step": 2')
     assert reported_at(str(path), 20) is None
@@ -75,7 +89,14 @@ def test_tensorboard_has_the_object_detection_apis_names(tmp_path: Path) -> None
     for event in tf.compat.v1.train.summary_iterator(str(path)):
         for value in event.summary.value:
             found[value.tag] = (event.step, round(float(tf.make_ndarray(value.tensor)), 5))
-    expected = LOSSES | {"learning_rate": 0.004, "steps_per_sec": 8.4, "gradient_norm/global": 3.0}
+    expected = LOSSES | {
+        "learning_rate": 0.004,
+        "steps_per_sec": 8.4,
+        "gradient_norm/global": 3.0,
+        "images_per_sec": 67.2,
+        "data_wait": 0.03,
+        "memory_bytes": 1.9e9,
+    }
     assert found == {name: (10, value) for name, value in expected.items()}
 
 
@@ -84,5 +105,15 @@ def test_progress_shows_the_losses_by_short_names() -> None:
     ProgressLines("quantize", seen.append, FAMILY.loss_names).report(report(20))
     assert format_progress(seen[0]) == (
         "quantize | step 20/40 | 8.4 steps/s | ETA 0:02 | loss 1.88 | class 1.22 | box 0.61"
-        " | reg 0.050 | lr 0.0040"
+        " | reg 0.050 | lr 0.0040 | images/s 67.2 | data wait 3% | memory 1.90 GB"
+    )
+
+
+def test_progress_shows_the_last_score_and_the_memory_of_a_gpu() -> None:
+    seen: list[ProgressUpdate] = []
+    lines = ProgressLines("train", seen.append)
+    lines.validated(ValidationLine(step=10, score=0.7123))
+    lines.report(dataclasses.replace(report(20), device_memory_bytes=40_000_000_000))
+    assert format_progress(seen[0]).endswith(
+        " | score 0.71 | lr 0.0040 | images/s 67.2 | data wait 3% | memory 1.90 GB | GPU memory 40.00 GB"
     )

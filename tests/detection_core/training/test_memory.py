@@ -1,0 +1,32 @@
+"""What is told of the memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detection_core.training import memory
+
+
+def test_what_is_allocated_is_counted() -> None:
+    before = memory.host_memory()
+    held = np.ones(50_000_000, np.uint8)
+    grown = memory.host_memory() - before
+    assert 40_000_000 < grown < 80_000_000, held.size
+
+
+def test_it_is_what_the_system_says() -> None:
+    (told,) = re.findall(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert memory.host_memory() == pytest.approx(int(told) * 1024, rel=0.2)
+
+
+def test_where_the_system_does_not_tell_it_is_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_STATM", "/does/not/exist")
+    assert memory.host_memory() > 1_000_000
+
+
+def test_without_a_gpu_none_is_told() -> None:
+    assert memory.device_memory() == 0
