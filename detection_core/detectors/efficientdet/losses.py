@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from detection_core.config.messages.efficientdet import EfficientDetSettings
 from detection_core.detectors.efficientdet.box_coder import EfficientDetBoxCoder
-from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
+from detection_core.detectors.parts.anchor_criterion import AnchorPredictions, classification_loss
 from detection_core.detectors.parts.losses.focal import SigmoidFocalLoss
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.detectors.parts.matchers.base import IGNORED
@@ -165,7 +165,8 @@ class DetectionLosses:
             gamma=settings.gamma, alpha=settings.alpha, label_smoothing=settings.label_smoothing
         )
         counted = tf.cast(targets.matched != IGNORED, tf.float32)[..., tf.newaxis]
-        class_losses = focal(predictions.class_logits, targets.class_targets, counted)
+        targets = targets._replace(class_weights=counted)
+        class_losses = classification_loss(focal, predictions.class_logits, targets)
         found = {CLASSIFICATION_LOSS: tf.reduce_sum(class_losses) / normalizer}
         codes, box_targets = predictions.box_codes, targets.box_targets
         if settings.box_loss_weight:

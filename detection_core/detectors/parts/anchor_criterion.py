@@ -8,6 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from detection_core.detectors.parts.losses.anchor_losses import AnchorLosses
+from detection_core.detectors.parts.losses.base import ClassificationLoss, ColumnLoss
 from detection_core.detectors.parts.losses.masking import replace_nan_targets
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
 from detection_core.structures import GroundTruth
@@ -64,11 +65,7 @@ class AnchorCriterion:
         """
         targets = self._sampled(self.assigner.assign(predictions.anchors, truth))
         localization = self._localization(predictions, targets)
-        classification = self.losses.classification(
-            predictions.class_logits, targets.class_targets, targets.class_weights
-        )
-        if len(classification.shape) == 3:
-            classification = tf.reduce_sum(classification, axis=-1)
+        classification = classification_loss(self.losses.classification, predictions.class_logits, targets)
         if self.losses.hard_example_miner is None:
             box_sum, class_sum = tf.reduce_sum(localization), tf.reduce_sum(classification)
         else:
@@ -106,3 +103,17 @@ class AnchorCriterion:
 
     def _decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         return self.assigner.box_coder.decode(codes, anchors)
+
+
+def classification_loss(loss: ClassificationLoss, logits: tf.Tensor, targets: AnchorTargets) -> tf.Tensor:
+    """Compute the loss of each anchor's classes, float32 [B, A], the faster way where there is one.
+
+    Args:
+        loss: which.
+        logits: float32 [B, A, K].
+        targets: of the anchors.
+    """
+    if isinstance(loss, ColumnLoss) and targets.class_columns is not None:
+        return loss.of_columns(logits, targets.class_columns, targets.class_weights[..., 0])
+    found = loss(logits, targets.class_targets, targets.class_weights)
+    return tf.reduce_sum(found, axis=-1) if len(found.shape) == 3 else found

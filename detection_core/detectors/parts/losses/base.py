@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import tensorflow as tf
 
@@ -20,6 +20,24 @@ class ClassificationLoss(Protocol):
 
         Returns:
             float32 [B, A, K] where classes are independent, [B, A] where they compete.
+        """
+        ...
+
+
+@runtime_checkable
+class ColumnLoss(Protocol):
+    """A classification loss that is faster where at most one target of an anchor is 1, and the others 0."""
+
+    def of_columns(self, prediction: tf.Tensor, columns: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor, the sum over its classes.
+
+        Args:
+            prediction: float32 [B, A, K], logits.
+            columns: int32 [B, A], which target is 1; -1 where none is.
+            weights: float32 [B, A].
+
+        Returns:
+            float32 [B, A].
         """
         ...
 

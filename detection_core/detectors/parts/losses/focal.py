@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -38,6 +39,45 @@ class SigmoidFocalLoss:
         if self.alpha is not None:
             loss *= target * self.alpha + (1.0 - target) * (1.0 - self.alpha)
         return loss * weights
+
+    def of_columns(self, prediction: tf.Tensor, columns: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor, float32 [B, A]; see `ColumnLoss`.
+
+        Nearly every target is 0: all logits are taken for such at first, and the few others then replaced.
+        The derivative is written out, as it shares its terms with the loss.
+        """
+
+        @tf.custom_gradient
+        def summed(logits: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+            alpha, others = (1.0, 1.0) if self.alpha is None else (self.alpha, 1.0 - self.alpha)
+            anchors = tf.where(columns >= 0)
+            ones = tf.concat([anchors, tf.cast(tf.gather_nd(columns, anchors), tf.int64)[:, None]], axis=-1)
+            loss, slopes = self._of_zeros(logits)
+            # A logit with target 1 costs what its negative does with target 0.
+            positive, positive_slopes = self._of_zeros(-tf.gather_nd(logits, ones))
+            loss = others * tf.reduce_sum(
+                tf.tensor_scatter_nd_update(loss, ones, tf.zeros_like(positive)), axis=-1
+            )
+
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+                found = slopes * (others * upstream)[..., tf.newaxis]
+                values = -alpha * positive_slopes * tf.gather_nd(upstream, anchors)
+                return tf.tensor_scatter_nd_update(found, ones, values)
+
+            return tf.tensor_scatter_nd_add(loss, anchors, alpha * positive), gradient
+
+        return summed(prediction) * weights
+
+    def _of_zeros(self, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the loss of logits whose target is 0 and its derivative, alpha aside."""
+        probability, smooth = tf.sigmoid(logits), 0.5 * self.label_smoothing
+        loss, slope = tf.nn.softplus(logits), probability
+        if smooth:
+            loss, slope = loss - smooth * logits, slope - smooth
+        if not self.gamma:
+            return loss, slope
+        focus = tf.square(probability) if self.gamma == 2.0 else tf.pow(probability, self.gamma)
+        return focus * loss, focus * (self.gamma * (1.0 - probability) * loss + slope)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

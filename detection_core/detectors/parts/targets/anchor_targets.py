@@ -21,6 +21,8 @@ class AnchorTargets(NamedTuple):
         box_targets: float32 [B, A, code size], encoded; NaN where a keypoint is missing.
         box_weights: float32 [B, A].
         matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
+        class_columns: int32 [B, A], the one column of class_targets that is 1, -1 where all are 0; None where
+            class_targets may be something else.
     """
 
     class_targets: tf.Tensor
@@ -28,6 +30,7 @@ class AnchorTargets(NamedTuple):
     box_targets: tf.Tensor
     box_weights: tf.Tensor
     matched: tf.Tensor
+    class_columns: tf.Tensor | None = None
 
 
 class AnchorTargetAssigner:
@@ -115,21 +118,31 @@ class AnchorTargetAssigner:
             weights = gather_matched(truth.weights, matched, positive)
             negative_weight = tf.where(matched == UNMATCHED, self._negative_class_weight, 0.0)
             class_weights = tf.where(positive, weights, negative_weight)
+            columns = self._class_columns(truth, matched, positive)
             return AnchorTargets(
-                class_targets=self._class_targets(truth, matched, positive),
+                class_targets=self._class_targets(truth, matched, positive, columns),
                 class_weights=class_weights[..., tf.newaxis],
                 box_targets=self.box_targets(anchors, truth, matched),
                 box_weights=weights,
                 matched=matched,
+                class_columns=columns,
             )
 
-    def _class_targets(self, truth: GroundTruth, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
+    def _class_columns(self, truth: GroundTruth, matched: tf.Tensor, positive: tf.Tensor) -> tf.Tensor | None:
         if truth.class_scores.shape[-1] != 0:
+            return None
+        columns = gather_matched(truth.classes, matched, positive) + self._background_columns
+        columns = tf.where(columns < self.target_columns, columns, -1)
+        return tf.where(positive, columns, self._unmatched_column)
+
+    def _class_targets(
+        self, truth: GroundTruth, matched: tf.Tensor, positive: tf.Tensor, columns: tf.Tensor | None
+    ) -> tf.Tensor:
+        if columns is None:
             scores = self.with_background_column(truth.class_scores)
             unmatched = tf.one_hot(self._unmatched_column, self.target_columns)
             return tf.where(positive[..., tf.newaxis], gather_matched(scores, matched, positive), unmatched)
-        columns = gather_matched(truth.classes, matched, positive) + self._background_columns
-        columns = tf.where(positive, columns, self._unmatched_column)
+        # A compiled step leaves them out where the loss takes the columns.
         return tf.one_hot(columns, self.target_columns, dtype=tf.float32)
 
     def with_background_column(self, scores: tf.Tensor) -> tf.Tensor:

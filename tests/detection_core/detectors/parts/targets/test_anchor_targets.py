@@ -72,7 +72,10 @@ def test_golden(case: GoldenCase):
     weights = inputs.get("groundtruth_weights", np.ones(len(labels), np.float32))
     truth = make_truth(inputs["groundtruth_boxes"][np.newaxis], [_labels_to_classes(labels)], [weights])
     assigner = make_assigner(case.params, num_classes=labels.shape[-1] - 1)
-    _check(assigner.assign(tf.constant(inputs["anchors"]), truth), case.outputs, 0)
+    found = assigner.assign(tf.constant(inputs["anchors"]), truth)
+    _check(found, case.outputs, 0)
+    one_hot = tf.one_hot(found.class_columns, assigner.target_columns)
+    np.testing.assert_array_equal(one_hot, found.class_targets)
 
 
 @pytest.mark.parametrize("case", SINGLE[:2], ids=lambda case: case.name)
@@ -84,6 +87,7 @@ def test_golden_labels_as_class_scores(case: GoldenCase):
     for first in (0, 1):
         scores = tf.constant(labels[np.newaxis, :, first:])
         found = assigner.assign(tf.constant(case.inputs["anchors"]), truth._replace(class_scores=scores))
+        assert found.class_columns is None
         _check(found, case.outputs, 0)
 
 
