@@ -13,6 +13,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
 from detection_core.training.precision import Precision
+from detection_core.training.reproducible import Reproducibility
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class TrainPlan:
         writes_average: the average is what is written and evaluated, where one is kept.
         validation: how the detector is measured on the way; None: it is not.
         precision: what the network shall compute in; None: what the device is fast in.
+        reproducibility: what is drawn at random alike in every training of the config.
     """
 
     options: TrainOptions
@@ -36,6 +38,7 @@ class TrainPlan:
     writes_average: bool
     validation: ValidationPlan | None = None
     precision: Precision | None = None
+    reproducibility: Reproducibility = dataclasses.field(default_factory=Reproducibility)
 
     def computing_in(self, precision: Precision) -> TrainPlan:
         """Return the plan for a model that was built to compute in a precision."""
@@ -65,6 +68,7 @@ def build_train_plan(
         writes_average=config.eval_config.use_moving_averages,
         validation=build_validation(config, checkpoint_every=options.checkpoint_every),
         precision=build_precision(train),
+        reproducibility=build_reproducibility(train),
     )
 
 
@@ -72,6 +76,14 @@ def build_precision(train_config: TrainConfig) -> Precision | None:
     """Return what a config asks to compute in; None for what the device is fast in."""
     name = proto.Precision.Name(train_config.precision)
     return None if name == "AUTO" else Precision[name]
+
+
+def build_reproducibility(train_config: TrainConfig) -> Reproducibility:
+    """Return what a config wants to be alike in every training of it."""
+    seed, deterministic = train_config.seed, train_config.deterministic
+    return Reproducibility(
+        seed=seed, deterministic=deterministic, seeds_weights=deterministic or train_config.HasField("seed")
+    )
 
 
 def build_optimization(config: TrainEvalPipelineConfig) -> Optimization:

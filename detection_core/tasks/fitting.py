@@ -48,9 +48,6 @@ from detection_core.training.validation import Validation
 _logger = logging.getLogger(__name__)
 _NAMED = 20
 
-SEED = 0
-"""Seed of the order and augmentation of the training examples; the config has no field for it."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FitRequest:
@@ -202,7 +199,7 @@ def _dataset_factory(request: FitRequest, left_out: Sequence[LeftOut]) -> Callab
         request.config,
         label_map=request.label_map,
         batch_size=request.plan.batch_size,
-        seed=SEED,
+        seed=request.plan.reproducibility.seed,
         start_step=start,
         shard=shard,
     )

@@ -52,14 +52,14 @@ class Preview:
 
 
 def preview_training_input(
-    config: PipelineConfig, folder: str, *, seed: int = 0, count: int = 12, title: str = ""
+    config: PipelineConfig, folder: str, *, seed: int | None = None, count: int = 12, title: str = ""
 ) -> Preview:
     """Draw the first images of a training before and after all that its input pipeline does to them.
 
     Args:
         config: with its input readers filled in, checked.
         folder: gets index.html and contact_sheet.png, the same ones for the same seed.
-        seed: of order and augmentation; 0 is that of `train`.
+        seed: of order and augmentation; None: that of the config, as `train` follows it.
         count: how many images, 1 to `MOST_IMAGES`.
         title: of the page, such as the config's path.
 
@@ -70,6 +70,7 @@ def preview_training_input(
     if not 1 <= count <= MOST_IMAGES:
         raise ConfigError(f"expected 1 to {MOST_IMAGES} images, found {count}", where="count")
     config = with_steps(config)
+    seed = config.train_config.seed if seed is None else seed
     label_map = load_label_map(build_train_plan(config, log_every=1).label_map_path)
     config = with_classes(config, label_map.num_classes)
     pairs = iterate_training_pairs(config, label_map=label_map, seed=seed)

@@ -69,14 +69,14 @@ def quantize(
 
     Raises:
         ConfigError: when the config is no use or of another model; ContractError: for no detector folder.
-        DataError: when the examples cannot be read.
-        ModelError: when the loss is not finite, or a checkpoint does not fit.
+        DataError: for unreadable examples; ModelError: for a loss that is not finite, or an unfit checkpoint.
     """
     check_pipeline_config(config)
     config = with_steps(with_classes(config, layout.read_info(model_dir).num_classes))
     options = build_quantization_options(config)
     support = configured_model(config).family.require_quantization()
     plan = _train_plan(config, options, resume)
+    plan.reproducibility.set_up()
     fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
     with (
         work_folder(work_dir, fingerprint, code_version=resume.code_version) as folder,

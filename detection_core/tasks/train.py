@@ -79,6 +79,7 @@ def train(
     config = with_steps(config)
     plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
     _check(plan, strategy.num_replicas_in_sync)
+    plan.reproducibility.set_up()
     label_map = load_label_map(plan.label_map_path)
     config = with_classes(config, label_map.num_classes)
     fingerprint = _fingerprint(config, warm_start_dir)

@@ -62,7 +62,7 @@ PREVIEW = Verb(
         argument("--data", default="", metavar="DIR", help="data set (default: the config's own records)"),
         argument("--examples", default="", metavar="DIR", help="what ExampleGen wrote, in place of --data"),
         source_arguments,
-        argument("--seed", type=int, default=0, help="of order and augmentation (default: 0, as training)"),
+        argument("--seed", type=int, help="of order and augmentation (default: train_config.seed)"),
         argument("-n", "--count", type=int, default=12, metavar="N", help="images (default: 12)"),
         argument("-o", "--output", required=True, metavar="DIR", help="folder to write; it may exist"),
         SET,

@@ -5,6 +5,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.training.precision import Precision
+from detection_core.training.reproducible import Reproducibility
 from tests.detection_core.tasks.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text(7))
@@ -44,3 +45,11 @@ def test_the_optimizer_is_the_config_s() -> None:
     assert build_optimization(CONFIG).average_decay == 0.0
     changes = {"train_config.optimizer.use_moving_average": True}
     assert build_optimization(apply_overrides(CONFIG, changes)).average_decay == pytest.approx(0.9999)
+
+
+def test_a_seed_that_is_given_is_that_of_the_weights_too() -> None:
+    assert build_train_plan(CONFIG).reproducibility == Reproducibility()
+    plan = build_train_plan(apply_overrides(CONFIG, {"train_config.seed": 5}))
+    assert plan.reproducibility == Reproducibility(seed=5, seeds_weights=True)
+    plan = build_train_plan(apply_overrides(CONFIG, {"train_config.deterministic": True}))
+    assert plan.reproducibility == Reproducibility(seeds_weights=True, deterministic=True)
