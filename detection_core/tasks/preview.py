@@ -70,8 +70,9 @@ def preview_training_input(
     if not 1 <= count <= MOST_IMAGES:
         raise ConfigError(f"expected 1 to {MOST_IMAGES} images, found {count}", where="count")
     config = with_steps(config)
-    seed = config.train_config.seed if seed is None else seed
-    label_map = load_label_map(build_train_plan(config, log_every=1).label_map_path)
+    plan = build_train_plan(config, log_every=1)
+    seed = plan.reproducibility.seed if seed is None else seed
+    label_map = load_label_map(plan.label_map_path)
     config = with_classes(config, label_map.num_classes)
     pairs = iterate_training_pairs(config, label_map=label_map, seed=seed)
     drawn = [_draw(sample, batch, label_map.names) for sample, batch in itertools.islice(pairs, count)]
