@@ -58,7 +58,7 @@ def checkpoint_content(file: CheckpointFile, names: CheckpointNames) -> Checkpoi
     return CheckpointContent(
         named=named,
         of=of,
-        heads=of == DETECTOR and any(naming.heads in key for key in keys),
+        heads=of == DETECTOR and any(part in key for key in keys for part in naming.heads),
         variables=len(keys),
         first=keys[0] if keys else "none",
     )

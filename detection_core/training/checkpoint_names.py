@@ -40,18 +40,18 @@ class Naming:
 
     Attributes:
         kinds: kind of checkpoint -> (detector, options) -> its variables and what they are called there.
-        detector: what some names of a detector's checkpoint begin with.
-        classifier: what some names of a classifier's checkpoint begin with.
-        heads: what stands in the names of a detector's heads.
+        detector: any of these some names of a detector's checkpoint begin with.
+        classifier: any of these some names of a classifier's checkpoint begin with.
+        heads: any of these stands in the names of a detector's heads.
         model: what names of a model's variables begin with; () in formats where other names are told by
             their ends.
         stored_names: finds the names that a checkpoint has under others; None: each stands for itself.
     """
 
     kinds: Mapping[str, Callable[[Any, FineTuneOptions], FillableVariables]]
-    detector: str
+    detector: tuple[str, ...]
     classifier: tuple[str, ...]
-    heads: str
+    heads: tuple[str, ...]
     model: tuple[str, ...] = ()
     stored_names: StoredNames | None = None
 

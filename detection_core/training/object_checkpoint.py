@@ -14,6 +14,14 @@ VARIABLE_SUFFIX = f"/.ATTRIBUTES/{_VARIABLE}"
 """End of the key of every variable."""
 
 
+def escaped_child(name: str) -> str:
+    """Return an object's name as one part of a path, whatever it has of slashes and dots.
+
+    As TensorFlow's keys do, `.S` stands for a slash there, and two dots for one.
+    """
+    return name.replace(".", "..").replace("/", ".S")
+
+
 class ObjectCheckpoint:
     """The variables of an object-based checkpoint.
 
@@ -56,7 +64,7 @@ class ObjectCheckpoint:
         followed through the object graph where no key is equal to it.
 
         Args:
-            path: names of objects from the root on, joined with "/"; the last is the variable's. With
+            path: escaped names of objects from the root on, joined with "/"; the last is the variable's. With
                 `OPTIMIZER_SLOT` and a slot's name behind it what an optimizer keeps of the variable is meant,
                 whichever object the optimizer is.
 
@@ -81,7 +89,7 @@ class ObjectCheckpoint:
         number = 0
         for name in path.split("/"):
             children = self._nodes[number].children
-            child = next((child for child in children if child.local_name == name), None)
+            child = next((child for child in children if escaped_child(child.local_name) == name), None)
             if child is None:
                 return None
             number = child.node_id

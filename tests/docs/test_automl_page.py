@@ -38,7 +38,7 @@ def test_every_flag_is_mapped_once(tool: str) -> None:
 
 @pytest.mark.parametrize("tool", FLAGS)
 def test_modes_of_a_tool_are_told(tool: str) -> None:
-    for mode in FLAGS[tool].get("mode", []):
+    for mode in FLAGS[tool].get("mode", FLAGS[tool].get("runmode", [])):
         assert f"`{mode}`" in SECTIONS[tool], mode
 
 

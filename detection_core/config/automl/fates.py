@@ -160,7 +160,8 @@ FATES: Mapping[str, Fate] = {
     "img_summary_steps": _nothing("no images are written in training; `detflow evaluate` draws them"),
     "lr_decay_method": _followed(f"the kind of {_SCHEDULE}"),
     "moving_average_decay": _followed(
-        f"{_OPTIMIZER}: use_moving_average, moving_average_decay; eval_config.use_moving_averages"
+        f"{_OPTIMIZER}: use_moving_average, moving_average_decay; eval_config.use_moving_averages;"
+        f" {MODEL}.restore_moving_averages"
     ),
     "ckpt_var_scope": _nothing(_TF1),
     "skip_mismatch": _nothing(_TF1),

@@ -193,10 +193,7 @@ def _fill_model(message: EfficientDet, loaded: LoadedHyperParameters) -> None:
         _fill_nodes(message, values.fpn_config)
     if (values.positives_momentum or 0.0) != (named.positives_momentum or 0.0):
         message.positives_momentum = values.positives_momentum or 0.0
-    if not values.skip_crowd_during_training:  # else the steps leave them out, as their input does
-        message.skip_crowd_during_training = False
-    if values.is_training_bn and values.strategy == "gpus":
-        message.sync_batch_norm = True
+    _fill_training(message, values)
     _fill_nms(message.nms_configs, values)
     resizer = message.image_resizer.automl_resizer
     resizer.height, resizer.width = values.image_size
@@ -217,6 +214,15 @@ def _set_field(message: EfficientDet, name: str, value: Any) -> None:
         getattr(message, name).extend(value if isinstance(value, tuple) else (value,))
     else:
         setattr(message, name, _ALIASES.get((name, value), value) if isinstance(value, str) else value)
+
+
+def _fill_training(message: EfficientDet, values: HyperParameters) -> None:
+    if not values.skip_crowd_during_training:  # else the steps leave them out, as their input does
+        message.skip_crowd_during_training = False
+    if values.is_training_bn and values.strategy == "gpus":
+        message.sync_batch_norm = True
+    if values.moving_average_decay <= 0:
+        message.restore_moving_averages = False
 
 
 def _fill_aspects(message: EfficientDet, ratios: Sequence[float | tuple[float, float]]) -> None:

@@ -40,7 +40,7 @@ LAST_BACKBONE_LEVEL = 5
 _MAX_LEVEL = 12
 
 # Fields that no hyper-parameter is called by; the schema has their defaults.
-_OWN = ("pooling_type", "sync_batch_norm")
+_OWN = ("pooling_type", "sync_batch_norm", "restore_moving_averages")
 # Hyper-parameters that are null there.
 _NULLS: Mapping[str, Any] = {
     "fpn_name": "bifpn",
@@ -103,6 +103,7 @@ class EfficientDetSettings:
     var_freeze_expr: str
     skip_crowd_during_training: bool
     sync_batch_norm: bool
+    restore_moving_averages: bool
 
     @property
     def levels(self) -> range:

@@ -28,6 +28,7 @@ from detection_core.training.checkpoint_names import (
     FineTuneOptions,
     Naming,
 )
+from detection_core.training.object_checkpoint import escaped_child
 from detection_core.training.restore_report import AVERAGED, OPTIMIZER_SLOT
 
 _REGULARIZED = ("kernel", "weight")
@@ -197,6 +198,8 @@ def _numbered(name: str, number: int) -> str:
 
 _BACKBONE, _CLASS_NET, _BOX_NET = "backbone/", "class_net/", "box_net/"
 _HEADS = (_CLASS_NET, _BOX_NET, "seg_head/")
+_HUB_MODULE = "base_model/"
+_BESIDE_HUB_MODULE = {f"{_CLASS_NET}class-predict/": "classes", f"{_BOX_NET}box-predict/": "boxes"}
 # What the optimizer with moving averages keeps of a variable in object-based checkpoints of a training.
 _AVERAGE_SLOT = f"{OPTIMIZER_SLOT}average"
 # What a kind of checkpoint has of the network, by what its keys begin with.
@@ -207,12 +210,27 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
+def _hub_path(name: str) -> str:
+    """Return the path of a variable by its name, where all but the last layers came from TensorFlow Hub.
+
+    Such trainings, Model Maker's among them, have the module as one layer, whose variables are its children
+    by their whole names.
+    """
+    for scope, layer in _BESIDE_HUB_MODULE.items():
+        if name.startswith(scope):
+            return f"{layer}/{name.removeprefix(scope)}"
+    return f"{_HUB_MODULE}{escaped_child(f'{name}:0')}"
+
+
 def _in_objects(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
     def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
-        found = automl_variables(model.network, model.parts.settings)
+        settings = model.parts.settings
+        found = (own for own in automl_variables(model.network, settings) if _PARTS[kind](own.key))
         # A checkpoint of training has averages of what was trained in its optimizer, the better values.
+        ends = (_AVERAGE_SLOT, "") if settings.restore_moving_averages else ("",)
         return [
-            (own.variable, [f"{own.key}{_AVERAGE_SLOT}", own.key]) for own in found if _PARTS[kind](own.key)
+            (own.variable, [f"{path}{end}" for end in ends for path in (own.key, _hub_path(own.name))])
+            for own in found
         ]
 
     return fillable
@@ -221,9 +239,11 @@ def _in_objects(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], Fil
 def _by_name(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
     def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
         part = _PARTS["full" if options.heads and kind == "detection" else kind]
-        found = automl_variables(model.network, model.parts.settings)
+        settings = model.parts.settings
+        found = automl_variables(model.network, settings)
         # A checkpoint of training has the averaged values too, which are the better ones.
-        return [(own.variable, [f"{own.name}{AVERAGED}", own.name]) for own in found if part(own.key)]
+        ends = (AVERAGED, "") if settings.restore_moving_averages else ("",)
+        return [(own.variable, [f"{own.name}{end}" for end in ends]) for own in found if part(own.key)]
 
     return fillable
 
@@ -231,16 +251,16 @@ def _by_name(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], Fillab
 EFFICIENTDET_NAMES = CheckpointNames(
     object_based=Naming(
         kinds={kind: _in_objects(kind) for kind in _PARTS},
-        detector="fpn_cells/",
+        detector=("fpn_cells/", _HUB_MODULE),
         classifier=(_BACKBONE,),
-        heads=_CLASS_NET,
-        model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS),
+        heads=(_CLASS_NET, "classes/"),
+        model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS, _HUB_MODULE, "classes/", "boxes/"),
     ),
     name_based=Naming(
         kinds={kind: _by_name(kind) for kind in _PARTS},
-        detector="fpn_cells/",
+        detector=("fpn_cells/",),
         classifier=("efficientnet-",),
-        heads=_CLASS_NET,
+        heads=(_CLASS_NET,),
         stored_names=running_names,
     ),
 )

@@ -31,7 +31,7 @@ def write_object_checkpoint(
     """Write variables under object paths such as `model/_box_predictor/0/kernel`; returns the prefix.
 
     Args:
-        values: path to value.
+        values: path to value; `.S` in a path is a slash in an object's own name, as in TensorFlow's keys.
         prefix: of the files.
         averages: of some paths the moving averages, which an optimizer of the root keeps.
     """
@@ -52,7 +52,7 @@ def _node(variables: Mapping[str, tf.Variable]) -> tf.train.Checkpoint:
         if rest:
             below.setdefault(first, {})[rest] = variable
         else:
-            fields[first] = variable
+            fields[first.replace(".S", "/")] = variable
     fields.update({name: _node(rest) for name, rest in below.items()})
     return tf.train.Checkpoint(**fields)
 

@@ -258,3 +258,9 @@ def test_batch_norm_is_of_all_replicas_where_theirs_is(hparams: str, shared: boo
     """Their classes of batch norm by strategy: shared for gpus in training, plain for multi-gpus."""
     message = checked(translate("efficientdet-d0", hparams).config).model.efficientdet
     assert settings_of(message).sync_batch_norm == shared
+
+
+@pytest.mark.parametrize(("hparams", "restored"), [("", True), ("moving_average_decay=0", False)])
+def test_without_averages_none_is_restored(hparams: str, restored: bool) -> None:
+    message = checked(translate("efficientdet-d0", hparams).config).model.efficientdet
+    assert settings_of(message).restore_moving_averages == restored

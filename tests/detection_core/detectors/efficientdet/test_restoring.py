@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import RESTORED_TABLE
@@ -154,6 +155,50 @@ def test_the_averages_of_a_training_win_over_its_plain_values(small, tmp_path):
     assert {key.partition("/.OPT")[2] for key in facts["slot_key_examples"]} >= {slot.partition("/.OPT")[2]}
 
 
+def _hub_key(own):
+    """The facts' rule for trainings on a module of TensorFlow Hub, which Model Maker's are, too."""
+    rule = CASES["rules"]["fact"]["head_only_module_fallback"]
+    for prefix, layer in rule["variable_prefix_to_key_prefix"]:
+        if own.name.startswith(prefix):
+            name = own.name.removeprefix(prefix) + ("" if prefix else ":0")
+            return f"{layer}/{name.replace('/', '.S')}"
+    raise AssertionError(own.name)
+
+
+def test_a_training_on_a_module_of_tensorflow_hub_is_restored(small, tmp_path):
+    values = {_hub_key(own): value for own, value in _values(small, 2.0)}
+    assert "base_model/efficientnet-lite0.Sstem.Sconv2d.Skernel:0" in values and "classes/bias" in values
+    averages = {_hub_key(own): value for own, value in _values(small, 1.0)}
+    averages = {"classes/bias": averages["classes/bias"]}
+    path = write_object_checkpoint(values, tmp_path / "ckpt", averages)
+    stored = {name for name, _ in tf.train.list_variables(path)}
+    assert {f"{key}/.ATTRIBUTES/VARIABLE_VALUE" for key in values} <= stored
+    detector = _detector(**SMALL)
+    report = _restore(detector, path, "full", named=False)
+    counts = _matched(detector)
+    assert (counts["averaged"], counts["object"]) == (1, len(values) - 1)
+    assert report.unused == () and report.count(Outcome.RESTORED) == len(values)
+    content = checkpoint_content(CheckpointFile(path), EFFICIENTDET_NAMES)
+    assert (content.of, content.heads) == ("detector", True)
+    other = _detector(classes=7, **SMALL)
+    report = _restore(other, path, "detection", named=False)
+    assert all(
+        key.startswith(("classes/", "boxes/", "base_model/class_net", "base_model/box_net"))
+        for key in report.unused
+    )
+
+
+def test_averages_stay_behind_on_request(small, tmp_path):
+    by_name = _named(tmp_path / "model", small, averaged=True)
+    values = {own.key: value for own, value in _values(small)}
+    averages = {key: value + np.float32(1.0) for key, value in values.items()}
+    objects = write_object_checkpoint(values, tmp_path / "ckpt", averages)
+    for path, named in ((by_name, True), (objects, False)):
+        detector = _detector(restore_moving_averages=False, **SMALL)
+        _restore(detector, path, "full", named=named)
+        assert _matched(detector)["plain"] == len(values)
+
+
 SECOND = {
     "efficientnet-lite0/stem/conv2d/": "efficientnet-lite0/stem_1/conv2d_5/",
     "efficientnet-lite0/stem/": "efficientnet-lite0/stem_1/",
@@ -239,6 +284,7 @@ def test_a_checkpoint_becomes_a_detector_as_it_is(tmp_path):
     "case, written, options, classes",
     [
         ("name_based_both_averaging_on", {"averaged": True}, {"heads": True}, 4),
+        ("name_based_both_averaging_off", {"averaged": True}, {"heads": True}, 4),
         ("name_based_plain_only_averaging_on", {"averaged": False}, {"heads": True}, 4),
         ("name_based_other_num_classes", {"averaged": True}, {"heads": True}, 7),
         ("name_based_backbone_only", {"averaged": False, "backbone": True}, {}, 4),
@@ -249,7 +295,8 @@ def test_a_checkpoint_becomes_a_detector_as_it_is(tmp_path):
 )
 def test_as_many_variables_are_restored_as_by_the_reference(case, written, options, classes, tmp_path):
     source = _detector(name="efficientdet-d0")
-    detector = source if classes == 4 else _detector(classes, name="efficientdet-d0")
+    fields = {"restore_moving_averages": False} if case.endswith("averaging_off") else {}
+    detector = _detector(classes, name="efficientdet-d0", **fields)
     if written is None:
         path, kind = _objects(tmp_path / "ckpt", source), "detection" if "heads" in case else "full"
     else:
