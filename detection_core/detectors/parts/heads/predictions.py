@@ -48,12 +48,24 @@ class PredictionHead(Protocol):
         """Add the head's layers to the network."""
 
 
+MOST_JOINED = 5
+"""Tensors that are joined at a time: XNNPACK leaves a concatenation of more to other kernels."""
+
+
 def per_anchor(maps: Sequence[tf.Tensor], size: int, name: str) -> tf.Tensor:
     """Bring maps [B, h, w, anchors x size] to one tensor [B, A, size]."""
     rows = [
         tf_keras.layers.Reshape((-1, size), name=f"{name}_rows_{level}")(features)
         for level, features in enumerate(maps)
     ]
+    return _joined(rows, name)
+
+
+def _joined(rows: list[tf.Tensor], name: str) -> tf.Tensor:
+    """Join tensors [B, n, size] along their rows, `MOST_JOINED` at a time."""
     if len(rows) == 1:
         return rows[0]
+    parts = [rows[start : start + MOST_JOINED] for start in range(0, len(rows), MOST_JOINED)]
+    if len(parts) > 1:
+        rows = [_joined(part, f"{name}_part_{number}") for number, part in enumerate(parts)]
     return tf_keras.layers.Concatenate(axis=1, name=name)(rows)
