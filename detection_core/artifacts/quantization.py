@@ -19,6 +19,7 @@ class QuantizationSettings:
         activation_bits: bits of an activation's value.
         symmetric: whether an activation's zero is in the middle of its range.
         pairwise_sums: whether each sum of two tensors within a sum of more has a range; once none had.
+        hard_swish: whether a hard swish is quantized; once none was.
     """
 
     delay: int
@@ -26,6 +27,7 @@ class QuantizationSettings:
     activation_bits: int
     symmetric: bool
     pairwise_sums: bool = False
+    hard_swish: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

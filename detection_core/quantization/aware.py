@@ -67,7 +67,7 @@ def add_fake_quantization(
         float_calls: names of calls that stay in float though they could be quantized.
     """
     graph = read_graph(folded.network)
-    placement = place_quantizers(graph, float_calls)
+    placement = place_quantizers(graph, float_calls, hard_swish=options.hard_swish)
     clock = Clock(options.delay, step)
 
     made: dict[str, InputQuantizer | QuantizedCall] = {}

@@ -1,4 +1,4 @@
-"""Batch normalisation folded into the convolution before it, and shared layers taken apart.
+"""Batch normalisations and offsets folded into the convolution before them, shared layers taken apart.
 
 Jacob et al., 2018, section 3.2, https://arxiv.org/abs/1712.05877.
 
@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 import tf_keras
 
+from detection_core.detectors.parts.layers.constants import AddConstant
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild, split_sums
 
+FOLDED = (tf_keras.layers.BatchNormalization, AddConstant)
 KERNEL_NAMES = {tf_keras.layers.Conv2D: "kernel", tf_keras.layers.DepthwiseConv2D: "depthwise_kernel"}
 REGULARIZERS = ("kernel_regularizer", "depthwise_regularizer", "bias_regularizer", "activity_regularizer")
 
@@ -32,7 +34,7 @@ class FoldedNetwork:
 
     Attributes:
         network: functional, one layer object per call, without the folded normalisations.
-        folded: name of a convolution to the name of the normalisation that went into it.
+        folded: name of a convolution to the name of the normalisation or offset that went into it.
     """
 
     network: tf_keras.Model
@@ -40,7 +42,7 @@ class FoldedNetwork:
 
 
 def fold_batch_norms(network: tf_keras.Model, *, pairwise_sums: bool = False) -> FoldedNetwork:
-    """Rebuild a network with each normalisation that follows a convolution folded into it.
+    """Rebuild a network with each normalisation or offset that follows a convolution folded into it.
 
     Args:
         network: flat functional network; it is left as it is.
@@ -79,7 +81,7 @@ def fold_batch_norms(network: tf_keras.Model, *, pairwise_sums: bool = False) ->
 
 
 def _foldable(graph: NetworkGraph) -> dict[str, str]:
-    """Pair each convolution with the normalisation that is the only reader of its output."""
+    """Pair each convolution with the normalisation or offset that is the only reader of its output."""
     consumers = graph.consumers()
     pairs = {}
     for call in graph.calls.values():
@@ -88,7 +90,7 @@ def _foldable(graph: NetworkGraph) -> dict[str, str]:
             type(call.layer) in KERNEL_NAMES
             and len(readers) == 1
             and call.name not in graph.outputs
-            and isinstance(graph.calls[readers[0]].layer, tf_keras.layers.BatchNormalization)
+            and isinstance(graph.calls[readers[0]].layer, FOLDED)
             and tf_keras.activations.serialize(call.layer.activation) == "linear"
         ):
             pairs[call.name] = readers[0]
@@ -96,9 +98,13 @@ def _foldable(graph: NetworkGraph) -> dict[str, str]:
 
 
 def _folded_weights(convolution: Any, norm: Any) -> list[np.ndarray]:
-    """Return [kernel, bias] of a convolution followed by a normalisation in inference."""
+    """Return [kernel, bias] of a convolution followed by a normalisation in inference, or by an offset."""
     kernel_name = KERNEL_NAMES[type(convolution)]
     kernel = getattr(convolution, kernel_name).numpy()
+    if isinstance(norm, AddConstant):
+        outputs = convolution.output.shape[-1]
+        bias = convolution.bias.numpy() if convolution.use_bias else np.zeros(outputs, kernel.dtype)
+        return [kernel, bias + kernel.dtype.type(norm.value)]
     mean, variance = norm.moving_mean.numpy(), norm.moving_variance.numpy()
     gamma = norm.gamma.numpy() if norm.scale else np.ones_like(mean)
     beta = norm.beta.numpy() if norm.center else np.zeros_like(mean)

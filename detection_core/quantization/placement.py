@@ -16,6 +16,8 @@ from typing import Any
 
 import tf_keras
 
+from detection_core.detectors.parts.layers.activations import FUNCTIONS
+from detection_core.detectors.parts.layers.constants import AddConstant, MultiplyByConstant
 from detection_core.detectors.parts.layers.resizing import NearestResize
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.graph import LayerCall, NetworkGraph
@@ -29,6 +31,8 @@ COMPUTING = (
     _layers.Multiply,
     _layers.ReLU,
     _layers.GlobalAveragePooling2D,
+    AddConstant,
+    MultiplyByConstant,
     WeightedFusion,
 )
 MOVING = (
@@ -42,7 +46,7 @@ MOVING = (
     _layers.Dropout,
     NearestResize,
 )
-FUSING = (*WEIGHTED, _layers.Add)
+FUSING = (*WEIGHTED, _layers.Add, AddConstant)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")
 LEFT_IN_FLOAT = "left in float on demand"
 WEIGHTED_SUMS = "weighted_sums"
@@ -106,17 +110,21 @@ class Placement:
         return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 
-def place_quantizers(graph: NetworkGraph, float_calls: Collection[str] = ()) -> Placement:
+def place_quantizers(
+    graph: NetworkGraph, float_calls: Collection[str] = (), *, hard_swish: bool = True
+) -> Placement:
     """Decide for each call of a folded network whether and where it is quantized.
 
     Args:
         graph: of the folded network.
         float_calls: names of calls that stay in float though they could be quantized.
+        hard_swish: a hard swish is quantized.
     """
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
     for call in graph.calls.values():
-        reason = LEFT_IN_FLOAT if call.name in float_calls else _refusal(call, graph)
+        left = call.name in float_calls or (_is_hard_swish(call.layer) and not hard_swish)
+        reason = LEFT_IN_FLOAT if left else _refusal(call, graph)
         if reason:
             placement.not_quantized[call.name] = reason
             continue
@@ -142,7 +150,8 @@ def _range_source(call: LayerCall, owner: str) -> RangeSource:
 def _refusal(call: LayerCall, graph: NetworkGraph) -> str:
     """Return why a call cannot run in integers, "" where it can."""
     layer = call.layer
-    if not call.inputs or _moves(layer) or isinstance(layer, (*COMPUTING, _layers.Concatenate)):
+    computes = isinstance(layer, (*COMPUTING, _layers.Concatenate)) or _is_hard_swish(layer)
+    if not call.inputs or _moves(layer) or computes:
         return ""
     if _is_sigmoid(layer):
         return "256 scores are too few to rank detections by" if call.name in graph.outputs else ""
@@ -158,6 +167,10 @@ def _is_sigmoid(layer: Any) -> bool:
     if type(layer) is not _layers.Activation:
         return False
     return bool(tf_keras.activations.serialize(layer.activation) == "sigmoid")
+
+
+def _is_hard_swish(layer: Any) -> bool:
+    return type(layer) is _layers.Activation and layer.activation is FUNCTIONS["hswish"]
 
 
 def _moves(layer: Any) -> bool:

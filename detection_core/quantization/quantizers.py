@@ -37,6 +37,7 @@ class QuantizationOptions:
         symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
         pairwise_sums: give each sum of two tensors a range, also within a sum of more; records of earlier
             quantizations do not.
+        hard_swish: quantize hard swishes; records of earlier quantizations do not.
     """
 
     delay: int = 500000
@@ -44,6 +45,7 @@ class QuantizationOptions:
     activation_bits: int = 8
     symmetric: bool = False
     pairwise_sums: bool = True
+    hard_swish: bool = True
 
 
 class Clock:

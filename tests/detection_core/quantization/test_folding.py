@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tf_keras
 
+from detection_core.detectors.parts.layers.constants import AddConstant
 from detection_core.quantization.folding import fold_batch_norms
 from tests.detection_core.quantization.tiny_network import tiny_network
 
@@ -54,3 +55,17 @@ def test_the_original_is_untouched_and_regularizers_are_dropped(network):
     for a, b in zip(before, network.weights, strict=True):
         np.testing.assert_array_equal(a, b.numpy())
     assert folded.losses == []
+
+
+def test_a_constant_offset_goes_into_the_bias():
+    pixels = tf_keras.Input((4, 4, 3))
+    outputs = [
+        AddConstant(3.0, name=f"offset_{bias}")(tf_keras.layers.Conv2D(4, 1, use_bias=bias)(pixels))
+        for bias in (True, False)
+    ]
+    network = tf_keras.Model(pixels, outputs)
+    folded = fold_batch_norms(network)
+    assert sorted(folded.folded.values()) == ["offset_False", "offset_True"]
+    x = np.random.default_rng(0).normal(size=(1, 4, 4, 3)).astype(np.float32)
+    for before, after in zip(network(x), folded.network(x), strict=True):
+        np.testing.assert_allclose(before, after, atol=1e-5, rtol=0)

@@ -6,6 +6,8 @@ import pytest
 import tf_keras
 from tf_keras import layers
 
+from detection_core.detectors.parts.layers.activations import hard_swish
+from detection_core.detectors.parts.layers.gates import hard_sigmoid
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
@@ -93,3 +95,17 @@ def test_weighted_sums_run_in_float_between_integers_and_sigmoids_on_their_fixed
     }
     assert set(found.not_quantized) == {"weighted_sums", "scores"}
     assert "gate" not in found.observed
+
+
+def test_a_hard_swish_and_the_steps_of_a_hard_sigmoid_run_in_integers():
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    x = layers.Activation(hard_swish, name="swish")(layers.Conv2D(4, 1, name="conv")(pixels))
+    gate = hard_sigmoid(layers.Conv2D(4, 1, name="gate_conv")(x), "gate")
+    network = tf_keras.Model(pixels, layers.Multiply(name="product")([x, gate]))
+    graph = read_graph(fold_batch_norms(network).network)
+    found = place_quantizers(graph)
+    outputs = {name: entry.record()["output"] for name, entry in found.quantized.items()}
+    own = ("pixels", "conv", "swish", "gate_clip", "gate", "product")
+    assert outputs == {**{name: "own" for name in own}, "gate_conv": "gate_clip"}
+    assert found.not_quantized == {}
+    assert set(place_quantizers(graph, hard_swish=False).not_quantized) == {"swish"}

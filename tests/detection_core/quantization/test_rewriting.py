@@ -45,6 +45,7 @@ def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
         "activation_bits": 8,
         "symmetric": False,
         "pairwise_sums": True,
+        "hard_swish": True,
     }
     entries = {entry["layer"]: entry for entry in record["quantized"]}
     assert entries["dw"] == {
@@ -91,8 +92,9 @@ def test_what_is_no_record_is_refused(text):
 
 def test_a_record_from_before_sums_were_taken_apart_is_built_as_it_was(rewritten):
     record = json.loads(QUANTIZATION.format(rewritten.describe()))
-    assert record["settings"].pop("pairwise_sums") is True
-    assert not read_options(json.dumps(record)).pairwise_sums
+    assert record["settings"].pop("pairwise_sums") is record["settings"].pop("hard_swish") is True
+    read = read_options(json.dumps(record))
+    assert not read.pairwise_sums and not read.hard_swish
 
 
 def test_with_all_layers_in_float_only_the_pixels_are_rounded(rewritten):

@@ -86,6 +86,7 @@ def test_the_list_of_what_is_quantized_is_an_artifact_and_beside_the_model(workb
         "activation_bits": 8,
         "symmetric": False,
         "pairwise_sums": True,
+        "hard_swish": True,
     }
     kinds = {entry["kind"] for entry in record["quantized"]}
     assert {"Conv2D", "DepthwiseConv2D", "Add", "ReLU", "UpSampling2D", "Concatenate"} <= kinds

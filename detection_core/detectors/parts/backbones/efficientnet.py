@@ -13,6 +13,7 @@ import tf_keras
 
 from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.backbones.mobilenet_v2 import round_channels
+from detection_core.detectors.parts.layers.gates import GateOptions, squeeze_excite
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
     InitializerOptions,
@@ -161,7 +162,7 @@ class _Builder:
         )
         features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
         if self._gates:
-            features = self._excite(features, name, max(1, int(before * SQUEEZE_RATIO)))
+            features = squeeze_excite(features, layers, name, self._gate(before))
         features = layers.conv(f"{name}_project", block.channels, 1, use_bias=False)(features)
         features = layers.norm(f"{name}_project_bn")(features)
         if block.stride > 1 or before != block.channels:
@@ -172,19 +173,13 @@ class _Builder:
             features = drop(features)
         return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
 
-    def _excite(self, features: tf.Tensor, name: str, squeezed: int) -> tf.Tensor:
-        """Weigh the channels with a gate from their means, https://arxiv.org/abs/1709.01507."""
-        pool = tf_keras.layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_squeeze")
-        gate = self._biased(pool(features), f"{name}_gate_reduce", squeezed)
-        gate = self._layers.activation(f"{name}_gate_reduce_act")(gate)
-        gate = self._biased(gate, f"{name}_gate_expand", features.shape[-1])
-        gate = tf_keras.layers.Activation("sigmoid", name=f"{name}_gate")(gate)
-        return tf_keras.layers.Multiply(name=f"{name}_excite")([features, gate])
-
-    def _biased(self, features: tf.Tensor, name: str, channels: int) -> tf.Tensor:
-        if self._layers.hyperparams.regularizer is not None:
-            self._layers.regularizers[f"{name}/bias"] = self._layers.hyperparams.regularizer
-        return self._layers.conv(name, channels, 1, use_bias=True)(features)
+    def _gate(self, before: int) -> GateOptions:
+        """Shape of the gate of a block with so many input channels."""
+        return GateOptions(
+            channels=max(1, int(before * SQUEEZE_RATIO)),
+            activation=self._layers.hyperparams.activation,
+            regularize_biases=True,
+        )
 
 
 def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions) -> Endpoints:
