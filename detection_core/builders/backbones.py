@@ -9,9 +9,12 @@ import tensorflow as tf
 
 from detection_core.detectors.parts.backbones import (
     efficientnet,
+    mobiledet,
     mobilenet,
+    mobilenet_edgetpu,
     mobilenet_v1,
     mobilenet_v2,
+    mobilenet_v3,
     resnet_v1,
 )
 from detection_core.detectors.parts.backbones.base import Endpoints
@@ -77,6 +80,41 @@ def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape
     return mobilenet_v2.mobilenet_v2(inputs, layers, options)
 
 
+def _mobilenet_v3(size: str, minimalistic: bool) -> BackboneEntry:
+    def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
+        options = mobilenet_v3.MobileNetV3Options(
+            size=size,
+            minimalistic=minimalistic,
+            depth_multiplier=shape.depth_multiplier,
+            min_depth=shape.min_depth,
+        )
+        return mobilenet_v3.mobilenet_v3(inputs, layers, options)
+
+    return BackboneEntry(
+        family="mobilenet_v3",
+        preprocessing="unit_range",
+        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
+        build=build,
+    )
+
+
+def _mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
+    options = mobilenet.MobileNetOptions(depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth)
+    return mobilenet_edgetpu.mobilenet_edgetpu(inputs, layers, options)
+
+
+def _mobiledet(hardware: str) -> BackboneEntry:
+    def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
+        return mobiledet.mobiledet(inputs, layers, hardware, depth_multiplier=shape.depth_multiplier)
+
+    return BackboneEntry(
+        family="mobiledet",
+        preprocessing="unit_range",
+        hyperparams=mobiledet.DEFAULT_HYPERPARAMS,
+        build=build,
+    )
+
+
 def _resnet_v1(num_layers: int) -> BackboneEntry:
     def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
         options = resnet_v1.ResNetOptions(
@@ -120,6 +158,18 @@ BACKBONES: dict[str, BackboneEntry] = {
         hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
         build=_mobilenet_v2,
     ),
+    **{f"mobilenet_v3_{size}": _mobilenet_v3(size, minimalistic=False) for size in mobilenet_v3.BLOCKS},
+    **{
+        f"mobilenet_v3_{size}_minimalistic": _mobilenet_v3(size, minimalistic=True)
+        for size in mobilenet_v3.BLOCKS
+    },
+    "mobilenet_edgetpu": BackboneEntry(
+        family="mobilenet_edgetpu",
+        preprocessing="unit_range",
+        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
+        build=_mobilenet_edgetpu,
+    ),
+    **{f"mobiledet_{hardware}": _mobiledet(hardware) for hardware in mobiledet.ARCHITECTURES},
     **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
     **{f"efficientnet_b{version}": _efficientnet(version) for version in range(8)},
 }

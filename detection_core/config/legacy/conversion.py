@@ -11,6 +11,7 @@ from detection_core.config.check import find_problems
 from detection_core.config.legacy.tensorflow_1 import (
     BATCH_NORM_TRAINABLE,
     COUNTERPARTS,
+    KEPT,
     RENAMED_METRICS,
     WITHOUT_COUNTERPART,
     without_counterpart,
@@ -67,7 +68,7 @@ def convert_config(text: str, where: str = "") -> Conversion:
     config = parse_message(blanked(text, removals), TrainEvalPipelineConfig, where=where)
     names = _rename(config, values, where)
     renamed = [(value, names[value.path]) for value in values if value.path in names]
-    old = bool(gone) or any(path.endswith("feature_extractor.type") for path in names)
+    old = bool(gone) or any(path.endswith("feature_extractor.type") for path in names) or _kept(config)
     discount = _discount(config, text, values) if old else None
     edits = [*removals, *(replacement(v, new) for v, (_, new) in renamed)]
     changes = [(value.line, f"{value.path}: {old} -> {new}") for value, (old, new) in renamed]
@@ -83,6 +84,11 @@ def convert_config(text: str, where: str = "") -> Conversion:
         notes=(*_frozen_note(gone), *(discount.notes if discount else ()), *_notes(config)),
         never=_never(config),
     )
+
+
+def _kept(config: TrainEvalPipelineConfig) -> bool:
+    """Tell whether the extractor is of TensorFlow 1, under the name that it had there."""
+    return config.model.ssd.feature_extractor.type in KEPT
 
 
 _RMS_PROP = "train_config.optimizer.rms_prop_optimizer"

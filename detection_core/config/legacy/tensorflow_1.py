@@ -20,6 +20,17 @@ _WITH_COUNTERPART = (
 )
 COUNTERPARTS: Mapping[str, str] = {name: f"{name}_keras" for name in _WITH_COUNTERPART}
 
+KEPT = (
+    "ssd_mobiledet_cpu",
+    "ssd_mobiledet_dsp",
+    "ssd_mobiledet_edgetpu",
+    "ssd_mobiledet_gpu",
+    "ssd_mobilenet_edgetpu",
+    "ssd_mobilenet_v3_large",
+    "ssd_mobilenet_v3_small",
+)
+"""Extractors of TensorFlow 1 that TensorFlow 2 never had, and that are built here under their name."""
+
 WITHOUT_COUNTERPART: Mapping[str, str] = {
     "embedded_ssd_mobilenet_v1": "ssd_mobilenet_v1_keras",
     "faster_rcnn_inception_v2": "faster_rcnn_resnet50_keras",
@@ -27,23 +38,16 @@ WITHOUT_COUNTERPART: Mapping[str, str] = {
     "faster_rcnn_pnas": "faster_rcnn_inception_resnet_v2_keras",
     "ssd_inception_v2": "ssd_mobilenet_v2_keras",
     "ssd_inception_v3": "ssd_mobilenet_v2_keras",
-    "ssd_mobiledet_cpu": "ssd_mobilenet_v2_keras",
-    "ssd_mobiledet_dsp": "ssd_mobilenet_v2_keras",
-    "ssd_mobiledet_edgetpu": "ssd_mobilenet_v2_keras",
-    "ssd_mobiledet_gpu": "ssd_mobilenet_v2_keras",
-    "ssd_mobilenet_edgetpu": "ssd_mobilenet_v2_keras",
     "ssd_mobilenet_v1_ppn": "ssd_mobilenet_v1_keras",
     "ssd_mobilenet_v2_mnasfpn": "ssd_mobilenet_v2_fpn_keras",
-    "ssd_mobilenet_v3_large": "ssd_mobilenet_v2_keras",
-    "ssd_mobilenet_v3_small": "ssd_mobilenet_v2_keras",
     "ssd_pnasnet": "ssd_resnet50_v1_fpn_keras",
     "ssd_resnet101_v1_ppn": "ssd_resnet101_v1_fpn_keras",
     "ssd_resnet152_v1_ppn": "ssd_resnet152_v1_fpn_keras",
     "ssd_resnet50_v1_ppn": "ssd_resnet50_v1_fpn_keras",
-    "ssd_spaghettinet": "ssd_mobilenet_v2_keras",
+    "ssd_spaghettinet": "ssd_mobiledet_edgetpu",
 }
-"""Extractors that exist in TensorFlow 1 only -> what comes nearest, among those that take the same anchors
-where there is one."""
+"""Extractors that exist in TensorFlow 1 only and are not built -> what comes nearest, among those that take
+the same anchors where there is one."""
 
 RENAMED_METRICS: Mapping[str, str] = {
     "oid_challenge_object_detection_metrics": "oid_challenge_detection_metrics",

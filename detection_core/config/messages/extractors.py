@@ -9,6 +9,7 @@ from typing import Any
 
 from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
+    KEPT,
     WITHOUT_COUNTERPART,
     with_counterpart,
     without_counterpart,
@@ -53,7 +54,12 @@ class Extractor:
 
 
 _FIXED_RESNET = ("use_depthwise", "use_explicit_padding")
+_FIXED_MOBILEDET = ("use_explicit_padding", "override_base_feature_extractor_hyperparams")
 _FIXED_EFFICIENTNET = ("depth_multiplier", *_FIXED_RESNET)
+
+_MOBILENETS_V3 = tuple(
+    f"mobilenet_v3_{size}{kind}" for size in ("large", "small") for kind in ("", "_minimalistic")
+)
 
 EXTRACTORS: dict[str, Extractor] = {
     "ssd_mobilenet_v1_keras": Extractor(backbone="mobilenet_v1", neck="extra_layers", maps=(4, 5)),
@@ -74,11 +80,25 @@ EXTRACTORS: dict[str, Extractor] = {
         )
         for version in range(8)
     },
+    **{
+        f"ssd_{backbone}": Extractor(backbone=backbone, neck="extra_layers", maps=(4, 5), expanded=True)
+        for backbone in (*_MOBILENETS_V3, "mobilenet_edgetpu")
+    },
+    **{
+        f"ssd_mobiledet_{hardware}": Extractor(
+            backbone=f"mobiledet_{hardware}", neck="extra_layers", maps=(4, 5), fixed=_FIXED_MOBILEDET
+        )
+        for hardware in ("cpu", "dsp", "edgetpu", "gpu")
+    },
 }
 """Every extractor that a config may name by `type`; `register_extractor` adds to it."""
 
-NAMED_EXTRACTORS = tuple(name for name in COUNTERPARTS.values() if name.startswith("ssd_"))
-"""Extractors that TensorFlow 1 had, so that the names in its checkpoints are known."""
+NAMED_EXTRACTORS = (
+    *(name for name in COUNTERPARTS.values() if name.startswith("ssd_")),
+    *KEPT,
+    *(f"ssd_{backbone}" for backbone in _MOBILENETS_V3 if backbone.endswith("_minimalistic")),
+)
+"""Extractors whose networks TensorFlow 1 had, so that the names in its checkpoints are known."""
 
 
 def register_extractor(name: str, extractor: Extractor) -> None:

@@ -22,9 +22,15 @@ STAGES = (
 FINAL_CHANNELS = 1280
 
 
-def round_channels(channels: float, divisor: int = 8) -> int:
-    """The multiple of the divisor nearest to `channels`, never more than ten percent below it."""
-    rounded = max(divisor, int(channels + divisor / 2) // divisor * divisor)
+def round_channels(channels: float, divisor: int = 8, *, least: int = 0) -> int:
+    """The multiple of the divisor nearest to `channels`, never more than ten percent below it.
+
+    Args:
+        channels: the exact count.
+        divisor: of the result where that is above `least`.
+        least: smallest result; 0 for the divisor.
+    """
+    rounded = max(least or divisor, int(channels + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * channels else rounded
 
 

@@ -7,12 +7,14 @@ on. A classifier of the slim library has the backbone's variables under the same
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.backbones import mobiledet, mobilenet_edgetpu
 from detection_core.detectors.parts.layers.layer_names import (
     LayerName,
     in_backbone,
@@ -37,13 +39,14 @@ class ScopedFamily:
         scope: of the backbone, below `FeatureExtractor`.
         backbone: `LayerName.unit` of a backbone's layer -> its scope below.
         coarse: scope of a pyramid level made by a strided convolution: `level` is its own, `above` how far
-            it lies above the backbone's last.
-        last: name of the features that extra layers start from, part of their names.
+            it lies above the backbone's last; "" where no extractor of the family has a pyramid.
+        last: name of the features that extra layers start from, part of their names; "" where none has
+            extra layers.
     """
 
     scope: str
     backbone: Mapping[str, Callable[[LayerName], str]]
-    coarse: str
+    coarse: str = ""
     last: str = ""
 
 
@@ -58,21 +61,63 @@ _MOBILENET_V1 = ScopedFamily(
 )
 
 
+_EXPANDED_CONV = {"gate_reduce": "squeeze_excite/Conv", "gate_expand": "squeeze_excite/Conv_1"}
+
+
 def _expanded_conv(name: LayerName) -> str:
-    index = name.indices[0]
-    return f"expanded_conv_{index}/{name.piece}" if index else f"expanded_conv/{name.piece}"
+    index, piece = name.indices[0], _EXPANDED_CONV.get(name.piece, name.piece)
+    return f"expanded_conv_{index}/{piece}" if index else f"expanded_conv/{piece}"
 
 
+_EXPANDED_CONVS = {
+    "backbone_stem": lambda name: "Conv",
+    "backbone_head": lambda name: "Conv_1",
+    "backbone_block_N": _expanded_conv,
+}
 _MOBILENET_V2 = ScopedFamily(
     scope="MobilenetV2",
-    backbone={
-        "backbone_stem": lambda name: "Conv",
-        "backbone_head": lambda name: "Conv_1",
-        "backbone_block_N": _expanded_conv,
-    },
+    backbone=_EXPANDED_CONVS,
     coarse="bottom_up_Conv2d_{above_19}",
     last="layer_19",
 )
+
+
+def _mobilenet_v3(layers: int) -> ScopedFamily:
+    return ScopedFamily(scope="MobilenetV3", backbone=_EXPANDED_CONVS, last=f"layer_{layers}")
+
+
+_MOBILENET_EDGETPU = ScopedFamily(
+    scope="MobilenetEdgeTPU", backbone=_EXPANDED_CONVS, last=f"layer_{len(mobilenet_edgetpu.BLOCKS) + 1}"
+)
+
+# Kind of a block -> its scope, and the scopes of its convolutions.
+_MOBILEDET_BLOCKS = {
+    "inverted": ("IBN", {"expand": "Conv", "depthwise": "SeparableConv2d", "project": "Conv_1"}),
+    "shrinking": ("IBNNoExpansion", {"depthwise": "SeparableConv2d", "project": "Conv"}),
+    "fused": ("FusedConv", {"expand": "Conv", "project": "Conv_1"}),
+    "tucker": ("TuckerConv", {"reduce": "Conv", "spatial": "Conv_1", "project": "Conv_2"}),
+}
+_MOBILEDET_GATE = {"gate_reduce": "SqueezeExcite/Conv", "gate_expand": "SqueezeExcite/Conv_1"}
+
+
+def _mobiledet(hardware: str, scope: str) -> ScopedFamily:
+    seen: collections.Counter[str] = collections.Counter()
+    units: list[tuple[str, dict[str, str]]] = []
+    for block in mobiledet.ARCHITECTURES[hardware].blocks:
+        inverted = block.kind == "inverted" and block.expansion == 1
+        unit, pieces = _MOBILEDET_BLOCKS["shrinking" if inverted else block.kind]
+        number = f"_{seen[unit]}" if seen[unit] else ""
+        units.append((f"{unit}{number}", {**pieces, **_MOBILEDET_GATE}))
+        seen[unit] += 1
+
+    def block_scope(name: LayerName) -> str:
+        unit, pieces = units[name.indices[0]]
+        return f"{unit}/{pieces[name.piece]}"
+
+    backbone = {"backbone_stem": lambda name: "Conv", "backbone_block_N": block_scope}
+    return ScopedFamily(scope=scope, backbone=backbone, last="C5")
+
+
 _BOTTLENECK = {"shortcut": "shortcut", "reduce": "conv1", "spatial": "conv2", "expand": "conv3"}
 
 
@@ -94,6 +139,13 @@ FAMILIES: dict[str, ScopedFamily] = {
     "ssd_mobilenet_v1_fpn_keras": _MOBILENET_V1,
     "ssd_mobilenet_v2_keras": _MOBILENET_V2,
     "ssd_mobilenet_v2_fpn_keras": _MOBILENET_V2,
+    **{f"ssd_mobilenet_v3_large{kind}": _mobilenet_v3(17) for kind in ("", "_minimalistic")},
+    **{f"ssd_mobilenet_v3_small{kind}": _mobilenet_v3(13) for kind in ("", "_minimalistic")},
+    "ssd_mobilenet_edgetpu": _MOBILENET_EDGETPU,
+    "ssd_mobiledet_cpu": _mobiledet("cpu", "MobileDetCPU"),
+    "ssd_mobiledet_dsp": _mobiledet("dsp", "MobileDetDSP"),
+    "ssd_mobiledet_edgetpu": _mobiledet("edgetpu", "MobileDetEdgeTPU"),
+    "ssd_mobiledet_gpu": _mobiledet("gpu", "MobileDetGPU"),
     "ssd_resnet50_v1_fpn_keras": _resnet_v1(50),
     "ssd_resnet101_v1_fpn_keras": _resnet_v1(101),
     "ssd_resnet152_v1_fpn_keras": _resnet_v1(152),

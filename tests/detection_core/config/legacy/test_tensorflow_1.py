@@ -3,6 +3,7 @@ import pytest
 from detection_core.config.legacy import tensorflow_1
 from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
+    KEPT,
     REMOVED_FIELDS,
     RENAMED_METRICS,
     WITHOUT_COUNTERPART,
@@ -27,8 +28,9 @@ TENSORFLOW_2 = {
 
 def test_every_counterpart_exists_in_tensorflow_2():
     assert set(COUNTERPARTS.values()) == TENSORFLOW_2
-    assert set(WITHOUT_COUNTERPART.values()) <= TENSORFLOW_2
+    assert set(WITHOUT_COUNTERPART.values()) <= {*TENSORFLOW_2, *KEPT}
     assert not set(COUNTERPARTS) & set(WITHOUT_COUNTERPART)
+    assert set(KEPT) <= set(EXTRACTORS) and not set(KEPT) & {*COUNTERPARTS, *WITHOUT_COUNTERPART}
     assert {name for name in TENSORFLOW_2 if name.startswith("ssd_")} <= set(EXTRACTORS)
 
 
@@ -39,7 +41,7 @@ def test_every_renamed_set_is_measured_and_no_name_is_old_and_new():
 
 def test_a_message_names_what_to_do():
     assert "`detflow config convert` writes it" in with_counterpart("ssd_mobilenet_v1")
-    assert "set type: 'ssd_mobilenet_v2_keras'" in without_counterpart("ssd_mobilenet_v3_large")
+    assert "set type: 'ssd_mobiledet_edgetpu'" in without_counterpart("ssd_spaghettinet")
     assert renamed_metrics("pascal_voc_metrics").startswith("its name is pascal_voc_detection_metrics now")
 
 

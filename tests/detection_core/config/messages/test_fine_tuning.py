@@ -98,7 +98,7 @@ def test_what_fits_passes(changes):
     ("path", "changes"),
     [
         (TWO_STAGE, {}),
-        (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v3_large"}),
+        (PYRAMID, {EXTRACTOR: "ssd_spaghettinet"}),
         (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v2_fpn"}),
     ],
 )

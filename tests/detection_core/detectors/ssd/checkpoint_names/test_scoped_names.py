@@ -9,6 +9,7 @@ from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES,
 from detection_core.errors import ModelError
 from detection_core.protos import model_pb2
 from tests.detection_core.detectors.golden_networks import MOBILE, load_golden
+from tests.detection_core.detectors.ssd.edge_configs import edge_config
 
 LAYERS, PYRAMID = MOBILE
 NORM = ("beta", "gamma", "moving_mean", "moving_variance")
@@ -42,6 +43,44 @@ def _mobilenet_v2() -> set[str]:
         scope = "MobilenetV2/expanded_conv" + (f"_{block}" if block else "")
         names |= _normed(f"{scope}/depthwise", "depthwise_weights") | _normed(f"{scope}/project")
         names |= _normed(f"{scope}/expand") if block else set()
+    return names
+
+
+def _mobilenet_v3(blocks: int, gated: set[int]) -> set[str]:
+    names = _normed("MobilenetV3/Conv") | _normed("MobilenetV3/Conv_1")
+    for block in range(blocks):
+        scope = "MobilenetV3/expanded_conv" + (f"_{block}" if block else "")
+        names |= _normed(f"{scope}/depthwise", "depthwise_weights") | _normed(f"{scope}/project")
+        names |= _normed(f"{scope}/expand") if block else set()
+        if block in gated:
+            names |= _biased(f"{scope}/squeeze_excite/Conv") | _biased(f"{scope}/squeeze_excite/Conv_1")
+    return names
+
+
+def _mobilenet_edgetpu() -> set[str]:
+    names = _normed("MobilenetEdgeTPU/Conv")
+    for block in range(22):
+        scope = "MobilenetEdgeTPU/expanded_conv" + (f"_{block}" if block else "")
+        names |= _normed(f"{scope}/project") | (_normed(f"{scope}/expand") if block else set())
+        names |= _normed(f"{scope}/depthwise", "depthwise_weights") if block > 8 else set()
+    return names
+
+
+def _mobiledet(scope: str, blocks: str, gated: bool = False) -> set[str]:
+    """Letters of the blocks: n, i, f and t for those without expansion, inverted, fused and after Tucker."""
+    names, seen = _normed(f"{scope}/Conv"), dict.fromkeys("nift", 0)
+    kinds = {
+        "n": ("IBNNoExpansion", 1), "i": ("IBN", 2), "f": ("FusedConv", 2), "t": ("TuckerConv", 3),
+    }  # fmt: skip
+    for letter in blocks:
+        kind, convolutions = kinds[letter]
+        block = f"{scope}/{kind}" + (f"_{seen[letter]}" if seen[letter] else "")
+        seen[letter] += 1
+        for number in range(convolutions):
+            names |= _normed(f"{block}/Conv" + (f"_{number}" if number else ""))
+        names |= _normed(f"{block}/SeparableConv2d", "depthwise_weights") if letter in "ni" else set()
+        if gated:
+            names |= _biased(f"{block}/SqueezeExcite/Conv") | _biased(f"{block}/SqueezeExcite/Conv_1")
     return names
 
 
@@ -97,6 +136,37 @@ def test_ssd_mobilenet_v2_with_separable_layers():
     backbone, others = _names(_message(LAYERS, "ssd_mobilenet_v2_keras", text))
     extra = _extra("FeatureExtractor/MobilenetV2/layer_19", depthwise=True)
     assert backbone == _mobilenet_v2()
+    assert others == extra | _level_heads(6, depthwise=True)
+
+
+@pytest.mark.parametrize(
+    ("extractor", "backbone_names", "last"),
+    [
+        (
+            "mobilenet_v3_large",
+            _mobilenet_v3(15, {3, 4, 5, 10, 11, 12, 13, 14}),
+            "MobilenetV3/layer_17",
+        ),
+        ("mobilenet_v3_small", _mobilenet_v3(11, {0, *range(3, 11)}), "MobilenetV3/layer_13"),
+        ("mobilenet_v3_large_minimalistic", _mobilenet_v3(15, set()), "MobilenetV3/layer_17"),
+        ("mobilenet_edgetpu", _mobilenet_edgetpu(), "MobilenetEdgeTPU/layer_23"),
+        ("mobiledet_cpu", _mobiledet("MobileDetCPU", "n" + "i" * 18, gated=True), "MobileDetCPU/C5"),
+        ("mobiledet_dsp", _mobiledet("MobileDetDSP", "nffitfifffiiifiiiiifti"), "MobileDetDSP/C5"),
+        (
+            "mobiledet_edgetpu",
+            _mobiledet("MobileDetEdgeTPU", "tffffffffiiffiiiiiiiii"),
+            "MobileDetEdgeTPU/C5",
+        ),
+        ("mobiledet_gpu", _mobiledet("MobileDetGPU", "tftttffffffffffffffffi"), "MobileDetGPU/C5"),
+    ],
+)
+def test_ssdlite_on_networks_for_mobile_devices(extractor, backbone_names, last):
+    override = "mobiledet" not in extractor
+    config = edge_config(f"ssd_{extractor}", side=64, classes=2, multiplier=0.25, override=override)
+    channels = (128, 64, 64, 32)
+    backbone, others = _names(config.model)
+    assert backbone == backbone_names
+    extra = _extra(f"FeatureExtractor/{last}", channels, depthwise=True)
     assert others == extra | _level_heads(6, depthwise=True)
 
 
@@ -156,7 +226,9 @@ def test_a_pyramid_with_two_towers_and_whole_convolutions():
 
 
 def test_the_families_of_tensorflow_1_are_known():
-    families = ("mobilenet_v1", "mobilenet_v2", "resnet_v1")
+    families = (
+        "mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "mobilenet_edgetpu", "mobiledet", "resnet_v1",
+    )  # fmt: skip
     assert set(FAMILIES) == {
         name for name, entry in EXTRACTORS.items() if BACKBONES[entry.backbone].family in families
     }

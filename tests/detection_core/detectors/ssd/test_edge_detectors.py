@@ -1,0 +1,168 @@
+"""SSDLite on networks for mobile devices: published sizes, one update, a checkpoint's weights, both files."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.builders.detector import build_detector
+from detection_core.config.check import check_pipeline_config
+from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
+from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
+from detection_core.detectors.ssd.model import SsdModel
+from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
+from detection_core.exporters.delegation import xnnpack_delegation
+from detection_core.exporters.tflite import convert
+from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.rewriting import rewrite
+from detection_core.structures import Batch, GroundTruth, Images
+from detection_core.tasks.describe import count_flops
+from detection_core.training.checkpoint_file import CheckpointFile
+from detection_core.training.checkpoint_names import FineTuneOptions
+from detection_core.training.restore import restore_fine_tune_checkpoint
+from tests.detection_core.detectors.ssd.edge_configs import edge_config
+from tests.detection_core.quantization.tiny_network import randomise
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+
+SIDE = 64
+OWN_KERNELS: dict[str, set[str]] = {
+    "ssd_mobilenet_v3_large": {"HARD_SWISH"},
+    "ssd_mobilenet_v3_small_minimalistic": set(),
+    "ssd_mobiledet_cpu": {"HARD_SWISH"},
+    "ssd_mobiledet_dsp": set(),
+    "ssd_mobilenet_edgetpu": set(),
+}
+"""Extractor -> operations of its network that XNNPACK leaves to LiteRT's own kernels in an integer file."""
+# Parameters and multiply-adds of published detectors of 90 classes, 320 x 320, as rounded as they are.
+WITHOUT_NORMS = {
+    # https://arxiv.org/abs/1905.02244, table 6, the rows with half the channels in the last block
+    "ssd_mobilenet_v3_large": ("3.22M", "0.51B"),
+    "ssd_mobilenet_v3_small": ("1.77M", "0.16B"),
+}
+WITH_STATISTICS = {
+    # https://arxiv.org/abs/2004.14525, and the first lines of the published configs
+    "ssd_mobiledet_cpu": ("4.21M", "0.44B"),  # 0.45 there, with what gates take beside their convolutions
+    "ssd_mobiledet_dsp": ("7.16M", "2.82B"),
+    "ssd_mobiledet_edgetpu": ("4.20M", "1.53B"),
+    "ssd_mobiledet_gpu": ("13.11M", "5.07B"),
+}
+QUICK = ("ssd_mobilenet_v3_small", "ssd_mobiledet_edgetpu")
+
+
+@functools.cache
+def _detector(extractor: str) -> SsdModel:
+    return build_detector(_config(extractor).model, seed=0)
+
+
+def _config(extractor: str):
+    return edge_config(
+        extractor, side=SIDE, classes=2, multiplier=0.25, override="mobiledet" not in extractor
+    )
+
+
+def _pixels() -> np.ndarray:
+    return np.random.default_rng(0).uniform(0, 255, (2, SIDE, SIDE, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "extractor",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.zoo)
+        for name in (*WITHOUT_NORMS, *WITH_STATISTICS)
+    ],
+)
+def test_a_published_config_has_its_paper_s_parameters_and_multiply_adds(extractor):
+    config = edge_config(extractor, override="mobiledet" not in extractor)
+    check_pipeline_config(config)
+    network = build_detector(config.model, seed=None).network
+    counted = [v for v in network.variables if extractor in WITH_STATISTICS or "_bn/" not in v.name]
+    parameters = sum(int(np.prod(v.shape)) for v in counted)
+    found = f"{parameters / 1e6:.2f}M", f"{count_flops(network) / 2e9:.2f}B"
+    assert found == (WITHOUT_NORMS | WITH_STATISTICS)[extractor]
+
+
+@pytest.mark.parametrize("extractor", OWN_KERNELS)
+def test_updates_lower_the_loss(extractor):
+    model = build_detector(_config(extractor).model, seed=0)
+    boxes = np.array([[[0.1, 0.1, 0.6, 0.5]], [[0.3, 0.4, 0.9, 0.9]]], np.float32)
+    sizes = tf.constant([[SIDE, SIDE]] * 2)
+    images = Images(
+        pixels=tf.constant(_pixels()),
+        true_sizes=sizes,
+        original_sizes=sizes,
+        source_ids=tf.constant(["a", "b"]),
+    )
+    truth = GroundTruth(
+        boxes=tf.constant(boxes),
+        classes=tf.constant([[0], [1]]),
+        weights=tf.ones([2, 1]),
+        is_crowd=tf.zeros([2, 1], bool),
+        area=tf.ones([2, 1]),
+        valid=tf.ones([2, 1], bool),
+        masks=tf.zeros([2, 1, 0, 0]),
+        class_scores=tf.zeros([2, 1, 0]),
+        confidences=tf.ones([2, 1]),
+        keypoints=tf.zeros([2, 1, 0, 2]),
+        keypoint_weights=tf.zeros([2, 1, 0]),
+    )
+    losses = []
+    for _ in range(4):
+        with tf.GradientTape() as tape:
+            loss = model.losses(Batch(images=images, truth=truth), training=True)[TOTAL_LOSS]
+        gradients = tape.gradient(loss, model.trainable_variables)
+        assert all(gradient is not None for gradient in gradients)
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+            variable.assign_sub(0.01 * tf.convert_to_tensor(gradient))
+        losses.append(float(loss))
+    assert losses[-1] < 0.98 * losses[0]
+
+
+@pytest.mark.parametrize("extractor", OWN_KERNELS)
+def test_a_checkpoint_of_tensorflow_1_fills_every_variable(extractor, tmp_path):
+    model, other = _detector(extractor), build_detector(_config(extractor).model, seed=1)
+    randomise(model.network, 3)
+    names = {v.name: v.variable.numpy() for v in scoped_variables(model.network, extractor)}
+    file = CheckpointFile(write_named_checkpoint(names, tmp_path / "model.ckpt"))
+    options = FineTuneOptions(kind="detection", named=True, extractor=extractor, heads=True)
+    report = restore_fine_tune_checkpoint(other, SSD_NAMES, options, file)
+    assert report.counts()["restored"] == len(model.network.variables) == len(other.network.variables)
+    pixels = model.preprocess(tf.constant(_pixels()))
+    for ours, theirs in zip(model.network(pixels), other.network(pixels), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def _file(model: SsdModel, extractor: str, *, integer: bool) -> bytes:
+    outputs = TFLiteOutputOptions(max_detections=5, classes_per_detection=1, use_regular_nms=False)
+    options = post_process_options(_config(extractor), outputs)
+    return convert(tflite_function(model, options, integer=integer), integer=integer)
+
+
+def _left(content: bytes) -> tuple[int, set[str]]:
+    """Return how many parts XNNPACK runs, and which operations none of them has."""
+    found, operators = xnnpack_delegation(content), read_graph(content).operators
+    return len(found.partitions), {operators[index].name for index in found.left}
+
+
+@pytest.mark.parametrize("extractor", OWN_KERNELS)
+def test_both_files_are_one_part_up_to_the_post_processing(extractor):
+    model = _detector(extractor)
+    randomise(model.network, 3)
+    assert _left(_file(model, extractor, integer=False)) == (1, {"TFLite_Detection_PostProcess"})
+    rewritten = rewrite(model, QuantizationOptions(delay=0))
+    assert rewritten.float_layers() == []
+    rewritten.calibrate([tf.constant(_pixels())])
+    content = _file(rewritten.model, extractor, integer=True)
+    graph = read_graph(content)
+    integers = {op.name for op in graph.operators if graph.tensors[op.outputs[0]].dtype == "int8"}
+    others = {op.name for op in graph.operators if graph.tensors[op.outputs[0]].dtype != "int8"}
+    assert others <= {"DEQUANTIZE", "LOGISTIC", "MUL", "TFLite_Detection_PostProcess"}
+    assert "CONV_2D" in integers and "DEPTHWISE_CONV_2D" in integers
+    parts, left = _left(content)
+    assert left - {"QUANTIZE", "TFLite_Detection_PostProcess"} == OWN_KERNELS[extractor]
+    assert parts == 1 or OWN_KERNELS[extractor]
