@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-faults test-browser test-mediapipe test-containers test-install test-azure test-beam test-cluster
+.PHONY: help setup demo test test-zoo test-faults test-browser test-mediapipe test-trackers test-containers test-install test-azure test-beam test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -32,6 +32,9 @@ test-mediapipe: setup ## our TensorFlow Lite files in MediaPipe's ObjectDetector
 test-faults: setup ## kills, full disks and wrong clocks for every step, random files for every reader; about 40 minutes
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),180) .venv/bin/python -m pytest -q -s -m faults tests/faults tests/components/publishing $(PYTEST_ARGS)
 	@.venv/bin/python -m tests.faults.campaign --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+
+test-trackers: setup ## trainings on MLflow's own server and in Weights & Biases offline, which it installs beside .venv
+	@.ci/test-trackers $(PYTEST_ARGS)
 
 test-containers: setup ## the steps and the compiled pipeline in containers; makes Docker available where root can
 	@.ci/test-containers $(PYTEST_ARGS)

@@ -79,6 +79,18 @@ EXTRAS: Mapping[str, Extra] = {
             remedy="install it with `pip install 'detflow[azure]'`",
         ),
         Extra(
+            name="mlflow",
+            modules=("mlflow",),
+            gives="trainings that are followed in MLflow",
+            remedy="install it with `pip install 'detflow[mlflow]'`",
+        ),
+        Extra(
+            name="wandb",
+            modules=("wandb",),
+            gives="trainings that are followed in Weights & Biases",
+            remedy="install it with `pip install 'detflow[wandb]'`",
+        ),
+        Extra(
             name="video",
             modules=("av",),
             gives="video files in `detflow predict`",

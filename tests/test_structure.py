@@ -85,6 +85,7 @@ CONFIG_SECTIONS = {
 WITHOUT_TEST = (
     "components/*/__main__.py",
     "detection_core/detectors/base.py",
+    "detection_core/loggers/base.py",
     "detection_core/detectors/parts/backbones/base.py",
     "detection_core/detectors/parts/box_coders/base.py",
     "detection_core/detectors/parts/losses/base.py",
@@ -101,7 +102,7 @@ SAME_NAME = (
         (BUILDERS, MESSAGES),
         (
             "anchors box_coders fine_tuning graph_rewriter hyperparams input_reader losses matchers"
-            " post_processing"
+            " monitoring post_processing"
         ),
     ),
     ("the block of that name, apart from its message", ("detection_core/config", MESSAGES), "graph_rewriter"),

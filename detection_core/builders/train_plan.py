@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from detection_core.builders.monitoring import build_loggers
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.train_options import build_train_options
 from detection_core.builders.validation_plan import ValidationPlan, build_validation
+from detection_core.loggers.open_loggers import NO_LOGGERS, LoggerOptions
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import precision_pb2 as proto
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -29,6 +31,7 @@ class TrainPlan:
         validation: how the detector is measured on the way; None: it is not.
         precision: what the network shall compute in; None: what the device is fast in.
         reproducibility: what is drawn at random alike in every training of the config.
+        loggers: where the training is followed beside its own files.
     """
 
     options: TrainOptions
@@ -39,6 +42,7 @@ class TrainPlan:
     validation: ValidationPlan | None = None
     precision: Precision | None = None
     reproducibility: Reproducibility = dataclasses.field(default_factory=Reproducibility)
+    loggers: LoggerOptions = NO_LOGGERS
 
     def computing_in(self, precision: Precision) -> TrainPlan:
         """Return the plan for a model that was built to compute in a precision."""
@@ -69,6 +73,7 @@ def build_train_plan(
         validation=build_validation(config, checkpoint_every=options.checkpoint_every),
         precision=build_precision(train),
         reproducibility=build_reproducibility(train),
+        loggers=build_loggers(train),
     )
 
 

@@ -28,7 +28,8 @@ class TrainingIdentity:
     """What a training was asked to do.
 
     Attributes:
-        text: the config without its paths and without what evaluates the result, unless it is validated.
+        text: the config without its paths, without where its training is followed, and without what evaluates
+            the result, unless it is validated.
         inputs: glob patterns of the files that it trains on: the label map, then the records; where it is
             validated, then the same of what it is validated on.
     """
@@ -50,6 +51,7 @@ def build_training_identity(config: TrainEvalPipelineConfig) -> TrainingIdentity
     reader.ClearField("label_map_path")
     reader.tf_record_input_reader.ClearField("input_path")
     about.train_config.ClearField("fine_tune_checkpoint")
+    about.train_config.ClearField("monitoring")
     for field in ("eval_config", "eval_input_reader"):
         about.ClearField(field)
     if build_validation(config, checkpoint_every=1) is not None:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
-from detection_core.artifacts.model_run import HISTORY, LOGS, FitReport, LeftOut
+from detection_core.artifacts.model_run import HISTORY, LOGS, VALIDATIONS, FitReport, LeftOut
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import (
     WorkerShard,
@@ -23,11 +23,14 @@ from detection_core.builders.datasets import (
 )
 from detection_core.builders.train_plan import TrainPlan, build_optimization
 from detection_core.config.load import write_as_run
+from detection_core.config.paths.field_texts import field_texts
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
+from detection_core.loggers.open_loggers import open_loggers
+from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.moving_average import with_average
 from detection_core.progress import Reporter
 from detection_core.storage import files
@@ -35,9 +38,8 @@ from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,
+    LoggedTraining,
     ProgressLines,
-    TensorBoardScalars,
-    TensorBoardValidation,
     TrainingAction,
     reported_at,
 )
@@ -241,10 +243,11 @@ def _history(work_folder: str) -> str:
 
 def _actions(request: FitRequest, job: str, progress: Reporter | None) -> list[TrainingAction]:
     loss_names = configured_model(request.config).family.loss_names
-    validated = request.plan.validation is not None
+    folder = request.work_folder
+    loggers = [TensorBoardLogger(files.join(folder, LOGS)), *open_loggers(request.plan.loggers, folder)]
+    artifacts = [files.join(folder, name) for name in (PIPELINE_CONFIG, HISTORY.name, VALIDATIONS.name)]
     return [
         HistoryFile(_history(request.work_folder)),
-        TensorBoardScalars(files.join(request.work_folder, LOGS, "train")),
-        *([TensorBoardValidation(files.join(request.work_folder, LOGS, "eval"))] if validated else []),
+        LoggedTraining(loggers, field_texts(request.config), artifacts),
         ProgressLines(job, progress, loss_names),
     ]

@@ -22,6 +22,7 @@ from detection_core.data.left_out import left_out_table
 from detection_core.detectors.base import Detector, count_parameters
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
+from detection_core.loggers.open_loggers import check_loggers
 from detection_core.progress import Reporter
 from detection_core.tasks.fitting import FitRequest, fit, fit_facts, weights_kind, written_weights
 from detection_core.tasks.model_run import write_model_run
@@ -78,6 +79,7 @@ def train(
     check_pipeline_config(config)
     config = with_steps(config)
     plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
+    check_loggers(plan.loggers)
     _check(plan, strategy.num_replicas_in_sync)
     plan.reproducibility.set_up()
     label_map = load_label_map(plan.label_map_path)

@@ -20,11 +20,12 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError, DataError
+from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.moving_average import MovingAverage, with_average
 from detection_core.storage import files
 from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.work_folder import FINISHED
-from detection_core.training.actions import TensorBoardValidation
+from detection_core.training.actions import LoggedTraining
 from detection_core.training.checkpoints import TrainingCheckpoints, checkpoint_steps
 from detection_core.training.loop import CHECKPOINTS
 from detection_core.training.validation import ValidationOptions, best_lines
@@ -99,7 +100,7 @@ class _Watched:
         files.make_dirs(output_dir)
         self._lines = VALIDATIONS.read_whole_lines(output_dir)
         self._passed_over: set[int] = set()
-        self._events = TensorBoardValidation(files.join(output_dir, LOGS, "eval"))
+        self._events = LoggedTraining([TensorBoardLogger(files.join(output_dir, LOGS))])
 
     def close(self) -> None:
         """Close the event file."""

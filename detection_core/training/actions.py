@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-import tempfile
+import math
 import time
-from collections.abc import Mapping
-
-import tensorflow as tf
+from collections.abc import Mapping, Sequence
 
 from detection_core.artifacts.model_run import HISTORY, HistoryLine, ValidationLine
 from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.loggers.base import EVAL, TRAIN, Logger, Status
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files
 from detection_core.training.loop_options import StepReport
+
+SCORE = "score"
+"""Name under which the score of a validation is logged."""
 
 
 class TrainingAction:
@@ -27,6 +29,9 @@ class TrainingAction:
 
     def validated(self, line: ValidationLine) -> None:
         """Learn what a validation found."""
+
+    def failed(self, error: BaseException) -> None:
+        """Learn that training ends with an error, or was stopped; `close` follows."""
 
     def close(self) -> None:
         """Let go of files; called once, also after an error."""
@@ -96,38 +101,6 @@ def _step_of(line: str) -> float:
         return float("inf")
 
 
-class TensorBoardFile(TrainingAction):
-    """An event file of TensorBoard.
-
-    `tf.summary.scalar` needs the TensorBoard package, which training need not have installed; the record is
-    the same. On a store that TensorFlow does not open, the file appears when the training ends, or was
-    stopped by a signal; `history.jsonl` and `validation.jsonl` have the numbers of one that was killed.
-    """
-
-    _METADATA = tf.compat.v1.SummaryMetadata(
-        plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1
-    )
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else tempfile.TemporaryDirectory(prefix="logs-")
-        self._writer = tf.summary.create_file_writer(self._scratch.name if self._scratch else directory)
-
-    def write(self, scalars: Mapping[str, float], step: int) -> None:
-        """Write numbers of a step."""
-        with self._writer.as_default(step=step):
-            for name, value in scalars.items():
-                tf.summary.write(name, tf.constant(value, tf.float32), metadata=self._METADATA)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Close the event file."""
-        self._writer.close()
-        if self._scratch is not None:
-            files.copy_tree(self._scratch.name, self._directory)
-
-
 def rates(report: StepReport) -> dict[str, float]:
     """Name the numbers of a report that tell how fast training is, and what it takes."""
     found = {
@@ -142,20 +115,61 @@ def rates(report: StepReport) -> dict[str, float]:
     return found
 
 
-class TensorBoardScalars(TensorBoardFile):
-    """Writes losses, learning rate and speed under the Object Detection API's summary names."""
+class LoggedTraining(TrainingAction):
+    """Tells loggers of a training, under the names of the Object Detection API's summaries.
+
+    Args:
+        loggers: what takes it.
+        parameters: what the training was asked to do: config field to value.
+        artifacts: files to log as they are when the training begins, and again when it has ended; by path.
+    """
+
+    def __init__(
+        self,
+        loggers: Sequence[Logger],
+        parameters: Mapping[str, str] | None = None,
+        artifacts: Sequence[str] = (),
+    ) -> None:
+        self._loggers, self._parameters, self._artifacts = loggers, parameters or {}, artifacts
+        self._status: Status = "finished"
+
+    def start(self, step: int) -> None:
+        """Log what was asked for."""
+        for logger in self._loggers:
+            logger.log_parameters(self._parameters)
+        self._log_artifacts()
 
     def report(self, report: StepReport) -> None:
-        """Write the scalars of a step."""
-        self.write(report.losses | report.scalars | rates(report), report.step)
-
-
-class TensorBoardValidation(TensorBoardFile):
-    """Writes the metrics of each validation, which the Object Detection API's evaluation calls the same."""
+        """Log losses, learning rate, speed and memory."""
+        self._log(report.losses | report.scalars | rates(report), report.step, TRAIN)
 
     def validated(self, line: ValidationLine) -> None:
-        """Write the metrics of a step."""
-        self.write({name: value for name, value in line.metrics.items() if value is not None}, line.step)
+        """Log the metrics, which the Object Detection API's evaluation calls the same, and the score."""
+        scores = {**line.metrics, SCORE: line.score}
+        self._log({name: value for name, value in scores.items() if value is not None}, line.step, EVAL)
+
+    def failed(self, error: BaseException) -> None:
+        """Remember how the training ended."""
+        self._status = "failed" if isinstance(error, Exception) else "stopped"
+
+    def close(self) -> None:
+        """Log the files once more, and close the loggers."""
+        try:
+            self._log_artifacts()
+        finally:
+            for logger in self._loggers:
+                logger.close(self._status)
+
+    def _log(self, values: Mapping[str, float], step: int, split: str) -> None:
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}
+        for logger in self._loggers:
+            logger.log_scalars(finite, step, split)
+
+    def _log_artifacts(self) -> None:
+        for path in self._artifacts:
+            content = files.read_bytes(path) if files.exists(path) else b""
+            for logger in self._loggers if content else ():
+                logger.log_artifact(path.rpartition("/")[2], content)
 
 
 class ProgressLines(TrainingAction):

@@ -132,6 +132,10 @@ def _following(actions: Sequence[TrainingAction], start: int) -> Iterator[None]:
         for action in actions:
             action.start(start)
         yield
+    except BaseException as error:
+        for action in actions:
+            action.failed(error)
+        raise
     finally:
         for action in actions:
             action.close()

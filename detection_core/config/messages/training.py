@@ -80,6 +80,7 @@ RULES: Mapping[str, Rules] = {
             "builders.training_labels",
             "builders.train_plan",
             "builders.validation_plan",
+            "builders.monitoring",
             "config.messages.epochs",
         ),
         ranges={

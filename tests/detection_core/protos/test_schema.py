@@ -30,6 +30,7 @@ OWN_FILES = {
     "precision.proto",
     "recipe.proto",
     "registered.proto",
+    "monitoring.proto",
     "validation.proto",
 }
 OWN_NUMBERS = 1000
@@ -61,6 +62,7 @@ OWN_FIELDS = {
     "TrainConfig.initial_loss_scale",
     "TrainConfig.precision",
     "TrainConfig.seed",
+    "TrainConfig.monitoring",
     "TrainConfig.validation",
     "TrainConfig.mixing_pool_size",
     "TrainConfig.num_epochs",

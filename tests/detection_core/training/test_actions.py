@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
-import tensorflow as tf
+import pytest
 
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.detectors.ssd.family import FAMILY
+from detection_core.loggers.base import Logger, Status
 from detection_core.progress import ProgressUpdate, format_progress
-from detection_core.training.actions import HistoryFile, ProgressLines, TensorBoardScalars, reported_at
+from detection_core.training.actions import HistoryFile, LoggedTraining, ProgressLines, reported_at
 from detection_core.training.loop_options import StepReport
 
 LOSSES = {
@@ -80,15 +82,29 @@ def test_what_was_reported_is_found_in_the_history(tmp_path: Path) -> None:
     assert reported_at(str(path), 20) is None
 
 
-def test_tensorboard_has_the_object_detection_apis_names(tmp_path: Path) -> None:
-    board = TensorBoardScalars(str(tmp_path))
-    board.report(report(10))
-    board.close()
-    found = {}
-    (path,) = tmp_path.glob("events.*")
-    for event in tf.compat.v1.train.summary_iterator(str(path)):
-        for value in event.summary.value:
-            found[value.tag] = (event.step, round(float(tf.make_ndarray(value.tensor)), 5))
+class Collect(Logger):
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def log_parameters(self, values: Mapping[str, str]) -> None:
+        self.told.append(dict(values))
+
+    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
+        self.told.append((split, step, dict(values)))
+
+    def log_artifact(self, name: str, content: bytes) -> None:
+        self.told.append((name, content))
+
+    def close(self, status: Status) -> None:
+        self.told.append(status)
+
+
+def test_loggers_are_told_by_the_object_detection_apis_names() -> None:
+    logger = Collect()
+    logged = LoggedTraining([logger])
+    logged.report(report(10))
+    logged.validated(ValidationLine(step=10, score=0.5, metrics={"mAP": 0.5, "mAR": None}))
+    logged.close()
     expected = LOSSES | {
         "learning_rate": 0.004,
         "steps_per_sec": 8.4,
@@ -97,7 +113,48 @@ def test_tensorboard_has_the_object_detection_apis_names(tmp_path: Path) -> None
         "data_wait": 0.03,
         "memory_bytes": 1.9e9,
     }
-    assert found == {name: (10, value) for name, value in expected.items()}
+    assert logger.told == [
+        ("train", 10, expected),
+        ("eval", 10, {"mAP": 0.5, "score": 0.5}),
+        "finished",
+    ]
+
+
+def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path: Path) -> None:
+    config, history = tmp_path / "pipeline.config", tmp_path / "history.jsonl"
+    config.write_text("model {}")
+    logger = Collect()
+    logged = LoggedTraining([logger], {"batch_size": "8"}, [str(config), str(history)])
+    logged.start(0)
+    history.write_text("{}\n")
+    logged.close()
+    assert logger.told == [
+        {"batch_size": "8"},
+        ("pipeline.config", b"model {}"),
+        ("pipeline.config", b"model {}"),
+        ("history.jsonl", b"{}\n"),
+        "finished",
+    ]
+
+
+def test_what_is_no_number_is_not_logged() -> None:
+    logger = Collect()
+    bad = dataclasses.replace(report(10), losses=LOSSES | {"Loss/total_loss": float("nan")})
+    LoggedTraining([logger]).report(bad)
+    [(_, _, values)] = logger.told
+    assert "Loss/total_loss" not in values and "Loss/localization_loss" in values
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(RuntimeError("no"), "failed"), (SystemExit(143), "stopped"), (KeyboardInterrupt(), "stopped")],
+)
+def test_loggers_learn_how_a_training_ended(error: BaseException, status: str) -> None:
+    logger = Collect()
+    logged = LoggedTraining([logger])
+    logged.failed(error)
+    logged.close()
+    assert logger.told == [status]
 
 
 def test_progress_shows_the_losses_by_short_names() -> None:

@@ -85,6 +85,25 @@ def test_killed_and_resumed_training_equals_an_undisturbed_one(tmp_path: Path, k
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
 
 
+class Ending(TrainingAction):
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def failed(self, error: BaseException) -> None:
+        self.told.append(type(error))
+
+    def close(self) -> None:
+        self.told.append("closed")
+
+
+def test_actions_learn_how_training_ended(tmp_path: Path) -> None:
+    crashed, done = Ending(), Ending()
+    with pytest.raises(RuntimeError, match="killed"):
+        train(TinyModel(), tmp_path, crashed, Crash(2))
+    train(TinyModel(), tmp_path, done, num_steps=2)
+    assert crashed.told == [RuntimeError, "closed"] and done.told == ["closed"]
+
+
 def test_a_finished_training_is_restored_without_another_step(tmp_path: Path) -> None:
     first = TinyModel()
     train(first, tmp_path)

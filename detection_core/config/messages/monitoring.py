@@ -1,0 +1,40 @@
+"""Where a training is followed: what a tracking server needs to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from detection_core.config.problems import Problem
+from detection_core.config.rules import Rules
+from detection_core.protos.monitoring_pb2 import Monitoring
+
+_READER = "builders.monitoring"
+
+
+def _experiment(message: Monitoring.Mlflow, path: str) -> Iterator[Problem]:
+    """Find an experiment without a name, and a server whose address is none."""
+    if not message.experiment.strip():
+        yield Problem(
+            path=f"{path}.experiment", message="expected a name, found none; give one, or remove it"
+        )
+    if "@" in message.tracking_uri.partition("://")[2].partition("/")[0]:
+        text = (
+            "expected an address without a password, as configs are copied and published, found one; set"
+            " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        )
+        yield Problem(path=f"{path}.tracking_uri", message=text)
+
+
+def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
+    """Find a project without a name, and one that its addresses could not hold."""
+    name = message.project
+    if not name.strip() or set(name) & set("/\\#?%:"):
+        text = f"expected a name without any of / \\ # ? % :, found {name!r}; correct it"
+        yield Problem(path=f"{path}.project", message=text)
+
+
+RULES: Mapping[str, Rules] = {
+    "Monitoring": Rules(_READER),
+    "Monitoring.Mlflow": Rules(_READER, check=_experiment),
+    "Monitoring.Wandb": Rules(_READER, check=_project),
+}

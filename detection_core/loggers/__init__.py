@@ -1,0 +1,1 @@
+"""Where the numbers and pictures of a training go beside its own files."""

@@ -1,0 +1,133 @@
+"""A logger whose server may be slow or away: training neither waits for it nor fails with it."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from detection_core.errors import one_line
+from detection_core.loggers.base import Histogram, Logger, Status
+
+_logger = logging.getLogger(__name__)
+
+_WAITS = (1.0, 5.0, 30.0)
+"""Seconds before each further attempt to deliver an entry."""
+
+
+class BackgroundLogger(Logger):
+    """Hands everything to another logger in a thread.
+
+    An entry that cannot be delivered is tried again a few times; of too many that wait the oldest are
+    dropped. Either is told once when it begins, and counted at the end. All that is logged stands in the
+    training's own files as well.
+
+    Args:
+        inner: takes the entries, in their order, in one thread.
+        name: of what it logs to, for messages.
+        most_waiting: entries that are kept while the server is away.
+        close_seconds: how long the end of a training waits for entries that are under way.
+        waits: seconds before each further attempt.
+    """
+
+    def __init__(
+        self,
+        inner: Logger,
+        name: str,
+        *,
+        most_waiting: int = 2000,
+        close_seconds: float = 60.0,
+        waits: tuple[float, ...] = _WAITS,
+    ) -> None:
+        self._inner, self._name = inner, name
+        self._close_seconds, self._waits = close_seconds, waits
+        self._entries: collections.deque[Callable[[], None]] = collections.deque()
+        self._most = most_waiting
+        self._changed = threading.Condition()
+        self._closing = False
+        self._dropped = 0
+        self._told = False
+        self._thread = threading.Thread(target=self._deliver, name=f"log-to-{name}", daemon=True)
+        self._thread.start()
+
+    def log_parameters(self, values: Mapping[str, str]) -> None:
+        """Hand them on."""
+        self._add(self._inner.log_parameters, values)
+
+    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
+        """Hand them on."""
+        self._add(self._inner.log_scalars, values, step, split)
+
+    def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
+        """Hand them on."""
+        self._add(self._inner.log_images, images, step, split)
+
+    def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
+        """Hand them on."""
+        self._add(self._inner.log_histograms, values, step)
+
+    def log_artifact(self, name: str, content: bytes) -> None:
+        """Hand it on."""
+        self._add(self._inner.log_artifact, name, content)
+
+    def close(self, status: Status) -> None:
+        """Wait for what is under way, for a while, and say what was not delivered."""
+        self._add(self._inner.close, status)
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(self._close_seconds)
+        with self._changed:
+            lost = self._dropped + len(self._entries) + (1 if self._thread.is_alive() else 0)
+        if lost:
+            _logger.warning(
+                "%s: %d entries were not delivered; history.jsonl and validation.jsonl have all numbers",
+                self._name,
+                lost,
+            )
+
+    def _add(self, method: Callable[..., None], *arguments: Any) -> None:
+        with self._changed:
+            if len(self._entries) >= self._most:
+                self._entries.popleft()
+                self._dropped += 1
+            self._entries.append(lambda: method(*arguments))
+            self._changed.notify_all()
+
+    def _deliver(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._entries or self._closing)
+                if not self._entries:
+                    return
+                entry = self._entries.popleft()
+            if not self._delivered(entry):
+                with self._changed:
+                    self._dropped += 1
+
+    def _delivered(self, entry: Callable[[], None]) -> bool:
+        """Tell whether an entry was taken, at the first attempt or a later one."""
+        for wait in (*self._waits, None):
+            try:
+                entry()
+                return True
+            # Whatever a client library raises: it must not end a training.
+            except Exception as error:
+                self._tell(error)
+            if wait is None:
+                break
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing, wait)
+        return False
+
+    def _tell(self, error: Exception) -> None:
+        if not self._told:
+            self._told = True
+            text = one_line(f"{type(error).__name__}: {error}", 300)
+            _logger.warning(
+                "%s cannot be reached, or refuses an entry; training goes on: %s", self._name, text
+            )

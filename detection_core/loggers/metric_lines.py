@@ -1,0 +1,41 @@
+"""Metrics as lines on standard output, for what reads them there."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from detection_core.loggers.base import EVAL, Logger
+
+_NOT_A_NAME = re.compile(r"[^\w-]+")
+
+
+class MetricLines(Logger):
+    """Prints `time name=value`, a line for each metric of a validation, flushed at once.
+
+    It is what Katib's metrics collector reads from standard output by default: words and hyphens as a name,
+    and in front of it a time in the form of RFC 3339 (kubeflow/katib, pkg/metricscollector/v1beta1). What
+    else stands in a metric's name becomes one `_`: `DetectionBoxes_Precision_mAP`.
+
+    Args:
+        stream: standard output where not given.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
+        """Print the metrics of a validation."""
+        if split != EVAL:
+            return
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        for name, value in values.items():
+            print(f"{now} {metric_name(name)}={value:.9g}", file=self._stream or sys.stdout, flush=True)
+
+
+def metric_name(name: str) -> str:
+    """Return a metric's name as it is printed."""
+    return _NOT_A_NAME.sub("_", name).strip("_")

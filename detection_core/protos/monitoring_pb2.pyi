@@ -1,0 +1,34 @@
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Monitoring(_message.Message):
+    __slots__ = ("mlflow", "wandb", "metric_lines")
+    class Mlflow(_message.Message):
+        __slots__ = ("tracking_uri", "experiment", "run_name")
+        TRACKING_URI_FIELD_NUMBER: _ClassVar[int]
+        EXPERIMENT_FIELD_NUMBER: _ClassVar[int]
+        RUN_NAME_FIELD_NUMBER: _ClassVar[int]
+        tracking_uri: str
+        experiment: str
+        run_name: str
+        def __init__(self, tracking_uri: _Optional[str] = ..., experiment: _Optional[str] = ..., run_name: _Optional[str] = ...) -> None: ...
+    class Wandb(_message.Message):
+        __slots__ = ("project", "entity", "run_name")
+        PROJECT_FIELD_NUMBER: _ClassVar[int]
+        ENTITY_FIELD_NUMBER: _ClassVar[int]
+        RUN_NAME_FIELD_NUMBER: _ClassVar[int]
+        project: str
+        entity: str
+        run_name: str
+        def __init__(self, project: _Optional[str] = ..., entity: _Optional[str] = ..., run_name: _Optional[str] = ...) -> None: ...
+    MLFLOW_FIELD_NUMBER: _ClassVar[int]
+    WANDB_FIELD_NUMBER: _ClassVar[int]
+    METRIC_LINES_FIELD_NUMBER: _ClassVar[int]
+    mlflow: Monitoring.Mlflow
+    wandb: Monitoring.Wandb
+    metric_lines: bool
+    def __init__(self, mlflow: _Optional[_Union[Monitoring.Mlflow, _Mapping]] = ..., wandb: _Optional[_Union[Monitoring.Wandb, _Mapping]] = ..., metric_lines: bool = ...) -> None: ...

@@ -1,0 +1,112 @@
+"""A server that is slow or away must cost a training nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from detection_core.loggers.background import BackgroundLogger
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, Logger, Status
+
+
+class Server(Logger):
+    """Remembers what it is told; refuses so many attempts first, and takes its time."""
+
+    def __init__(self, refuses: int = 0, gate: threading.Event | None = None) -> None:
+        self.refuses, self.gate = refuses, gate
+        self.found: list[object] = []
+
+    def _take(self, entry: object) -> None:
+        if self.gate is not None:
+            self.gate.wait(30)
+        if self.refuses:
+            self.refuses -= 1
+            raise ConnectionError("no route to host")
+        self.found.append(entry)
+
+    def log_parameters(self, values: Mapping[str, str]) -> None:
+        self._take(dict(values))
+
+    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
+        self._take((dict(values), step, split))
+
+    def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
+        self._take((sorted(images), step, split))
+
+    def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
+        self._take((sorted(values), step))
+
+    def log_artifact(self, name: str, content: bytes) -> None:
+        self._take((name, content))
+
+    def close(self, status: Status) -> None:
+        self._take(status)
+
+
+def test_everything_arrives_in_its_order() -> None:
+    server = Server()
+    logger = BackgroundLogger(server, "test")
+    logger.log_parameters({"a": "1"})
+    logger.log_scalars({"loss": 1.5}, 1, TRAIN)
+    logger.log_images({"x": np.zeros([2, 2, 3], np.uint8)}, 1, EVAL)
+    logger.log_histograms({"w": Histogram(edges=np.zeros(2), counts=np.zeros(1))}, 1)
+    logger.log_artifact("a.txt", b"text")
+    logger.close("finished")
+    assert server.found == [
+        {"a": "1"},
+        ({"loss": 1.5}, 1, "train"),
+        (["x"], 1, "eval"),
+        (["w"], 1),
+        ("a.txt", b"text"),
+        "finished",
+    ]
+
+
+def test_a_server_that_is_away_for_a_while_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(refuses=2)
+    logger = BackgroundLogger(server, "the server", waits=(0.0, 0.0, 0.0))
+    with caplog.at_level(logging.WARNING):
+        for step in range(3):
+            logger.log_scalars({"loss": 1.0}, step, TRAIN)
+        logger.close("finished")
+    assert [entry[1] for entry in server.found[:-1]] == [0, 1, 2]
+    [record] = caplog.records
+    assert record.message == (
+        "the server cannot be reached, or refuses an entry; training goes on:"
+        " ConnectionError: no route to host"
+    )
+
+
+def test_an_entry_that_is_refused_for_good_is_counted_and_the_rest_arrives(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server(refuses=2)
+    logger = BackgroundLogger(server, "the server", waits=(0.0,))
+    with caplog.at_level(logging.WARNING):
+        logger.log_scalars({"loss": 1.0}, 1, TRAIN)
+        logger.log_scalars({"loss": 1.0}, 2, TRAIN)
+        logger.close("failed")
+    assert server.found == [({"loss": 1.0}, 2, "train"), "failed"]
+    assert "1 entries were not delivered" in caplog.records[-1].message
+
+
+def test_training_does_not_wait_for_a_slow_server(caplog: pytest.LogCaptureFixture) -> None:
+    gate = threading.Event()
+    server = Server(gate=gate)
+    logger = BackgroundLogger(server, "the server", most_waiting=3, close_seconds=0.1)
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        for step in range(100):
+            logger.log_scalars({"loss": 1.0}, step, TRAIN)
+        logger.close("finished")
+    assert time.monotonic() - began < 5
+    # The one that is under way, 96 or 97 dropped ones, and the newest that still wait, the end among them.
+    assert caplog.records[-1].message.startswith("the server: 101 entries were not delivered")
+    gate.set()
+    logger._thread.join(10)
+    assert server.found[-1] == "finished" and server.found[-2][1] == 99

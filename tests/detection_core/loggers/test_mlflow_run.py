@@ -1,0 +1,133 @@
+"""MLflow, with its own server; `make test-trackers`."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detection_core.loggers.base import EVAL, TRAIN
+from detection_core.loggers.mlflow_run import MlflowLogger, MlflowOptions, run_name
+from detection_core.loggers.run_ids import RunIds
+
+needs_mlflow = [
+    pytest.mark.trackers,
+    pytest.mark.skipif(
+        not os.environ.get("DETFLOW_TRACKERS"), reason="DETFLOW_TRACKERS is not set: no MLflow here"
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("Loss/total_loss", "Loss/total_loss"),
+        ("DetectionBoxes_Precision/mAP@.50IOU", "DetectionBoxes_Precision/mAP_.50IOU"),
+        ("AR@100 (large)", "AR_100 _large_"),
+        ("class/../../x", "x"),
+        ("/", "_"),
+        ("a" * 300, "a" * 250),
+        ("eval_input_reader[0].shuffle", "eval_input_reader_0_.shuffle"),
+    ],
+)
+def test_names_are_such_as_mlflow_takes(name: str, taken: str) -> None:
+    assert run_name(name) == taken
+    assert re.fullmatch(r"[/\w.\- :]{1,250}", run_name(name))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of MLflow's server, started for the tests."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    store = f"sqlite:///{folder}/store.db"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--backend-store-uri", store, "--artifacts-destination", str(folder / "artifacts")]
+    command += ["--workers", "1"]
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"{address}/health", timeout=1).read()
+                break
+            except OSError:
+                assert process.poll() is None, (folder / "log").read_text()
+                time.sleep(0.5)
+        yield address
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(30)
+
+
+@pytest.fixture
+def options(server: str) -> MlflowOptions:
+    return MlflowOptions(tracking_uri=server, experiment="digits", run_name="first")
+
+
+class TestOnAServer:
+    pytestmark = needs_mlflow
+
+    def test_a_run_has_what_was_logged(self, options: MlflowOptions, tmp_path: Path) -> None:
+        import mlflow
+
+        logger = MlflowLogger(options, RunIds(str(tmp_path)))
+        logger.log_parameters({f"train_config.field_{i}": str(i) for i in range(250)})
+        logger.log_scalars({"Loss/total_loss": 2.5, "learning_rate": 0.01}, 10, TRAIN)
+        logger.log_scalars({f"metric@{i}": float(i) for i in range(250)}, 10, EVAL)
+        logger.log_scalars({"Loss/total_loss": 1.5}, 20, TRAIN)
+        logger.log_images({"validation/0": np.zeros([8, 8, 3], np.uint8)}, 20, EVAL)
+        logger.log_artifact("pipeline.config", b"model {}")
+        logger.close("finished")
+
+        client = mlflow.MlflowClient(options.tracking_uri)
+        run = client.get_run(RunIds(str(tmp_path)).find("mlflow"))
+        assert (run.info.status, run.info.run_name) == ("FINISHED", "first")
+        assert client.get_experiment(run.info.experiment_id).name == "digits"
+        assert len(run.data.params) == 250 and run.data.params["train_config.field_249"] == "249"
+        history = client.get_metric_history(run.info.run_id, "Loss/total_loss")
+        assert [(m.step, m.value) for m in history] == [(10, 2.5), (20, 1.5)]
+        assert run.data.metrics["metric_249"] == 249
+        names = [found.path for found in client.list_artifacts(run.info.run_id)]
+        assert "pipeline.config" in names and "images" in names
+
+    def test_a_resumed_training_goes_on_with_its_run(self, options: MlflowOptions, tmp_path: Path) -> None:
+        import mlflow
+
+        client = mlflow.MlflowClient(options.tracking_uri)
+        first = MlflowLogger(options, RunIds(str(tmp_path)))
+        first.log_parameters({"a": "1"})
+        first.log_scalars({"loss": 2.0}, 10, TRAIN)
+        first.close("stopped")
+        run_id = RunIds(str(tmp_path)).find("mlflow")
+        assert client.get_run(run_id).info.status == "KILLED"
+        second = MlflowLogger(options, RunIds(str(tmp_path)))
+        second.log_parameters({"a": "2", "b": "3"})
+        assert client.get_run(run_id).info.status == "RUNNING"
+        second.log_scalars({"loss": 1.0}, 20, TRAIN)
+        second.close("finished")
+        run = client.get_run(run_id)
+        assert (run.info.status, run.data.params) == ("FINISHED", {"a": "1", "b": "3"})
+        assert [m.step for m in client.get_metric_history(run_id, "loss")] == [10, 20]
+
+    def test_a_run_that_the_server_has_forgotten_is_begun_anew(
+        self, options: MlflowOptions, tmp_path: Path
+    ) -> None:
+        ids = RunIds(str(tmp_path))
+        ids.keep("mlflow", "0" * 32)
+        logger = MlflowLogger(options, ids)
+        logger.log_scalars({"loss": 2.0}, 10, TRAIN)
+        logger.close("failed")
+        assert ids.find("mlflow") != "0" * 32
