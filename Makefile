@@ -94,13 +94,13 @@ lock: setup ## resolve the dependencies of pyproject.toml anew
 	@$(MAKE) image-lock
 
 # The same versions for the containers. Left out of them: what is needed to build only, and what TensorFlow Model
-# Optimization and Beam name but need for pruning and for data frames alone (0.3 GB). Of matplotlib they have the font only.
+# Optimization and Beam name but need for data frames alone. Of matplotlib they have the font only.
 image-lock: setup ## the container image's part of requirements.lock, for CPU, for GPU and to submit runs
 	@for group in image image-gpu image-cli; do \
 		.venv/bin/uv pip compile --no-config --group $$group --constraints requirements.lock --python-version 3.11 \
 			--generate-hashes --no-header --no-annotate --quiet -o requirements-$$group.lock \
 			--no-emit-package backports-strenum --no-emit-package libclang \
-			--no-emit-package pyarrow --no-emit-package scipy \
+			--no-emit-package pyarrow \
 			--no-emit-package contourpy --no-emit-package cycler --no-emit-package fonttools \
 			--no-emit-package kiwisolver --no-emit-package setuptools --no-emit-package wheel >/dev/null; \
 	done

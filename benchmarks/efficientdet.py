@@ -119,7 +119,8 @@ def write_files(found: Subject, folder: str) -> dict[str, str]:
 
     from detection_core.builders.configured_model import configured_model
     from detection_core.detectors.family import TFLiteOutputOptions
-    from detection_core.exporters.tflite import convert
+    from detection_core.exporters.tflite import Conversion
+    from detection_core.exporters.tflite_formats import FORMATS
     from detection_core.quantization.quantizers import QuantizationOptions
 
     configured = configured_model(found.config)
@@ -130,10 +131,9 @@ def write_files(found: Subject, folder: str) -> dict[str, str]:
     outputs = TFLiteOutputOptions(max_detections=100, classes_per_detection=1, use_regular_nms=False)
     paths = {}
     for name, source in (("float32", model), ("int8", rewritten.model)):
-        integer = name == "int8"
-        function = family.require_tflite().function(source, found.config, outputs, integer)
+        function = family.require_tflite().function(source, found.config, outputs, FORMATS[name].integer)
         paths[name] = os.path.join(folder, f"{found.name}_{name}.tflite")
-        Path(paths[name]).write_bytes(convert(function, integer=integer))
+        Path(paths[name]).write_bytes(FORMATS[name].convert(Conversion(function=function)))
     return paths
 
 

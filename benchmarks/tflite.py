@@ -24,7 +24,8 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.exporters.latency import measure_latency
-from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite import Conversion
+from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 
@@ -46,9 +47,8 @@ def make_files(size: int, classes: int, folder: str) -> dict[str, str]:
     paths = {}
     for name, source in (("float32", model), ("int8", rewritten.model)):
         paths[name] = os.path.join(folder, f"{name}.tflite")
-        Path(paths[name]).write_bytes(
-            convert(tflite_function(source, options, integer=name == "int8"), integer=name == "int8")
-        )
+        function = tflite_function(source, options, integer=FORMATS[name].integer)
+        Path(paths[name]).write_bytes(FORMATS[name].convert(Conversion(function=function)))
     return paths
 
 

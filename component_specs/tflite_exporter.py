@@ -19,9 +19,11 @@ class TFLiteExporterJob:
     Attributes:
         examples: what ExampleGen wrote.
         model: float detector; the reference of the parity gate.
-        quantized_model: quantization-aware detector that the int8 file is made from; without one the int8
-            file is made by post-training quantization of `model`.
-        formats: of `float32`, `float16` (its weights are) and `int8`.
+        quantized_model: quantization-aware detector that `int8`, `int8_int8_input` and `int8_float32_input`
+            are made from; without one they are made by post-training quantization of `model`, as
+            `int8_post_training` always is.
+        formats: of `float32`, `float16`, `dynamic_range`, `int8`, `int8_post_training`, `int8_int8_input`,
+            `int8_float32_input`, `int16x8`, `int8_weights` and `int4_weights`.
         split: split on which parity is measured.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
         limits: format to what a file of it may cost: {"size_mb", "latency_ms", "memory_mb"}, millions of

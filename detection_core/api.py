@@ -286,8 +286,9 @@ def export(
         ExportError: when the detector cannot be converted.
     """
     from detection_core.artifacts.tflite_metadata import LABEL_FILE
+    from detection_core.exporters.tflite_formats import file_name
     from detection_core.storage import files
-    from detection_core.tasks.export import export_tflite_config, file_name
+    from detection_core.tasks.export import export_tflite_config
 
     folder, path = os.fspath(output), os.fspath(model)
     read = _stored_config(path) if config is None else _config(config)
@@ -300,11 +301,8 @@ def export(
         parity_dir=files.join(folder, "parity"),
         quantized_model_dir=_text(quantized),
     )
-    return ExportedFiles(
-        files={name: files.join(written, file_name(name)) for name in options.formats},
-        labels=files.join(written, LABEL_FILE),
-        report=report,
-    )
+    paths = {name: files.join(written, file_name(name)) for name in options.formats}
+    return ExportedFiles(files=paths, labels=files.join(written, LABEL_FILE), report=report)
 
 
 def predict(

@@ -91,6 +91,12 @@ EXTRAS: Mapping[str, Extra] = {
             remedy="install it with `pip install 'detflow[wandb]'`",
         ),
         Extra(
+            name="quantizer",
+            modules=("ai_edge_quantizer",),
+            gives="the formats int16x8, int8_weights and int4_weights of `detflow export`",
+            remedy="install it with `pip install 'detflow[quantizer]'`",
+        ),
+        Extra(
             name="video",
             modules=("av",),
             gives="video files in `detflow predict`",

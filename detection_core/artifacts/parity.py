@@ -15,7 +15,7 @@ class FileReport:
 
     Attributes:
         file: name.
-        format: `float32` or `int8`.
+        format: such as `float32` or `int8`.
         quantization: `none`, `aware` (trained so) or `post_training`.
         metrics: COCO metrics of the file, run in LiteRT.
         drop: the SavedModel's mAP@.50 less the file's.

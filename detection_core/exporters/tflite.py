@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,19 @@ from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import save_signature
+from detection_core.exporters.tflite_quantizer import (
+    KERNEL_BITS_4,
+    KERNEL_BITS_8,
+    quantize_to_int16,
+    quantize_weights,
+)
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
 
 _logger = logging.getLogger(__name__)
 
 # Of an int32 bias; the quantizers keep far below it.
 MOST_BIAS = 2**30
+_DEFAULT = (tf.lite.Optimize.DEFAULT,)
 
 
 def check_convertible(config: PipelineConfig) -> None:
@@ -34,44 +41,110 @@ def check_convertible(config: PipelineConfig) -> None:
         raise ExportError(problem.message, where=problem.path)
 
 
-def convert(function: Any, *, integer: bool, half: bool = False) -> bytes:
-    """Convert what a family's `tflite.function` gives.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Conversion:
+    """What is converted.
 
-    Args:
-        function: concrete function, `input` float32 [1, H, W, 3] -> count, scores, classes, boxes; for an
-            integer file its network carries fake quantization.
-        integer: give a file with uint8 input whose network runs in int8; else everything is float32.
-        half: store the weights of a float file as float16; the rest stays float32.
+    Attributes:
+        function: what a family's `tflite.function` gives: a concrete function, `input` float32
+            [1, H, W, 3] -> count, scores, classes, boxes. For an integer file its network carries fake
+            quantization.
+        inputs: gives what the input takes for some images, each float32 [1, H, W, 3]; for formats whose
+            conversion measures ranges.
+    """
 
-    Returns:
-        The file. Input `input` [1, H, W, 3]: float32 preprocessed as the backbone expects, or uint8 pixels.
-        Outputs of the signature: output_0 count [1], output_1 scores [1, D], output_2 classes [1, D] (from
-        0), output_3 boxes [1, D, 4], all float32.
+    function: Any
+    inputs: Callable[[], Iterable[np.ndarray]] = tuple
+
+
+def to_float32(conversion: Conversion) -> bytes:
+    """Return a file in float32.
+
+    Its input is `input` [1, H, W, 3], preprocessed as the backbone expects. Outputs of the signature:
+    output_0 count [1], output_1 scores [1, D], output_2 classes [1, D] (from 0), output_3 boxes [1, D, 4],
+    all float32. Those of all other formats are the same.
+
+    Raises:
+        ExportError: when the converter refuses the model.
+    """
+    return _converted(conversion)
+
+
+def to_float16(conversion: Conversion) -> bytes:
+    """Return a float file with weights in float16; see `to_float32`."""
+    return _converted(conversion, optimizations=_DEFAULT, types=(tf.float16,))
+
+
+def to_dynamic_range(conversion: Conversion) -> bytes:
+    """Return a file with weights in int8, whose kernels turn activations into int8; see `to_float32`.
+
+    The converter leaves weights of less than 1024 numbers in float32.
+    """
+    return _converted(conversion, optimizations=_DEFAULT)
+
+
+def to_int8(conversion: Conversion) -> bytes:
+    """Return a file with uint8 input whose network runs in int8; see `to_float32`.
 
     Raises:
         ExportError: when the converter refuses the model, or a bias does not fit into 32 bits.
     """
+    return _integer(conversion, tf.uint8)
+
+
+def to_int8_of_int8(conversion: Conversion) -> bytes:
+    """Return the same with int8 input: the pixel less 128; see `to_int8`."""
+    return _integer(conversion, tf.int8)
+
+
+def to_int8_of_float32(conversion: Conversion) -> bytes:
+    """Return the same with the input of a float file; see `to_int8`."""
+    return _integer(conversion, tf.float32)
+
+
+def to_int16x8(conversion: Conversion) -> bytes:
+    """Return a file with weights in int8 and activations in int16; see `to_float32`."""
+    return quantize_to_int16(to_float32(conversion), conversion.inputs())
+
+
+def to_int8_weights(conversion: Conversion) -> bytes:
+    """Return a file with weights in int8 that computes in float32; see `to_float32`."""
+    return quantize_weights(to_float32(conversion), KERNEL_BITS_8)
+
+
+def to_int4_weights(conversion: Conversion) -> bytes:
+    """Return a file with weights in int4 that computes in float32; see `to_float32`."""
+    return quantize_weights(to_float32(conversion), KERNEL_BITS_4)
+
+
+def _integer(conversion: Conversion, input_type: Any) -> bytes:
+    content = _converted(conversion, optimizations=_DEFAULT, input_type=input_type)
+    content = repeat_by_copies(content)
+    check_biases(content)
+    return content
+
+
+def _converted(
+    conversion: Conversion,
+    *,
+    optimizations: Sequence[Any] = (),
+    types: Sequence[Any] = (),
+    input_type: Any = tf.float32,
+) -> bytes:
     with tempfile.TemporaryDirectory() as folder, _quiet_converter():
-        save_signature(function, folder)
+        save_signature(conversion.function, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.allow_custom_ops = True
-        if integer or half:
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if integer:
-            converter.inference_input_type = tf.uint8
-        elif half:
-            converter.target_spec.supported_types = [tf.float16]
+        converter.optimizations = list(optimizations)
+        converter.target_spec.supported_types = list(types)
+        converter.inference_input_type = input_type
         try:
-            content = bytes(converter.convert())
+            return bytes(converter.convert())
         except Exception as error:
             raise ExportError(
                 f"the TensorFlow Lite converter refused the model: {str(error).splitlines()[0]};"
                 " try formats=float32, or leave out the layers that it names"
             ) from error
-    if integer:
-        content = repeat_by_copies(content)
-        check_biases(content)
-    return content
 
 
 @contextlib.contextmanager

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Sequence
 from importlib import metadata
+
+import numpy as np
+import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
@@ -21,8 +25,9 @@ from detection_core.detectors.base import Detector
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
-from detection_core.exporters.tflite import check_convertible, convert
+from detection_core.exporters.tflite import Conversion, check_convertible
 from detection_core.exporters.tflite_description import add_description
+from detection_core.exporters.tflite_formats import FORMATS, Network, file_name
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
@@ -40,7 +45,7 @@ class TFLiteExportOptions:
     Attributes:
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute. Without a default:
             how much accuracy a file may cost is for its user to say.
-        formats: of `FORMATS`.
+        formats: of `tflite_formats.FORMATS`.
         split: split of the examples on which every file is measured.
         max_detections: boxes that the post-processing operation keeps.
         classes_per_detection: best classes that each box is reported with. One alone costs accuracy, as the
@@ -102,8 +107,7 @@ def export_tflite(
 
     Args:
         model_dir: as in `export_tflite_config`.
-        examples_dir: folder with the split, and with `Split-train` where an int8 file is made without a
-            quantized detector.
+        examples_dir: folder with the split, and with `Split-train` where ranges come from images.
         options: what to write.
         tflite_dir: folder to write.
         parity_dir: folder to write parity.json to.
@@ -141,13 +145,12 @@ def export_tflite_config(
     Args:
         model_dir: float detector; its SavedModel is the reference.
         config: its first eval_input_reader names what is measured on, its train_input_reader where ranges
-            come from when an int8 file is made without a quantized detector; the detector's own config says
-            the rest.
+            come from images; the detector's own config says the rest.
         options: what to write; `split` is only reported.
         tflite_dir: folder to write.
         parity_dir: folder to write parity.json to.
-        quantized_model_dir: detector with fake quantization, whose ranges the int8 file has; without one the
-            float detector is quantized after training.
+        quantized_model_dir: detector with fake quantization, whose ranges files of `Network.AWARE` have;
+            without one the float detector is quantized after training.
 
     Raises:
         ContractError: when a folder is no detector folder.
@@ -178,8 +181,8 @@ def write_tflite_config(
 
     Args:
         model_dir: float detector.
-        config: its train_input_reader names where ranges come from when an int8 file is made without a
-            quantized detector; the detector's own config says the rest.
+        config: its train_input_reader names the images that ranges come from; the detector's own config says
+            the rest.
         options: what to write; what is said of measuring is not read.
         tflite_dir: folder to write.
         quantized_model_dir: as in `export_tflite_config`.
@@ -206,38 +209,45 @@ def _written(
     return config, detector, _write_files(source, tflite_dir)
 
 
-def file_name(name: str) -> str:
-    """Return the file of a format."""
-    return f"model_{name}.tflite"
+class _Networks:
+    """The networks that files are made from, each made once for all formats."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._made: dict[str, Detector] = {}
+
+    def get(self, network: Network) -> tuple[Detector, str]:
+        """Return a network, and how it was quantized: `none`, `aware` (trained so) or `post_training`."""
+        kind = "none" if network is Network.FLOAT else "post_training"
+        if network is Network.AWARE and self._source.quantized_dir:
+            kind = "aware"
+        if kind not in self._made:
+            make = {"none": self._float, "aware": self._aware, "post_training": self._post_training}
+            self._made[kind] = make[kind]()
+        return self._made[kind], kind
+
+    def _float(self) -> Detector:
+        return self._source.detector.model
+
+    def _aware(self) -> Detector:
+        _check_bits(self._source.quantized_dir)
+        return load_detector(self._source.quantized_dir).model
+
+    def _post_training(self) -> Detector:
+        """Return a model with 8 bit fake quantization whose ranges come from images."""
+        support = configured_model(self._source.config).family.require_quantization()
+        rewritten = support.rewrite(self._source.detector.model, QuantizationOptions(delay=0), None)
+        rewritten.calibrate(_pixels(self._source, batch_size=8))
+        return rewritten.model
 
 
-def _float_model(source: _Source) -> tuple[Detector, str]:
-    return source.detector.model, "none"
-
-
-def _integer_model(source: _Source) -> tuple[Detector, str]:
-    """Return a model with 8 bit fake quantization, trained so where there is one."""
-    if source.quantized_dir:
-        _check_bits(source.quantized_dir)
-        return load_detector(source.quantized_dir).model, "aware"
-    support = configured_model(source.config).family.require_quantization()
-    rewritten = support.rewrite(source.detector.model, QuantizationOptions(delay=0), None)
-    rewritten.calibrate(
-        representative_pixels(
-            source.config,
-            label_map=source.detector.label_map,
-            examples=source.options.representative_examples,
-        )
+def _pixels(source: _Source, *, batch_size: int) -> Iterator[tf.Tensor]:
+    return representative_pixels(
+        source.config,
+        label_map=source.detector.label_map,
+        examples=source.options.representative_examples,
+        batch_size=batch_size,
     )
-    return rewritten.model, "post_training"
-
-
-FORMATS: Mapping[str, Callable[[_Source], tuple[Detector, str]]] = {
-    "float32": _float_model,
-    "float16": _float_model,
-    "int8": _integer_model,
-}
-"""Format to what gives the model that is converted, and how it was quantized."""
 
 
 def _origin(source: _Source, name: str, quantization: str) -> Provenance:
@@ -276,23 +286,31 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
         classes_per_detection=source.options.classes_per_detection,
         use_regular_nms=source.options.use_regular_nms,
     )
-    labels = tuple(label_map.names)
+    labels, networks = tuple(label_map.names), _Networks(source)
     written = []
     with files.atomic_dir(tflite_dir) as folder:
         for name in source.options.formats:
-            model, quantization = FORMATS[name](source)
+            kind = FORMATS[name]
+            model, quantization = networks.get(kind.network)
             mean, std = tflite.normalisation(model)
-            integer = name == "int8"
-            content = add_description(
-                convert(
-                    tflite.function(model, config, outputs, integer), integer=integer, half=name == "float16"
-                ),
-                TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels),
+            conversion = Conversion(
+                function=tflite.function(model, config, outputs, kind.integer),
+                inputs=functools.partial(_file_inputs, source, mean, std),
             )
+            description = TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels)
+            content = add_description(kind.convert(conversion), description)
             files.write_bytes(files.join(folder, file_name(name)), content)
             path = files.join(tflite_dir, file_name(name))
+            if kind.quantized and quantization == "none":
+                quantization = "post_training"
             origin = _origin(source, name, quantization)
             written.append(Candidate(path=path, format=name, quantization=quantization, origin=origin))
             _logger.info("export | %s | %d bytes", file_name(name), len(content))
         files.write_text(files.join(folder, LABEL_FILE), "".join(f"{label}\n" for label in labels))
     return written
+
+
+def _file_inputs(source: _Source, mean: Sequence[float], std: Sequence[float]) -> Iterator[np.ndarray]:
+    """Yield what a file's float input takes for representative images, each float32 [1, H, W, 3]."""
+    for pixels in _pixels(source, batch_size=1):
+        yield (pixels.numpy() - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)

@@ -32,7 +32,7 @@ class Candidate:
 
     Attributes:
         path: of the file.
-        format: of `tasks.export.FORMATS`.
+        format: of `tflite_formats.FORMATS`.
         quantization: `none`, `aware` (trained so) or `post_training`.
         origin: what the file is going to say of itself, beside its metrics.
     """

@@ -42,7 +42,18 @@ Bound = Literal["lower_bound", "upper_bound", "min_change"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
 Limit = Literal["size_mb", "latency_ms", "memory_mb"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
-FileFormat = Literal["float32", "float16", "int8"]
+FileFormat = Literal[
+    "float32",
+    "float16",
+    "dynamic_range",
+    "int8",
+    "int8_post_training",
+    "int8_int8_input",
+    "int8_float32_input",
+    "int16x8",
+    "int8_weights",
+    "int4_weights",
+]
 Limits = dict[FileFormat, FileLimits]
 Overrides = dict[Text, Plain]
 Split = Annotated[
@@ -235,7 +246,8 @@ class ExportSettings(Settings):
     """Which TensorFlow Lite files are made, and when they are refused."""
 
     formats: Annotated[list[FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
-        lambda: ["float32", "int8"], "TensorFlow Lite files to make."
+        lambda: ["float32", "int8"],
+        "TensorFlow Lite files to make; [what each is](quantization-and-tflite.md#files).",
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(
         TFLiteExporterJob.max_map_drop, "How far a file's mAP@.50 may lie below the SavedModel's, absolute."

@@ -21,8 +21,9 @@ from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions, model_message
 from detection_core.evaluation.tflite_runner import TFLiteRunner
-from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
+from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.quantizers import QuantizationOptions
 from pipeline.init.ladder import find_network
 
@@ -93,7 +94,8 @@ def files(request, tmp_path_factory):
         integer = name == "int8"
         function = family.require_tflite().function(source, config, outputs, integer)
         paths[name] = folder / f"{name}.tflite"
-        paths[name].write_bytes(add_description(convert(function, integer=integer), described))
+        content = FORMATS[name].convert(Conversion(function=function))
+        paths[name].write_bytes(add_description(content, described))
     return paths
 
 

@@ -17,7 +17,7 @@ __all__ = ["ExportFormat", "QuantizationConfig"]
 CALIBRATION_IMAGES = 500
 """Images that the ranges of an int8 file come from, where a `QuantizationConfig` does not say."""
 
-_INPUTS = ("uint8",)
+_INT8_FORMATS = {"uint8": "int8", "int8": "int8_int8_input", "float32": "int8_float32_input"}
 _OUTPUTS = ("uint8", "float32")
 _OPERATIONS = ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8")
 
@@ -39,7 +39,7 @@ class QuantizationConfig:
         optimizations: of the converter; an empty list asks for a float32 file.
         representative_data: images that the ranges of an int8 file come from.
         quantization_steps: how many of them; None where there are no such images.
-        inference_input_type: uint8 or None, as an int8 file takes pixels.
+        inference_input_type: uint8, int8 or float32, as an int8 file takes pixels; None: uint8.
         inference_output_type: uint8, float32 or None; the detections are float32 whatever is asked for.
         supported_types: float16, or None.
     """
@@ -60,7 +60,7 @@ class QuantizationConfig:
         Raises:
             ConfigError: for a type or a set of operations that files have not here, naming the argument.
         """
-        _check("inference_input_type", _listed(inference_input_type), _INPUTS)
+        _check("inference_input_type", _listed(inference_input_type), tuple(_INT8_FORMATS))
         _check("inference_output_type", _listed(inference_output_type), _OUTPUTS)
         _check("supported_ops", _listed(supported_ops), _OPERATIONS)
         _check("supported_types", _listed(supported_types), ("float16",))
@@ -95,7 +95,7 @@ class QuantizationConfig:
         Args:
             representative_data: those images.
             quantization_steps: how many of them.
-            inference_input_type: uint8.
+            inference_input_type: uint8, int8 or float32.
             inference_output_type: uint8 or float32; the detections are float32.
             supported_ops: of TensorFlow Lite's own sets.
 
@@ -117,12 +117,13 @@ class QuantizationConfig:
 
     @property
     def file_format(self) -> str:
-        """The exporter's name for it: `float32`, `float16`, `int8` or `dynamic`."""
+        """The exporter's name for it, such as `float16` or `dynamic_range`; of int8 files by their input."""
         if self.supported_types:
             return "float16"
         if self.representative_data is not None:
-            return "int8"
-        return "dynamic" if self.optimizations else "float32"
+            (input_type,) = _listed(self.inference_input_type) or ["uint8"]
+            return _INT8_FORMATS[input_type]
+        return "dynamic_range" if self.optimizations else "float32"
 
     def __repr__(self) -> str:
         steps = f", quantization_steps={self.quantization_steps}" if self.quantization_steps else ""

@@ -16,11 +16,12 @@ from google.protobuf import text_format
 from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite import (
+    Conversion,
     check_biases,
     check_convertible,
-    convert,
     integer_biases,
 )
+from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_post_process import PostProcessOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.quantizers import QuantizationOptions
@@ -48,7 +49,8 @@ CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 
 
 def tflite_of(model: TinyDetector, options: PostProcessOptions, *, integer: bool) -> bytes:
-    return convert(tflite_function(model, options, integer=integer), integer=integer)
+    conversion = Conversion(function=tflite_function(model, options, integer=integer))
+    return FORMATS["int8" if integer else "float32"].convert(conversion)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.detectors.family import family_of
 from detection_core.detectors.ssd.tflite import tflite_function
-from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_input import PIXELS, file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import normalisation_of
 from detection_core.quantization.quantizers import QuantizationOptions
@@ -52,7 +52,7 @@ def test_other_channels_are_normalised_in_the_file():
 
 def test_a_float_file_takes_pixels():
     model = PerChannel()
-    found = run(convert(tflite_function(model, OPTIONS, integer=False), integer=False), PICTURES[:1])
+    found = run(to_float32(Conversion(function=tflite_function(model, OPTIONS, integer=False))), PICTURES[:1])
     expected = model.detect(images(PICTURES[:1]))
     np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)
 
@@ -60,7 +60,7 @@ def test_a_float_file_takes_pixels():
 def test_an_integer_file_takes_pixels_and_computes_in_integers():
     rewritten = rewrite(PerChannel(), QuantizationOptions(delay=0))
     rewritten.calibrate([tf.constant(PICTURES)])
-    content = convert(tflite_function(rewritten.model, OPTIONS, integer=True), integer=True)
+    content = to_int8(Conversion(function=tflite_function(rewritten.model, OPTIONS, integer=True)))
     interpreter = Interpreter(model_content=content)
     interpreter.allocate_tensors()
     (details,) = interpreter.get_input_details()

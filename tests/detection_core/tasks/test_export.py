@@ -21,6 +21,7 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
+from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
@@ -167,7 +168,35 @@ def test_other_than_eight_bits_cannot_be_a_file(workbench):
     assert not (workbench.root / "four_bits" / "tflite").exists()
 
 
+@pytest.fixture(scope="module")
+def side_by_side(workbench) -> ParityReport:
+    formats = ("int8_post_training", "int8", "int16x8")
+    options = TFLiteExportOptions(
+        formats=formats, max_map_drop=2.0, representative_examples=2, latency_runs=0
+    )
+    return workbench("side", options, quantized="aware")
+
+
+def test_quantized_after_training_and_aware_stand_side_by_side(workbench, side_by_side, refused):
+    found = [(file.format, file.file, file.quantization) for file in side_by_side.files]
+    assert found == [
+        ("int8_post_training", "model_int8_post_training.tflite", "post_training"),
+        ("int8", "model_int8.tflite", "aware"),
+        ("int16x8", "model_int16x8.tflite", "post_training"),
+    ]
+    for _, name, quantization in found:
+        origin = read_provenance((workbench.root / "side" / "tflite" / name).read_bytes())
+        assert origin.quantization == quantization
+    # What is quantized after training is the same with a quantization-aware network beside it and without.
+    alone, beside = (
+        list_operations((workbench.root / folder / "tflite" / name).read_bytes())
+        for folder, name in (("refused", "model_int8.tflite"), ("side", "model_int8_post_training.tflite"))
+    )
+    assert alone == beside
+
+
 @pytest.mark.parametrize(("formats", "found"), [(("float32", "int4"), "int4"), ((), "none")])
 def test_formats_that_do_not_exist_are_refused(formats, found):
-    with pytest.raises(ConfigError, match=f"formats: expected some of float32, float16, int8, found {found}"):
+    known = ", ".join(FORMATS)
+    with pytest.raises(ConfigError, match=f"formats: expected some of {known}, found {found}"):
         TFLiteExportOptions(max_map_drop=0.02, formats=formats)

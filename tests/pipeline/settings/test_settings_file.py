@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import get_args
 
 import hypothesis
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import format_settings, load_settings
+from pipeline.settings.workflow_settings import FileFormat
 
 
 @pytest.fixture
@@ -132,7 +134,7 @@ def test_a_threshold_with_dots_in_its_name(settings_path):
         ("push: 3\n", "push: expected a mapping, found 3"),
         (
             "export: {formats: [float64]}\n",
-            r"export.formats\[0\]: expected float32, float16, int8, found 'float64'",
+            r"export.formats\[0\]: expected float32, float16, dynamic_range, .*, found 'float64'",
         ),
         ("evaluate: {split: dev}\n", "evaluate.split: expected one of the splits"),
         ("push: {keep_versions: -1}\n", "push.keep_versions: expected 0 to 1,000,000, found -1"),
@@ -247,3 +249,9 @@ def test_a_section_that_holds_itself_is_refused(settings_path):
     settings_path.write_text(settings_path.read_text() + "kubeflow: &k {steps: *k}\n")
     with pytest.raises(ConfigError, match="no mapping that holds itself"):
         load_settings(str(settings_path))
+
+
+def test_the_formats_are_those_that_are_written():
+    from detection_core.exporters.tflite_formats import FORMATS
+
+    assert list(get_args(FileFormat)) == list(FORMATS)

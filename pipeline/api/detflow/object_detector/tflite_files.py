@@ -22,7 +22,7 @@ class TFLiteRequest:
     Attributes:
         model_dir: float detector folder.
         quantized_dir: detector folder with fake quantization; "": an int8 file is quantized after training.
-        file_format: `float32`, `float16` or `int8`.
+        file_format: of `tflite_formats.FORMATS`.
         data: images that ranges come from where there is no `quantized_dir`; None: none.
         images: how many of them.
         max_detections: of an image.
@@ -56,18 +56,13 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
         path: of the file.
 
     Raises:
-        ConfigError: for a format that is not written here, or an int8 file without images.
+        ConfigError: for an int8 file without images.
         ExportError: when the detector cannot be converted.
     """
     from detection_core.artifacts.detector import PIPELINE_CONFIG, extra_file, read_extra
-    from detection_core.tasks.export import FORMATS, TFLiteExportOptions, file_name, write_tflite_config
+    from detection_core.exporters.tflite_formats import FORMATS, file_name
+    from detection_core.tasks.export import TFLiteExportOptions, write_tflite_config
 
-    if request.file_format not in FORMATS:
-        raise ConfigError(
-            f"expected a file of {', '.join(FORMATS)}, found {request.file_format}; choose"
-            " QuantizationConfig.for_int8, or QuantizationConfig(optimizations=[]) for float32",
-            where="quantization_config",
-        )
     text = read_extra(request.model_dir, PIPELINE_CONFIG)
     config = parse_pipeline_config(text, extra_file(request.model_dir, PIPELINE_CONFIG))
     options = TFLiteExportOptions(
@@ -81,7 +76,7 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
         if request.data is not None:
             labels = write_labels(request.data.as_label_map(), scratch)
             point_at(config, request.data, labels, training=True)
-        elif request.file_format == "int8" and not request.quantized_dir:
+        elif FORMATS[request.file_format].integer and not request.quantized_dir:
             raise ConfigError(
                 "expected images that ranges come from, found none; give"
                 " QuantizationConfig.for_int8(representative_data)",

@@ -5,7 +5,7 @@ import tensorflow as tf
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.quantization import rewrite_efficientdet
 from detection_core.detectors.efficientdet.tflite import post_process_options, tflite_function
-from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite import Conversion, to_float16, to_float32, to_int8
 from detection_core.exporters.tflite_post_process import normalisation_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.quantization.quantizers import QuantizationOptions
@@ -47,7 +47,7 @@ def test_a_file_detects_what_the_network_predicts():
     model = build_efficientdet(message, "model.efficientdet", 0)
     goldens.set_deterministic_weights(model.network, model.parts.settings)
     options = post_process_options(message, outputs(max_detections=5))
-    content = convert(tflite_function(model, options, integer=False), integer=False)
+    content = to_float32(Conversion(function=tflite_function(model, options, integer=False)))
     interpreter = Interpreter(model_content=content)
     run = interpreter.get_signature_runner()
     pixels = np.random.RandomState(0).standard_normal((1, 64, 64, 3)).astype(np.float32)
@@ -74,11 +74,11 @@ def test_a_file_of_lite0_gives_what_the_reference_s_gives():
     model = build_efficientdet(message, "model.efficientdet", None)
     goldens.set_deterministic_weights(model.network, model.parts.settings)
     options = post_process_options(message, outputs(max_detections=100))
-    content = convert(tflite_function(model, options, integer=False), integer=False)
+    content = to_float32(Conversion(function=tflite_function(model, options, integer=False)))
     run = Interpreter(model_content=content).get_signature_runner()
     found = run(input=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
     wanted = goldens.wanted("export_tflite", "lite0_FP32")
-    half = convert(tflite_function(model, options, integer=False), integer=False, half=True)
+    half = to_float16(Conversion(function=tflite_function(model, options, integer=False)))
     # Weights take half of the bytes; 13,679,464 and 6,946,084 there.
     assert len(content) / len(half) == pytest.approx(13679464 / 6946084, rel=0.02)
     halved = Interpreter(model_content=half).get_signature_runner()
@@ -113,13 +113,13 @@ def test_a_lite_model_in_8_bits_computes_in_integers_what_the_float_one_does(nam
     rewritten = rewrite_efficientdet(model, QuantizationOptions(delay=0), None)
     rewritten.calibrate([tf.constant(pixels)])
     options = post_process_options(message, outputs(max_detections=20))
-    content = convert(tflite_function(rewritten.model, options, integer=True), integer=True)
+    content = to_int8(Conversion(function=tflite_function(rewritten.model, options, integer=True)))
     operations = list_operations(content)
     computing = [each for each in operations if each.name in ("CONV_2D", "DEPTHWISE_CONV_2D", "ADD")]
     assert sum(each.name == "ADD" for each in computing) > 20
     assert all({*each.inputs, *each.outputs} <= {"int8", "int32"} for each in computing)
     float_run = Interpreter(
-        model_content=convert(tflite_function(model, options, integer=False), integer=False)
+        model_content=to_float32(Conversion(function=tflite_function(model, options, integer=False)))
     ).get_signature_runner()
     integer_run = Interpreter(model_content=content).get_signature_runner()
     for image in pixels:

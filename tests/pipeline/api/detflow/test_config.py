@@ -18,9 +18,11 @@ DATA = SimpleNamespace()
         (QuantizationConfig.for_int8(DATA), "int8", 500),
         (QuantizationConfig.for_int8(DATA, quantization_steps=8), "int8", 8),
         (QuantizationConfig.for_float16(), "float16", None),
-        (QuantizationConfig.for_dynamic(), "dynamic", None),
+        (QuantizationConfig.for_dynamic(), "dynamic_range", None),
         (QuantizationConfig(optimizations=[]), "float32", None),
         (QuantizationConfig(representative_data=DATA), "int8", 500),
+        (QuantizationConfig.for_int8(DATA, inference_input_type="int8"), "int8_int8_input", 500),
+        (QuantizationConfig.for_int8(DATA, inference_input_type="float32"), "int8_float32_input", 500),
     ],
 )
 def test_what_is_asked_for(config, file_format, steps):
@@ -32,7 +34,7 @@ class DType(enum.Enum):
     """Types as TensorFlow has them: objects with a name."""
 
     uint8 = 1
-    int8 = 2
+    int16 = 2
 
 
 def test_types_are_taken_as_objects_and_by_name():
@@ -43,7 +45,7 @@ def test_types_are_taken_as_objects_and_by_name():
 @pytest.mark.parametrize(
     ("arguments", "where"),
     [
-        ({"inference_input_type": DType.int8}, "inference_input_type"),
+        ({"inference_input_type": DType.int16}, "inference_input_type"),
         ({"inference_output_type": "int8"}, "inference_output_type"),
         ({"supported_ops": "SELECT_TF_OPS"}, "supported_ops"),
         ({"supported_types": ["int4"]}, "supported_types"),

@@ -8,6 +8,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 import detection_core
 from detection_core import ConfigError, DataError
+from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
 from detection_core.exporters.detector_folder import load_detector
 from detflow import model_spec, object_detector
@@ -81,6 +82,21 @@ def test_the_files(exported):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("config", "kernels", "taken"),
+    [
+        (QuantizationConfig.for_float16(), "float16", np.float32),
+        (QuantizationConfig.for_dynamic(), "int8", np.float32),
+    ],
+)
+def test_a_file_after_each_quantization_of_model_maker(trained, tmp_path, config, kernels, taken):
+    trained.export(tmp_path, quantization_config=config)
+    content = (tmp_path / "model.tflite").read_bytes()
+    assert Interpreter(model_content=content).get_input_details()[0]["dtype"] == taken
+    stored = {tensor.dtype for tensor in read_graph(content).tensors if tensor.is_constant}
+    assert kernels in stored
+
+
 def test_the_file_is_measured(trained, exported, data):
     found = trained.evaluate_tflite(exported / "model.tflite", data[1])
     assert set(found) == NUMBERS
@@ -133,7 +149,6 @@ def test_other_classes_are_refused(trained, data):
         ({"export_format": ["TFLITE"]}, "export_format"),
         ({"with_metadata": False}, "with_metadata"),
         ({"export_metadata_json_file": True}, "export_metadata_json_file"),
-        ({"quantization_config": QuantizationConfig.for_dynamic()}, "quantization_config"),
     ],
 )
 def test_an_export_that_cannot_be_made(trained, tmp_path, arguments, where):

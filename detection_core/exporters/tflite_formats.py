@@ -1,0 +1,109 @@
+"""The formats of TensorFlow Lite files: one record a format, and the table of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from detection_core.exporters import tflite
+
+if TYPE_CHECKING:
+    from detection_core.exporters.tflite import Conversion
+
+
+class Network(enum.Enum):
+    """Which of a detector's networks a file is made from."""
+
+    FLOAT = "the float network"
+    AWARE = "the quantization-aware network; without one the float network, quantized after training"
+    POST_TRAINING = "the float network, quantized after training"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """A kind of TensorFlow Lite file.
+
+    Attributes:
+        description: what is in it, in a few words.
+        network: what is converted.
+        convert: makes the file of it.
+        quantized: whether anything in it is in integers.
+        measures_ranges: whether the conversion itself runs the network on images. Networks that are quantized
+            after training are calibrated before.
+    """
+
+    description: str
+    network: Network
+    convert: Callable[[Conversion], bytes]
+    quantized: bool = True
+    measures_ranges: bool = False
+
+    @property
+    def integer(self) -> bool:
+        """Whether the network carries fake quantization, and runs in integers of 8 bits."""
+        return self.network is not Network.FLOAT
+
+
+FORMATS: Mapping[str, FileFormat] = {
+    "float32": FileFormat(
+        description="everything in float32",
+        network=Network.FLOAT,
+        convert=tflite.to_float32,
+        quantized=False,
+    ),
+    "float16": FileFormat(
+        description="weights in float16, computed in float32",
+        network=Network.FLOAT,
+        convert=tflite.to_float16,
+        quantized=False,
+    ),
+    "dynamic_range": FileFormat(
+        description="weights in 8 bits, activations turned into 8 bits as the file runs",
+        network=Network.FLOAT,
+        convert=tflite.to_dynamic_range,
+    ),
+    "int8": FileFormat(
+        description="weights and activations in 8 bits, uint8 pixels",
+        network=Network.AWARE,
+        convert=tflite.to_int8,
+    ),
+    "int8_post_training": FileFormat(
+        description="as int8, quantized after training even beside a quantization-aware network",
+        network=Network.POST_TRAINING,
+        convert=tflite.to_int8,
+    ),
+    "int8_int8_input": FileFormat(
+        description="as int8, with int8 input: a pixel less 128",
+        network=Network.AWARE,
+        convert=tflite.to_int8_of_int8,
+    ),
+    "int8_float32_input": FileFormat(
+        description="as int8, with the input of float32",
+        network=Network.AWARE,
+        convert=tflite.to_int8_of_float32,
+    ),
+    "int16x8": FileFormat(
+        description="weights in 8 bits, activations in 16, the input of float32",
+        network=Network.FLOAT,
+        convert=tflite.to_int16x8,
+        measures_ranges=True,
+    ),
+    "int8_weights": FileFormat(
+        description="weights in 8 bits, computed in float32",
+        network=Network.FLOAT,
+        convert=tflite.to_int8_weights,
+    ),
+    "int4_weights": FileFormat(
+        description="weights in 4 bits, those of depthwise convolutions in 8, computed in float32",
+        network=Network.FLOAT,
+        convert=tflite.to_int4_weights,
+    ),
+}
+"""Name of a format to what it is; the file is `model_NAME.tflite`."""
+
+
+def file_name(name: str) -> str:
+    """Return the file of a format."""
+    return f"model_{name}.tflite"

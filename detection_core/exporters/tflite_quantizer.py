@@ -1,0 +1,127 @@
+"""Quantization of a TensorFlow Lite file after its conversion, by the package ai-edge-quantizer.
+
+TensorFlow's own converter has int16 activations too. It gives a bias that several convolutions share the
+scale of one of them, so that heads shared by the levels of a pyramid come out wrong on all levels but one,
+and it quantizes what makes detections of the heads: classes and their number, too. Weights alone in integers
+it does not have at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+import types
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_network import network_operators
+from detection_core.errors import ExportError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+
+KERNEL_BITS_8: Mapping[str, int] = dict.fromkeys(
+    ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "CONV_2D_TRANSPOSE"), 8
+)
+"""Kind of an operation, as the package calls it, to the bits of its weights."""
+KERNEL_BITS_4: Mapping[str, int] = {**KERNEL_BITS_8, "CONV_2D": 4, "FULLY_CONNECTED": 4}
+"""A depthwise kernel is small, and LiteRT has no kernel for it in 4 bits: it keeps 8."""
+
+# TensorFlow Lite's names of operations to the package's where they differ.
+_NAMES = {"TRANSPOSE_CONV": "CONV_2D_TRANSPOSE"}
+_SIGNATURE = "serving_default"
+
+
+def quantize_weights(content: bytes, bits: Mapping[str, int]) -> bytes:
+    """Return a float file with kernels in integers, a scale for each output channel; all else is as it was.
+
+    Args:
+        content: a TensorFlow Lite file in float32 without an archive at its end.
+        bits: as `KERNEL_BITS_8`.
+
+    Raises:
+        ExportError: when the package is missing, or refuses the file.
+    """
+    with _package() as package:
+        recipe = package.recipe_manager.RecipeManager()
+        for kind, width in bits.items():
+            operation = package.qtyping.TFLOperationName[kind]
+            recipe.add_weight_only_config(regex=".*", operation_name=operation, num_bits=width)
+        task = package.quantizer.Quantizer(content, recipe.get_quantization_recipe())
+        return bytes(task.quantize(enable_progress_report=False).quantized_model)
+
+
+def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
+    """Return a float file whose network has weights in int8 and activations in int16.
+
+    What is behind the network stays in float32, and so do its input and what it has no int16 kernels for.
+
+    Args:
+        content: a TensorFlow Lite file in float32 without an archive at its end, with one signature.
+        inputs: what its input takes, float32 [1, H, W, 3]; ranges come from them.
+
+    Raises:
+        ExportError: as `quantize_weights`.
+    """
+    graph = read_graph(content)
+    network = [graph.operators[position] for position in network_operators(graph)]
+    outputs = sorted({graph.tensors[i].name for operator in network for i in operator.outputs})
+    scope = f"^(?:{'|'.join(map(re.escape, outputs))});$"
+    (name,) = (graph.signature_names[i] for i in graph.inputs)
+    with _package() as package:
+        recipe, operations = package.recipe_manager.RecipeManager(), package.qtyping.TFLOperationName
+        for kind in sorted({_NAMES.get(o.name, o.name) for o in network}):
+            if kind in operations.__members__:
+                operation = operations[kind]
+                recipe.add_static_config(
+                    regex=scope, operation_name=operation, activation_num_bits=16, weight_num_bits=8
+                )
+        # The extremes of all images: with 65536 values there is no need to cut any of them off. One thread,
+        # for the same sums wherever it runs.
+        calibrator = package.calibrator.Calibrator(
+            content, num_threads=1, qsv_update_func=package.qsv_utils.min_max_update
+        )
+        for value in inputs:  # one by one, as it makes a list of what it is given
+            calibrator.calibrate({_SIGNATURE: [{name: value}]}, recipe)
+        task = package.quantizer.Quantizer(content, recipe.get_quantization_recipe())
+        found = task.quantize(calibrator.get_model_qsvs(), enable_progress_report=False)
+        return bytes(found.quantized_model)
+
+
+@contextlib.contextmanager
+def _package() -> Iterator[Any]:
+    """Give the package's modules, and keep what it prints out of the terminal."""
+    try:
+        from ai_edge_quantizer import calibrator, qtyping, quantizer, recipe_manager
+        from ai_edge_quantizer.utils import qsv_utils
+    except ImportError as error:
+        raise ExportError(
+            "expected the package ai-edge-quantizer, which makes int16x8, int8_weights and int4_weights,"
+            " found none; install it with `pip install 'detflow[quantizer]'`, or leave these formats out",
+            where="formats",
+        ) from error
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield types.SimpleNamespace(
+                calibrator=calibrator,
+                qsv_utils=qsv_utils,
+                qtyping=qtyping,
+                quantizer=quantizer,
+                recipe_manager=recipe_manager,
+            )
+    except (ValueError, RuntimeError, NotImplementedError) as error:
+        raise ExportError(
+            f"ai-edge-quantizer refused the model: {str(error).splitlines()[0]}; leave this format out",
+            where="formats",
+        ) from error
+    finally:
+        logging.disable(level)

@@ -1,0 +1,60 @@
+"""Quantization of converted files, held against the float file head by head."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_network import network_outputs
+from detection_core.errors import ExportError
+from detection_core.exporters.tflite_quantizer import KERNEL_BITS_8, quantize_weights
+from tests.detection_core.exporters.test_tflite_formats import PIXELS, file_of
+
+
+def heads(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the raw heads of a file by their tensors' names, as real numbers."""
+    interpreter = Interpreter(
+        model_content=content,
+        experimental_preserve_all_tensors=True,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+    )
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
+    interpreter.invoke()
+    graph = read_graph(content)
+    found = {}
+    for index in network_outputs(graph):
+        tensor, value = graph.tensors[index], interpreter.get_tensor(index).astype(np.float64)
+        if tensor.quantization is not None:
+            (scale,), (zero,) = tensor.quantization.scale, tensor.quantization.zero_point
+            value = (value - zero) * scale
+        found[tensor.name] = value
+    return found
+
+
+def test_heads_that_levels_share_are_right_on_every_level():
+    """TensorFlow's converter gives the bias that both levels share the scale of one of them."""
+    image = PIXELS[:1] / np.float32(127.5) - 1
+    wanted, found = heads(file_of("float32"), image), heads(file_of("int16x8"), image)
+    assert found.keys() == wanted.keys() and len(wanted) == 2
+    for name, value in wanted.items():
+        levels = np.split(value, [2 * 8 * 8], axis=1)
+        for level, own in zip(levels, np.split(found[name], [2 * 8 * 8], axis=1), strict=True):
+            noise = np.square(own - level).sum() / np.square(level).sum()
+            assert -10 * np.log10(noise) > 30
+
+
+def test_without_the_package_the_error_names_what_brings_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_quantizer", None)
+    with pytest.raises(ExportError, match=r"pip install 'detflow\[quantizer\]'") as caught:
+        quantize_weights(file_of("float32"), KERNEL_BITS_8)
+    assert caught.value.where == "formats"
+
+
+def test_nothing_is_printed(capfd):
+    quantize_weights(file_of("float32"), KERNEL_BITS_8)
+    assert "it/s" not in capfd.readouterr().err
