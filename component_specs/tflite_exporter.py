@@ -29,8 +29,7 @@ class TFLiteExporterJob:
         limits: format to what a file of it may cost: {"size_mb", "latency_ms", "memory_mb"}, millions of
             bytes and milliseconds; one that costs more is refused.
         max_detections: boxes that the post-processing op keeps.
-        use_regular_nms: whether the op suppresses class by class, as the SavedModel does; LiteRT 2.3 loses a
-            class in this mode when it has several threads.
+        use_regular_nms: whether files suppress class by class, as the SavedModel does.
         representative_examples: training examples that calibrate post-training quantization.
         code_version: fingerprint of the code; only there to key the cache.
         tflite: folder to fill: model_FORMAT.tflite of each, labels.txt.

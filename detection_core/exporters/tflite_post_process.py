@@ -40,8 +40,11 @@ class PostProcessOptions:
         max_detections: boxes that it keeps, and rows of the file's outputs.
         max_classes_per_detection: classes that one box may be reported with, each in a row of its own, where
             use_regular_nms is off.
+        detections_per_class: boxes that are kept of a class, where use_regular_nms is on. The converter does
+            not hand it on, and the operation then keeps up to 100.
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other, which is
-            faster. LiteRT 2.3 loses one class of each image where this is on and it has several threads.
+            faster. With several threads LiteRT's kernel loses a class where this is on and there are more
+            than two: `tflite_forms.suppression_function`.
         nms_score_threshold: least score.
         nms_iou_threshold: overlap from which the box with the lower score goes.
         num_classes: without background.
@@ -53,6 +56,7 @@ class PostProcessOptions:
 
     max_detections: int
     max_classes_per_detection: int = 1
+    detections_per_class: int = 100
     use_regular_nms: bool = False
     nms_score_threshold: float
     nms_iou_threshold: float
@@ -72,6 +76,8 @@ class PostProcessOptions:
         kinds: dict[type, str] = {bool: "b: {}", int: "i: {}", float: "f: {:f}"}
         lines = [f'name: "{OPERATION}"']
         for field in dataclasses.fields(self):
+            if field.name == "detections_per_class":
+                continue  # The kernel knows it, the converter does not.
             value = getattr(self, field.name)
             text = kinds[type(value)].format(str(value).lower() if isinstance(value, bool) else value)
             lines.append(f'attr {{ key: "{field.name}" value {{ {text} }} }}')

@@ -51,7 +51,7 @@ class TFLiteExportOptions:
         classes_per_detection: best classes that each box is reported with. One alone costs accuracy, as the
             SavedModel, which suppresses class by class, may report a box with all its classes.
         use_regular_nms: suppress class by class, as the SavedModel does; off: boxes of all classes suppress
-            each other. On, LiteRT 2.3 loses one class of each image as soon as it has two threads.
+            each other, which is faster.
         representative_examples: training images that the ranges of post-training quantization come from.
         latency_runs: timed inferences of each file; 0 does not measure.
         limits: format to what a file of it may cost, by keys of `file_limits.LIMITS`.

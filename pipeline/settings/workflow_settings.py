@@ -265,9 +265,9 @@ class ExportSettings(Settings):
     )
     use_regular_nms: bool = setting(
         False,
-        "The op suppresses class by class; false, as in the Object Detection API, lets boxes of all"
-        " classes suppress each other, and each is reported with its three best classes. With true LiteRT"
-        " 2.3 loses one class of every image as soon as it has two threads.",
+        "Suppress class by class, as the SavedModel does; false, as in the Object Detection API, lets boxes"
+        " of all classes suppress each other, and each is reported with its three best classes, which is"
+        " faster.",
     )
     representative_examples: Annotated[int, between(1, 100_000)] = setting(
         TFLiteExporterJob.representative_examples,

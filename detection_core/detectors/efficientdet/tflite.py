@@ -11,13 +11,13 @@ from detection_core.detectors.efficientdet.build import HARD_THRESHOLD
 from detection_core.detectors.efficientdet.model import EfficientDetModel
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite_forms import suppression_function
 from detection_core.exporters.tflite_input import network_input
 from detection_core.exporters.tflite_post_process import (
     PostProcessOptions,
     centred,
     kept_in_float,
     normalisation_of,
-    post_process_function,
 )
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
@@ -33,6 +33,7 @@ def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) ->
     return PostProcessOptions(
         max_detections=outputs.max_detections,
         max_classes_per_detection=min(outputs.classes_per_detection, message.num_classes),
+        detections_per_class=outputs.max_detections,
         use_regular_nms=outputs.use_regular_nms,
         nms_score_threshold=nms.score_thresh or -float("inf"),
         nms_iou_threshold=nms.iou_thresh or HARD_THRESHOLD,
@@ -57,7 +58,7 @@ def tflite_function(model: EfficientDetModel, options: PostProcessOptions, *, in
         says -> count, scores, classes, boxes.
     """
     anchors = centred(tf.constant(np.asarray(model.anchors)))
-    post_process, normalisation = post_process_function(options), normalisation_of(model.preprocess)
+    post_process, normalisation = suppression_function(options), normalisation_of(model.preprocess)
 
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
         found = model.run(network_input(pixels, normalisation, integer=integer), training=False)

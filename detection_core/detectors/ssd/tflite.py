@@ -13,6 +13,7 @@ from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite_forms import suppression_function
 from detection_core.exporters.tflite_input import file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import (
     OPERATION,
@@ -20,7 +21,6 @@ from detection_core.exporters.tflite_post_process import (
     centred,
     kept_in_float,
     normalisation_of,
-    post_process_function,
 )
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
@@ -48,6 +48,7 @@ def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputO
     return PostProcessOptions(
         max_detections=outputs.max_detections,
         max_classes_per_detection=min(outputs.classes_per_detection, foreground_classes(ssd)),
+        detections_per_class=nms.max_detections_per_class,
         use_regular_nms=outputs.use_regular_nms,
         nms_score_threshold=nms.score_threshold,
         nms_iou_threshold=nms.iou_threshold,
@@ -72,7 +73,7 @@ def tflite_function(model: SsdModel, options: PostProcessOptions, *, integer: bo
         says -> count, scores, classes, boxes.
     """
     anchors = tf.constant(model_anchors(model))
-    post_process, normalisation = post_process_function(options), normalisation_of(model.preprocess)
+    post_process, normalisation = suppression_function(options), normalisation_of(model.preprocess)
 
     def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
         codes, logits = model.network(network_input(pixels, normalisation, integer=integer), training=False)

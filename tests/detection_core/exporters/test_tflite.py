@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from google.protobuf import text_format
 
 from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
@@ -265,3 +265,34 @@ def test_the_published_configuration_gives_the_published_numbers():
         np.testing.assert_allclose(
             found[ours], GOLDEN["fast_nms"][theirs], rtol=1e-4, atol=1e-5, err_msg=ours
         )
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("integer", [False, True])
+def test_neither_threads_nor_kernels_change_what_is_found(integer, by_class):
+    options = dataclasses.replace(OPTIONS, use_regular_nms=by_class)
+    model = quantized() if integer else TinyDetector()
+    plain = integer_file() if integer else float_file()
+    content = tflite_of(model, options, integer=integer) if by_class else plain
+
+    def found(pixels, resolver, threads):
+        image = pixels.astype(np.uint8) if integer else pixels / 127.5 - 1
+        interpreter = Interpreter(
+            model_content=content, num_threads=threads, experimental_op_resolver_type=resolver
+        )
+        return interpreter.get_signature_runner()(input=image[np.newaxis])
+
+    for pixels in PIXELS:
+        firsts = []
+        # With XNNPACK, and without.
+        for resolver in (OpResolverType.BUILTIN, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+            first, *others = (found(pixels, resolver, threads) for threads in (1, 2, 3, 4))
+            for other in others:
+                for name, value in first.items():
+                    np.testing.assert_array_equal(other[name], value, err_msg=name)
+            firsts.append(first)
+        for name in ("output_0", "output_1"):  # integers' scores have some hundred levels
+            np.testing.assert_allclose(firsts[0][name], firsts[1][name], atol=0.02 if integer else 1e-5)
+        if not integer:  # their equal scores may change places
+            np.testing.assert_array_equal(firsts[0]["output_2"], firsts[1]["output_2"])
+            np.testing.assert_allclose(firsts[0]["output_3"], firsts[1]["output_3"], atol=1e-5)

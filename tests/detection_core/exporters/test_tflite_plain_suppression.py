@@ -1,0 +1,165 @@
+"""Post-processing by built-in operations gives what TFLite_Detection_PostProcess gives, with any threads."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import flatbuffers
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+from flatbuffers import flexbuffers
+from tensorflow.lite.python import schema_py_generated as schema
+
+from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_post_process
+from detection_core.exporters.tflite_post_process import PostProcessOptions, post_process_function
+from tests.detection_core.exporters.tflite_operations import list_operations
+
+ANCHORS, CLASSES, ROWS = 200, 5, 20
+OPTIONS = PostProcessOptions(
+    max_detections=ROWS,
+    max_classes_per_detection=2,
+    use_regular_nms=True,
+    nms_score_threshold=0.25,
+    nms_iou_threshold=0.5,
+    num_classes=CLASSES,
+    y_scale=10.0,
+    x_scale=10.0,
+    h_scale=5.0,
+    w_scale=5.0,
+)
+NAMES = ("count", "scores", "classes", "boxes")
+
+
+@functools.cache
+def boxes():
+    """Anchors in a few clusters, some beyond the image, and codes: float32 [A, 4] twice."""
+    random = np.random.default_rng(0)
+    centres = random.uniform(-0.2, 1.2, (25, 2)).repeat(ANCHORS // 25, axis=0)
+    centres += random.normal(0, 0.02, (ANCHORS, 2))
+    anchors = np.concatenate([centres, random.uniform(0.05, 0.4, (ANCHORS, 2))], axis=1)
+    return anchors.astype(np.float32), random.normal(0, 1, (ANCHORS, 4)).astype(np.float32)
+
+
+def scores(seed):
+    return np.random.default_rng(seed).uniform(0, 1, (1, ANCHORS, CLASSES + 1)).astype(np.float32) ** 2
+
+
+def file_of(post_process, options, anchors=None, codes=None) -> bytes:
+    """A file of the post-processing alone: scores in."""
+    anchors, codes = boxes() if anchors is None else (anchors, codes)
+
+    def serve(values):
+        found = post_process(tf.constant(codes[np.newaxis]), values, tf.constant(anchors))
+        return found.count, found.scores, found.classes, found.boxes
+
+    spec = tf.TensorSpec([1, len(anchors), options.num_classes + 1], tf.float32, name="input")
+    return convert(tf.function(serve, autograph=False).get_concrete_function(spec), integer=False)
+
+
+def detections(content, values, threads=1, rows_each=1):
+    """What a file gives, up to its count."""
+    runner = Interpreter(model_content=content, num_threads=threads).get_signature_runner()
+    found = {NAMES[i]: value[0] for i, (_, value) in enumerate(sorted(runner(input=values).items()))}
+    count = int(found.pop("count")) * rows_each
+    return {name: value[:count] for name, value in found.items()}
+
+
+def same(found, expected):
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-6, err_msg=name)
+
+
+@functools.cache
+def operation_file():
+    return file_of(post_process_function(OPTIONS), OPTIONS)
+
+
+def by_operation(options):
+    """The operation with all attributes that its kernel reads, of which the converter hands on some."""
+    model = schema.ModelT.InitFromPackedBuf(operation_file(), 0)
+    (operator,) = [each for each in model.subgraphs[0].operators if each.customOptions is not None]
+    attributes = flexbuffers.Loads(bytes(operator.customOptions))
+    changed = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    assert changed.keys() - attributes.keys() == {"detections_per_class"}
+    operator.customOptions = list(flexbuffers.Dumps(changed))
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+@functools.cache
+def by_built_in(options):
+    return file_of(plain_post_process(options), options)
+
+
+def in_tensorflow(options, values):
+    """What TensorFlow itself gives with built-in operations, up to the count."""
+    anchors, codes = boxes()
+    found = plain_post_process(options)(tf.constant(codes[np.newaxis]), tf.constant(values), anchors)
+    count = int(found.count[0])
+    assert not any(np.asarray(value)[0, count:].any() for value in found[:3])
+    return {name: np.asarray(getattr(found, name))[0, :count] for name in NAMES[1:]}
+
+
+VARIANTS = {
+    "class by class": {},
+    "few of a class": {"detections_per_class": 3},
+    "one of a class": {"detections_per_class": 1, "max_detections": 50},
+    "across classes": {"use_regular_nms": False},
+    "one class a box": {"use_regular_nms": False, "max_classes_per_detection": 1},
+    "every score": {"nms_score_threshold": -float("inf"), "nms_iou_threshold": 0.3},
+    "nothing": {"nms_score_threshold": 1.5},
+    "nothing across classes": {"nms_score_threshold": 1.5, "use_regular_nms": False},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_built_in_operations_give_what_the_operation_gives_on_one_thread(variant):
+    options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
+    kernel = by_operation(options)
+    for seed in range(5):
+        expected = best_rows(kernel, scores(seed), options)
+        assert (len(expected["scores"]) > 0) == ("nothing" not in variant)
+        same(in_tensorflow(options, scores(seed)), expected)
+
+
+def best_rows(kernel, values, options):
+    """Across classes the operation lists box by box, and counts boxes."""
+    each = 1 if options.use_regular_nms else options.max_classes_per_detection
+    found = detections(kernel, values, rows_each=each)
+    order = np.argsort(-found["scores"], kind="stable")[: options.max_detections]
+    return {name: value[order] for name, value in found.items()}
+
+
+@pytest.mark.parametrize("variant", ["class by class", "few of a class", "one class a box"])
+def test_a_file_gives_the_same_with_any_number_of_threads(variant):
+    options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
+    content = by_built_in(options)
+    names = {operation.name for operation in list_operations(content)}
+    assert "NON_MAX_SUPPRESSION_V4" in names and "TFLite_Detection_PostProcess" not in names
+    expected = best_rows(by_operation(options), scores(0), options)
+    assert set(expected["classes"]) == set(range(CLASSES))
+    for threads in (1, 2, 3, 4, 8):
+        same(detections(content, scores(0), threads), expected)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_the_operation_s_kernel_loses_the_class_of_the_number_of_threads(threads):
+    """Where this fails LiteRT has mended its kernel."""
+    values = scores(0)
+    assert set(detections(by_operation(OPTIONS), values)["classes"]) == set(range(CLASSES))
+    lost = set(range(CLASSES)) - set(detections(by_operation(OPTIONS), values, threads)["classes"])
+    assert lost == {threads}
+
+
+def test_of_more_pairs_than_it_looks_at_it_takes_the_best():
+    classes = CANDIDATES // ANCHORS + 10
+    options = dataclasses.replace(OPTIONS, num_classes=classes, nms_score_threshold=0.0)
+    values = np.random.default_rng(1).uniform(0, 1, (1, ANCHORS, classes + 1)).astype(np.float32)
+    expected = detections(file_of(post_process_function(options), options), values)
+    assert len(expected["scores"]) == ROWS
+    same(in_tensorflow(options, values), expected)
