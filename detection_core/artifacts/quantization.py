@@ -20,6 +20,7 @@ class QuantizationSettings:
         symmetric: whether an activation's zero is in the middle of its range.
         pairwise_sums: whether each sum of two tensors within a sum of more has a range; once none had.
         hard_swish: whether a hard swish is quantized; once none was.
+        weighted_sums: whether the weighted sums of a BiFPN run in integers; once they did not.
     """
 
     delay: int
@@ -28,6 +29,7 @@ class QuantizationSettings:
     symmetric: bool
     pairwise_sums: bool = False
     hard_swish: bool = False
+    weighted_sums: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,8 @@ class QuantizedLayer:
         kind: its class.
         weights: attribute of the layer that holds the quantized kernel; "" where it has none.
         output: `own` where its output has its own range, `fixed` where the integer kernel sets the range,
-            else the name of the layer whose range it shares.
+            `product` where it is that of the input times the layer's factor, else the name of the layer whose
+            range it shares.
         folded: name of the batch normalisation that is folded into it; not there where there is none.
         range: smallest and largest value of its output; not there where it has no range of its own.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ import tf_keras
 from detection_core.errors import ModelError
 from detection_core.quantization.folding import FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
-from detection_core.quantization.placement import Placement, RangeSource, place_quantizers
+from detection_core.quantization.placement import Placement, Quantized, RangeSource, place_quantizers
+from detection_core.quantization.product_quantizers import FactorQuantizer, ProductQuantizer
 from detection_core.quantization.quantizers import (
     ActivationQuantizer,
     BiasRule,
@@ -27,11 +28,6 @@ from detection_core.quantization.quantizers import (
 )
 
 PREFIX = "quant_"
-OUTPUT_QUANTIZERS: dict[RangeSource, Callable[..., ActivationQuantizer | SigmoidQuantizer]] = {
-    RangeSource.OWN: ActivationQuantizer,
-    RangeSource.FIXED: SigmoidQuantizer,
-}
-"""What quantizes an output; one whose range is shared is quantized by the call that has the range."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,44 +64,84 @@ def add_fake_quantization(
     """
     graph = read_graph(folded.network)
     placement = place_quantizers(graph, float_calls, hard_swish=options.hard_swish)
-    clock = Clock(options.delay, step)
+    make_layer = _LayerMaker(placement, options, Clock(options.delay, step), input_range)
+    network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
+    return AwareNetwork(network=network, placement=placement)
 
-    made: dict[str, InputQuantizer | QuantizedCall] = {}
 
-    def bias_rule(call: LayerCall, layer: tf_keras.layers.Layer) -> BiasRule | None:
-        source = made.get(_range_owner(placement, call.inputs[0]))
+class _LayerMaker:
+    """Makes the layer that stands in a call's place, with its quantizers.
+
+    Args:
+        placement: what is quantized.
+        options: how.
+        clock: when.
+        input_range: smallest and largest value of the network's input.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        options: QuantizationOptions,
+        clock: Clock,
+        input_range: tuple[float, float],
+    ) -> None:
+        self._placement, self._options, self._clock = placement, options, clock
+        self._input_range = input_range
+        self._made: dict[str, InputQuantizer | QuantizedCall] = {}
+
+    def __call__(self, call: LayerCall) -> tf_keras.layers.Layer:
+        """Make it; calls come in the order of the network."""
+        if not call.inputs:
+            name = PREFIX + call.name
+            self._made[call.name] = InputQuantizer(self._options, self._clock, self._input_range, name=name)
+            return self._made[call.name]
+        copy = _copy_of(call)
+        entry = self._placement.quantized.get(call.name)
+        if entry is None or not (entry.weights or entry.range_source is not RangeSource.SHARED):
+            return copy
+        output = self._output_quantizer(call, copy, entry)
+        config = CallConfig(entry.weights, self._weight_quantizer(call, copy, entry), output)
+        wrapped = QuantizedCall(copy, config, name=PREFIX + call.name)
+        if output is not None:
+            self._made[call.name] = wrapped
+        return wrapped
+
+    def _weight_quantizer(self, call: LayerCall, layer: Any, entry: Quantized) -> Any:
+        bits = self._options.weight_bits
+        if not entry.weights:
+            return None
+        if entry.range_source is RangeSource.PRODUCT:
+            return FactorQuantizer(bits, self._clock)
+        depthwise = entry.weights == "depthwise_kernel"
+        rule = self._bias_rule(call, layer)
+        return KernelQuantizer(bits, self._clock, depthwise=depthwise, bias_rule=rule)
+
+    def _bias_rule(self, call: LayerCall, layer: Any) -> BiasRule | None:
+        source = self._source(call)
         if source is None or not layer.use_bias:
             return None
         return BiasRule(
-            bias=layer.bias, input_range=source.output_range, activation_bits=options.activation_bits
+            bias=layer.bias,
+            input_range=source.output_range,
+            activation_bits=self._options.activation_bits,
         )
 
-    def make_layer(call: LayerCall) -> tf_keras.layers.Layer | None:
-        if not call.inputs:
-            made[call.name] = InputQuantizer(options, clock, input_range, name=PREFIX + call.name)
-            return made[call.name]
-        copy = _copy_of(call)
-        entry = placement.quantized.get(call.name)
-        if entry is None or not (entry.weights or entry.range_source in OUTPUT_QUANTIZERS):
-            return copy
-        kernel = None
-        if entry.weights:
-            depthwise = entry.weights == "depthwise_kernel"
-            rule = bias_rule(call, copy)
-            kernel = KernelQuantizer(options.weight_bits, clock, depthwise=depthwise, bias_rule=rule)
-        output = (
-            OUTPUT_QUANTIZERS[entry.range_source](options, clock)
-            if entry.range_source in OUTPUT_QUANTIZERS
-            else None
-        )
-        config = CallConfig(entry.weights, kernel, output)
-        wrapped = QuantizedCall(copy, config, name=PREFIX + call.name)
-        if output is not None:
-            made[call.name] = wrapped
-        return wrapped
+    def _output_quantizer(self, call: LayerCall, layer: Any, entry: Quantized) -> Any:
+        if entry.range_source is RangeSource.OWN:
+            return ActivationQuantizer(self._options, self._clock)
+        if entry.range_source is RangeSource.FIXED:
+            return SigmoidQuantizer(self._options, self._clock)
+        if entry.range_source is RangeSource.PRODUCT:
+            source = self._made[_range_owner(self._placement, call.inputs[0])]
+            return ProductQuantizer(
+                self._options, self._clock, factor=layer.factor, input_range=source.output_range
+            )
+        return None
 
-    network = rebuild(graph, make_layer, name=f"{folded.network.name}_quantized")
-    return AwareNetwork(network=network, placement=placement)
+    def _source(self, call: LayerCall) -> InputQuantizer | QuantizedCall | None:
+        """Return what quantizes the call's input; None where that is in float."""
+        return self._made.get(_range_owner(self._placement, call.inputs[0]))
 
 
 def _copy_of(call: LayerCall) -> tf_keras.layers.Layer:

@@ -21,6 +21,7 @@ import numpy as np
 import tf_keras
 
 from detection_core.detectors.parts.layers.constants import AddConstant
+from detection_core.quantization.fusions import split_fusions
 from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph, rebuild, split_sums
 
 FOLDED = (tf_keras.layers.BatchNormalization, AddConstant)
@@ -41,12 +42,15 @@ class FoldedNetwork:
     folded: dict[str, str]
 
 
-def fold_batch_norms(network: tf_keras.Model, *, pairwise_sums: bool = False) -> FoldedNetwork:
+def fold_batch_norms(
+    network: tf_keras.Model, *, pairwise_sums: bool = False, weighted_sums: bool = False
+) -> FoldedNetwork:
     """Rebuild a network with each normalisation or offset that follows a convolution folded into it.
 
     Args:
         network: flat functional network; it is left as it is.
         pairwise_sums: take sums of more than two tensors apart; see `graph.split_sums`.
+        weighted_sums: take weighted sums apart; see `fusions.split_fusions`.
 
     Returns:
         A network that gives the same outputs as `network(x, training=False)` up to rounding.
@@ -54,7 +58,11 @@ def fold_batch_norms(network: tf_keras.Model, *, pairwise_sums: bool = False) ->
     Raises:
         ModelError: when the network is not flat and functional.
     """
-    graph = split_sums(read_graph(network)) if pairwise_sums else read_graph(network)
+    graph = read_graph(network)
+    if weighted_sums:
+        graph = split_fusions(graph)
+    if pairwise_sums:
+        graph = split_sums(graph)
     folded = _foldable(graph)
     norms = {norm: convolution for convolution, norm in folded.items()}
     makers: dict[str, Callable[[], list[np.ndarray]]] = {}

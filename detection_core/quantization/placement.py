@@ -20,11 +20,13 @@ from detection_core.detectors.parts.layers.activations import FUNCTIONS
 from detection_core.detectors.parts.layers.constants import AddConstant, MultiplyByConstant
 from detection_core.detectors.parts.layers.resizing import NearestResize
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.quantization.fusions import ScaledMap
 from detection_core.quantization.graph import LayerCall, NetworkGraph
 
 _layers = tf_keras.layers
 
 WEIGHTED = {_layers.Conv2D: "kernel", _layers.DepthwiseConv2D: "depthwise_kernel", _layers.Dense: "kernel"}
+FACTORS = {ScaledMap: "factor"}
 COMPUTING = (
     _layers.Add,
     _layers.Subtract,
@@ -33,6 +35,7 @@ COMPUTING = (
     _layers.GlobalAveragePooling2D,
     AddConstant,
     MultiplyByConstant,
+    ScaledMap,
     WeightedFusion,
 )
 MOVING = (
@@ -49,6 +52,7 @@ MOVING = (
 FUSING = (*WEIGHTED, _layers.Add, AddConstant)
 FUSED_ACTIVATIONS = ("linear", "relu", "relu6")
 LEFT_IN_FLOAT = "left in float on demand"
+RANGE_UNKNOWN = "its range follows from that of its input, which stays in float"
 WEIGHTED_SUMS = "weighted_sums"
 WEIGHTED_SUMS_REASON = (
     "products and sums of a BiFPN's weighted inputs run in float32; inputs and results are integers, the"
@@ -63,6 +67,8 @@ class RangeSource(enum.Enum):
     """It is observed in training."""
     FIXED = "fixed"
     """The integer kernel sets it."""
+    PRODUCT = "product"
+    """It is that of the input times a factor."""
     SHARED = "shared"
     """It is that of another call."""
 
@@ -86,7 +92,7 @@ class Quantized:
     range_owner: str
 
     def record(self) -> dict[str, Any]:
-        """Describe it, JSON-able; `output` is `own`, `fixed` or the call whose range it shares."""
+        """Describe it, JSON-able; `output` is `own`, `fixed`, `product` or the call whose range it shares."""
         shared = self.range_source is RangeSource.SHARED
         output = self.range_owner if shared else self.range_source.value
         return {"layer": self.layer, "kind": self.kind, "weights": self.weights, "output": output}
@@ -123,18 +129,22 @@ def place_quantizers(
     placement = Placement(quantized={}, not_quantized={})
     owners = _range_owners(graph)
     for call in graph.calls.values():
+        source = call.inputs[0] if call.inputs else ""
         left = call.name in float_calls or (_is_hard_swish(call.layer) and not hard_swish)
         reason = LEFT_IN_FLOAT if left else _refusal(call, graph)
+        if isinstance(call.layer, ScaledMap) and not {source, owners[source]} <= set(placement.quantized):
+            reason = reason or RANGE_UNKNOWN
         if reason:
             placement.not_quantized[call.name] = reason
             continue
         owner = owners[call.name]
+        range_source = _range_source(call, owner)
         placement.quantized[call.name] = Quantized(
             layer=call.name,
             kind=type(call.layer).__name__,
-            weights=WEIGHTED.get(type(call.layer), ""),
-            range_source=_range_source(call, owner),
-            range_owner=call.name if _is_sigmoid(call.layer) else owner,
+            weights=(WEIGHTED | FACTORS).get(type(call.layer), ""),
+            range_source=range_source,
+            range_owner=owner if range_source is RangeSource.SHARED else call.name,
         )
     if any(isinstance(call.layer, WeightedFusion) for call in graph.calls.values()):
         placement.not_quantized[WEIGHTED_SUMS] = WEIGHTED_SUMS_REASON
@@ -144,6 +154,8 @@ def place_quantizers(
 def _range_source(call: LayerCall, owner: str) -> RangeSource:
     if _is_sigmoid(call.layer):
         return RangeSource.FIXED
+    if isinstance(call.layer, ScaledMap):
+        return RangeSource.PRODUCT
     return RangeSource.OWN if owner == call.name else RangeSource.SHARED
 
 

@@ -38,6 +38,8 @@ class QuantizationOptions:
         pairwise_sums: give each sum of two tensors a range, also within a sum of more; records of earlier
             quantizations do not.
         hard_swish: quantize hard swishes; records of earlier quantizations do not.
+        weighted_sums: take the weighted sums of a BiFPN apart, so that they run in integers, too; records of
+            earlier quantizations do not.
     """
 
     delay: int = 500000
@@ -46,6 +48,7 @@ class QuantizationOptions:
     symmetric: bool = False
     pairwise_sums: bool = True
     hard_swish: bool = True
+    weighted_sums: bool = True
 
 
 class Clock:
@@ -208,12 +211,12 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
     def __init__(
         self,
         weights: str,
-        kernel: KernelQuantizer | None,
-        output: ActivationQuantizer | SigmoidQuantizer | None,
+        kernel: tfmot.quantization.keras.quantizers.Quantizer | None,
+        output: tfmot.quantization.keras.quantizers.Quantizer | None,
     ) -> None:
         self.weights, self.kernel, self.output = weights, kernel, output
 
-    def get_weights_and_quantizers(self, layer: Any) -> list[tuple[Any, KernelQuantizer]]:
+    def get_weights_and_quantizers(self, layer: Any) -> list[tuple[Any, Any]]:
         """Return the kernel, where there is one."""
         return [(getattr(layer, self.weights), self.kernel)] if self.kernel else []
 
@@ -229,7 +232,7 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
     def set_quantize_activations(self, layer: Any, quantize_activations: list[Any]) -> None:
         """Leave the layer's activation as it is."""
 
-    def get_output_quantizers(self, layer: Any) -> list[ActivationQuantizer | SigmoidQuantizer]:
+    def get_output_quantizers(self, layer: Any) -> list[Any]:
         """Return the output's quantizer, where it has a range of its own."""
         return [self.output] if self.output else []
 

@@ -180,7 +180,9 @@ def rewrite(
     Raises:
         ModelError: when its network is not flat and functional.
     """
-    folded = fold_batch_norms(model.network, pairwise_sums=options.pairwise_sums)
+    folded = fold_batch_norms(
+        model.network, pairwise_sums=options.pairwise_sums, weighted_sums=options.weighted_sums
+    )
     aware = add_fake_quantization(folded, options, input_range=input_range(model), step=step)
     for layer, reason in aware.placement.not_quantized.items():
         _logger.warning("quantization | %s stays in float: %s", layer, reason)

@@ -18,6 +18,7 @@ from detection_core.detectors.parts.heads.predictions import per_anchor
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, rewrite
 from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS, run, tflite_of
@@ -73,15 +74,17 @@ def test_fake_quantization_is_close_to_float_and_folds_every_normalisation(detec
         assert 0.0 < float(error) < 0.15 * float(tf.math.reduce_std(plain))
 
 
-def test_only_weighted_sums_run_in_float(rewritten):
+def test_all_of_the_network_runs_in_integers_as_one_delegated_part(rewritten):
     content = tflite_of(rewritten.model, OPTIONS, integer=True)
     operations = Counter((operation.name, operation.outputs[0]) for operation in list_operations(content))
     for name in ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "MAX_POOL_2D", "CONCATENATION"):
         assert operations[name, "int8"] > 0 and operations[name, "float32"] == 0
-    # The scores; then two nodes with two inputs each, whose shares are constants.
-    assert operations["LOGISTIC", "float32"] == 1
-    sums = "weighted_sums" in rewritten.aware.placement.not_quantized
-    assert operations["ADD", "float32"] == (2 if sums else 0)
+    assert operations["ADD", "float32"] == 0
+    # The scores, and the product that keeps them in float: behind the network.
+    assert operations["LOGISTIC", "float32"] == operations["MUL", "float32"] == 1
+    delegation = xnnpack_delegation(content)
+    left = [list_operations(content)[index].name for index in delegation.left]
+    assert len(delegation.partitions) == 1 and left == ["QUANTIZE", "TFLite_Detection_PostProcess"]
     found = run(content, PIXELS[:1].astype(np.uint8))
     _, logits = rewritten.model.network(rewritten.model.preprocess(PIXELS[:1]), training=False)
     best = tf.reduce_max(tf.sigmoid(logits[0, :, 1:]))

@@ -79,7 +79,7 @@ def test_what_has_no_integer_rule_is_named_with_the_reason():
     assert found.not_quantized["leaky"] == "no integer rule for layers of class LeakyReLU"
 
 
-def test_weighted_sums_run_in_float_between_integers_and_sigmoids_on_their_fixed_grid():
+def test_weighted_sums_of_earlier_records_run_in_float_and_sigmoids_on_their_fixed_grid():
     pixels = tf_keras.Input((8, 8, 3), name="pixels")
     x = layers.Conv2D(4, 1, name="left")(pixels)
     x = WeightedFusion("fast_attention", name="sum")([x, layers.Conv2D(4, 1, name="right")(pixels)])
@@ -109,3 +109,33 @@ def test_a_hard_swish_and_the_steps_of_a_hard_sigmoid_run_in_integers():
     assert outputs == {**{name: "own" for name in own}, "gate_conv": "gate_clip"}
     assert found.not_quantized == {}
     assert set(place_quantizers(graph, hard_swish=False).not_quantized) == {"swish"}
+
+
+def weighted_sum(*, pooled: bool) -> tf_keras.Model:
+    """A sum of two weighted maps, taken apart; one of them pooled."""
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    left = layers.Conv2D(4, 1, name="left")(pixels)
+    if pooled:
+        left = layers.MaxPooling2D(1, name="pool")(left)
+    x = WeightedFusion("fast_attention", name="sum")([left, layers.Conv2D(4, 1, name="right")(pixels)])
+    return fold_batch_norms(tf_keras.Model(pixels, x), weighted_sums=True).network
+
+
+def test_a_product_has_the_range_of_its_input_times_the_factor():
+    found = place_quantizers(read_graph(weighted_sum(pooled=True)))
+    assert found.not_quantized == {}
+    entry = found.quantized["sum_share_0"]
+    assert entry.record() == {
+        "layer": "sum_share_0",
+        "kind": "ScaledMap",
+        "weights": "factor",
+        "output": "product",
+    }
+    assert entry.range_owner == "sum_share_0" and "sum_share_0" not in found.observed
+
+
+@pytest.mark.parametrize("in_float", ["left", "pool"])
+def test_a_product_whose_input_has_no_range_stays_in_float(in_float):
+    found = place_quantizers(read_graph(weighted_sum(pooled=True)), [in_float])
+    assert set(found.not_quantized) == {in_float, "sum_share_0"}
+    assert "its input, which stays in float" in found.not_quantized["sum_share_0"]

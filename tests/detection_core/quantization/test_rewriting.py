@@ -46,6 +46,7 @@ def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
         "symmetric": False,
         "pairwise_sums": True,
         "hard_swish": True,
+        "weighted_sums": True,
     }
     entries = {entry["layer"]: entry for entry in record["quantized"]}
     assert entries["dw"] == {

@@ -87,6 +87,7 @@ def test_the_list_of_what_is_quantized_is_an_artifact_and_beside_the_model(workb
         "symmetric": False,
         "pairwise_sums": True,
         "hard_swish": True,
+        "weighted_sums": True,
     }
     kinds = {entry["kind"] for entry in record["quantized"]}
     assert {"Conv2D", "DepthwiseConv2D", "Add", "ReLU", "UpSampling2D", "Concatenate"} <= kinds

@@ -65,6 +65,11 @@ class WeightedFusion(tf_keras.layers.Layer):
         shared = [shares[index] * features for index, features in enumerate(inputs)]
         return functools.reduce(tf.add, shared)  # TensorFlow Lite has no integer kernel for add_n
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every share is 1 whatever the weights are; see `_attention`."""
+        return SHARES.get(self.method) is _attention
+
     def shares(self) -> list[tf.Tensor]:
         """Return the share of each map, float32, broadcastable to it."""
         return tf.unstack(SHARES[self.method](self.combine_weights)[:, 0])

@@ -19,6 +19,6 @@ def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(name, c
     assert type(rewritten.model) is type(model) and rewritten.model.network is not model.network
     described = rewritten.describe()
     floats = {entry.layer for entry in described.not_quantized} - set(FLOAT_STAGES)
-    assert floats == (set() if name == "efficientdet-lite0" else {"weighted_sums"})
+    assert floats == set()
     assert described.coverage.fraction == 1.0
     assert len(rewritten.model.trainable_variables) > 0

@@ -1,0 +1,70 @@
+"""Fake quantization of a map's product with a factor, as the integer kernel of a multiplication has it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_model_optimization as tfmot
+
+from detection_core.quantization.quantizers import Clock, QuantizationOptions, Range, usable_range
+
+# A map whose share is smaller gets the steps of this one. XNNPACK adds maps whose steps are at most 2^10
+# times finer than those of the sum.
+SMALLEST_FACTOR = 2.0**-6
+
+
+class FactorQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+    """One scale for a factor of maps, over its own extremes: a single one is kept as it is."""
+
+    def __init__(self, bits: int, clock: Clock) -> None:
+        self.bits, self.clock = bits, clock
+
+    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
+        """Make no variables: the range is the factor's own."""
+        return {}
+
+    def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the factor, float32 [] or [C], on its grid."""
+        factor = tf.convert_to_tensor(inputs)
+        low = tf.stop_gradient(tf.minimum(tf.reduce_min(factor), 0.0))
+        high = tf.stop_gradient(tf.maximum(tf.reduce_max(factor), SMALLEST_FACTOR))
+        quantized = tf.quantization.fake_quant_with_min_max_vars(factor, low, high, num_bits=self.bits)
+        return self.clock.choose(quantized, factor, training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        return {"bits": self.bits}
+
+
+class ProductQuantizer(tfmot.quantization.keras.quantizers.Quantizer):
+    """The range of a map times that of its factor, so that a single factor changes no integer of the map."""
+
+    def __init__(
+        self, options: QuantizationOptions, clock: Clock, *, factor: tf.Variable, input_range: Range
+    ) -> None:
+        self.options, self.clock, self.factor, self.input_range = options, clock, factor, input_range
+
+    def build(self, tensor_shape: Any, name: str, layer: Any) -> dict[str, tf.Variable]:
+        """Make no variables: the range follows from others."""
+        return {}
+
+    def __call__(self, inputs: Any, training: bool, weights: Any, **kwargs: Any) -> tf.Tensor:
+        """Return the product, float32, on its grid."""
+        low, high = self.range_of(weights)
+        quantized = tf.quantization.fake_quant_with_min_max_vars(
+            inputs, low, high, num_bits=self.options.activation_bits
+        )
+        return self.clock.choose(quantized, inputs, training)
+
+    def range_of(self, variables: dict[str, Any]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the range that the product has."""
+        extremes = tf.stack([tf.convert_to_tensor(end) for end in self.input_range()])
+        factor = tf.reshape(tf.convert_to_tensor(self.factor), [-1, 1])
+        products = tf.stop_gradient(tf.concat([factor, [[SMALLEST_FACTOR]]], axis=0) * extremes)
+        return usable_range(tf.reduce_min(products), tf.reduce_max(products), self.options)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what distinguishes this quantizer; networks are rebuilt from their record, not from this."""
+        return dataclasses.asdict(self.options)
