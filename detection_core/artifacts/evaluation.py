@@ -13,6 +13,23 @@ from detection_core.artifacts.json_file import JsonFile
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class MetricInterval:
+    """Where a metric lies on splits of this size, by the bootstrap over the split's images.
+
+    Attributes:
+        level: share of splits in whose intervals the true value lies, such as 0.95.
+        resamples: how many were drawn.
+        value: smallest and largest value of the metric.
+        change: the same of its difference from the baseline's; None where there is none.
+    """
+
+    level: float
+    resamples: int
+    value: tuple[float, float]
+    change: tuple[float, float] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ThresholdVerdict:
     """A threshold and whether it holds.
 
@@ -23,6 +40,11 @@ class ThresholdVerdict:
             negative where a loss is accepted.
         value: the metric; None where it is missing or not a number.
         baseline: the baseline's; None where there is none.
+        confidence: only a difference that is significant at this level fails the threshold; None where the
+            numbers themselves decide.
+        interval: smallest and largest value that what is bounded may have at that level, at 0.95 where none
+            is given: the metric, or its change; None where it is not known.
+        within_noise: whether the bound lies in the interval, so that the split is too small to tell.
         passed: whether the threshold holds.
         text: the same for people.
     """
@@ -32,6 +54,9 @@ class ThresholdVerdict:
     bound: float = 0.0
     value: float | None = None
     baseline: float | None = None
+    confidence: float | None = None
+    interval: tuple[float, float] | None = None
+    within_noise: bool = False
     passed: bool
     text: str = ""
 
@@ -45,6 +70,7 @@ class EvalReport:
         images: how many images it has.
         metrics: name to value; where there is nothing to measure None, or COCO's -1.
         baseline: the same of the baseline; None where there is none.
+        intervals: metric to where it and its change lie, for mAP and metrics with a threshold.
         thresholds: every verdict.
         blessed: whether all thresholds hold; None in files of other tools.
         reasons: why, for people.
@@ -55,6 +81,7 @@ class EvalReport:
     images: int = 0
     metrics: Mapping[str, float | None]
     baseline: Mapping[str, float | None] | None = None
+    intervals: Mapping[str, MetricInterval] = dataclasses.field(default_factory=dict)
     thresholds: tuple[ThresholdVerdict, ...] = ()
     blessed: bool | None = None
     reasons: tuple[str, ...] = ()

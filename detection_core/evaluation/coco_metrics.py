@@ -29,7 +29,7 @@ MAX_DETECTIONS = (1, 10, 100)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Summary:
+class Summary:
     """How one of the twelve numbers is taken from the tables of precision and recall.
 
     Attributes:
@@ -45,26 +45,65 @@ class _Summary:
     max_detections: int = 2
 
 
-_SUMMARIES = dict(
+SUMMARIES = dict(
     zip(
         COCO_METRICS,
         (
-            _Summary(),
-            _Summary(iou=0),
-            _Summary(iou=5),
-            _Summary(area="small"),
-            _Summary(area="medium"),
-            _Summary(area="large"),
-            _Summary(is_precision=False, max_detections=0),
-            _Summary(is_precision=False, max_detections=1),
-            _Summary(is_precision=False),
-            _Summary(is_precision=False, area="small"),
-            _Summary(is_precision=False, area="medium"),
-            _Summary(is_precision=False, area="large"),
+            Summary(),
+            Summary(iou=0),
+            Summary(iou=5),
+            Summary(area="small"),
+            Summary(area="medium"),
+            Summary(area="large"),
+            Summary(is_precision=False, max_detections=0),
+            Summary(is_precision=False, max_detections=1),
+            Summary(is_precision=False),
+            Summary(is_precision=False, area="small"),
+            Summary(is_precision=False, area="medium"),
+            Summary(is_precision=False, area="large"),
         ),
         strict=True,
     )
 )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What a metric is the mean of.
+
+    Attributes:
+        summary: which of the twelve numbers.
+        classes: in [0, C), of which.
+    """
+
+    summary: Summary
+    classes: tuple[int, ...]
+
+
+def find_measures(
+    metrics: Sequence[str], class_names: Mapping[int, str], groups: Mapping[str, Sequence[str]]
+) -> dict[str, Measure]:
+    """Return what COCO's metrics are made of.
+
+    Args:
+        metrics: names as `CocoResult.metrics` gives them; others are left out.
+        class_names: class in [0, C) to name.
+        groups: as in `CocoResult.metrics`.
+    """
+    everything = tuple(sorted(class_names))
+    known = {name: Measure(summary=summary, classes=everything) for name, summary in SUMMARIES.items()}
+    for class_, name in class_names.items():
+        known[category_metric(name)] = Measure(summary=SUMMARIES[MAP], classes=(class_,))
+        for metric, summary in SUMMARIES.items():
+            known[_by_category(metric, name)] = Measure(summary=summary, classes=(class_,))
+    for group, members in groups.items():
+        classes = tuple(class_ for class_ in everything if class_names[class_] in members)
+        known[group_metric(group)] = Measure(summary=SUMMARIES[MAP], classes=classes)
+    return {metric: known[metric] for metric in metrics if metric in known}
+
+
+def _by_category(metric: str, name: str) -> str:
+    return f"{metric.replace('/', ' ')} ByCategory/{name}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,20 +140,20 @@ class CocoResult:
                 object are left out.
         """
         everything = range(len(self.classes))
-        found = {name: self._summarise(summary, everything) for name, summary in _SUMMARIES.items()}
+        found = {name: self._summarise(summary, everything) for name, summary in SUMMARIES.items()}
         for k, name in enumerate(self.names):
             if per_category or all_per_category:
-                found[category_metric(name)] = self._summarise(_SUMMARIES[MAP], [k])
+                found[category_metric(name)] = self._summarise(SUMMARIES[MAP], [k])
             if all_per_category:
-                for metric, summary in _SUMMARIES.items():
-                    found[f"{metric.replace('/', ' ')} ByCategory/{name}"] = self._summarise(summary, [k])
+                for metric, summary in SUMMARIES.items():
+                    found[_by_category(metric, name)] = self._summarise(summary, [k])
         for group, members in (groups or {}).items():
             found[group_metric(group)] = self._summarise(
-                _SUMMARIES[MAP], [self.names.index(member) for member in members]
+                SUMMARIES[MAP], [self.names.index(member) for member in members]
             )
         return found
 
-    def _summarise(self, summary: _Summary, classes: Sequence[int]) -> float:
+    def _summarise(self, summary: Summary, classes: Sequence[int]) -> float:
         area = list(AREA_RANGES).index(summary.area)
         table = self.precision if summary.is_precision else self.recall
         values = table[..., list(classes), area, summary.max_detections]

@@ -6,14 +6,19 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from detection_core.artifacts.coco_names import is_measured
 from detection_core.artifacts.evaluation import ThresholdVerdict
 from detection_core.errors import ConfigError
+from detection_core.evaluation.bootstrap import LEVEL, Resampled
 
 # A change that differs from its bound by rounding only is not held against a model.
 _ROUNDING = 1e-9
+CONFIDENCE = "confidence"
+UPPER_BOUND, MIN_CHANGE = "upper_bound", "min_change"
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,40 +30,61 @@ class Threshold:
         kind: `lower_bound`, `upper_bound` or `min_change`, a key of `KINDS`.
         bound: the least or largest value; for `min_change` the least difference from the baseline, which is
             negative where a loss is accepted.
+        confidence: such as 0.95: the threshold fails only where the bootstrap interval of that level lies
+            beyond the bound; None: the measured numbers decide, however small the split.
     """
 
     metric: str
     kind: str
     bound: float
+    confidence: float | None = None
 
 
 def parse_thresholds(spec: Mapping[str, Any], known: Iterable[str], where: str = "") -> tuple[Threshold, ...]:
     """Read thresholds as they stand in settings.
 
     Args:
-        spec: metric to {"lower_bound": x, "upper_bound": x, "min_change": x}, each of the three optional.
+        spec: metric to {"lower_bound": x, "upper_bound": x, "min_change": x}, each of the three optional, and
+            "confidence", which holds for all of them.
         known: names of the metrics that the evaluation gives.
         where: file or field that the thresholds are from.
 
     Raises:
-        ConfigError: for an unknown metric or kind, naming the nearest, or a bound that is not a number.
+        ConfigError: for an unknown metric or kind, naming the nearest, a bound that is not a number, or a
+            confidence that is none.
     """
     known = list(known)
     found = []
     for metric, demands in spec.items():
         _require_known(metric, known, "metric", where)
-        if not isinstance(demands, Mapping) or not demands:
+        if not isinstance(demands, Mapping) or not set(demands) - {CONFIDENCE}:
             raise ConfigError(
                 f"{metric}: expected at least one of {', '.join(KINDS)} with a number, found {demands!r}",
                 where=where,
             )
+        confidence = _confidence(demands, metric, where)
         for kind, bound in demands.items():
-            _require_known(kind, list(KINDS), f"kind of threshold of {metric}", where)
+            if kind == CONFIDENCE:
+                continue
+            _require_known(kind, [*KINDS, CONFIDENCE], f"kind of threshold of {metric}", where)
             number = _number(bound)
             if number is None:
                 raise ConfigError(f"{metric}.{kind}: expected a number, found {bound!r:.100}", where=where)
-            found.append(Threshold(metric=metric, kind=kind, bound=number))
+            found.append(Threshold(metric=metric, kind=kind, bound=number, confidence=confidence))
     return tuple(found)
+
+
+def _confidence(demands: Mapping[str, Any], metric: str, where: str) -> float | None:
+    if CONFIDENCE not in demands:
+        return None
+    number = _number(demands[CONFIDENCE])
+    if number is None or not LEAST_CONFIDENCE <= number <= MOST_CONFIDENCE:
+        raise ConfigError(
+            f"{metric}.{CONFIDENCE}: expected a level from {LEAST_CONFIDENCE:g} to {MOST_CONFIDENCE:g}, such"
+            f" as 0.95, found {demands[CONFIDENCE]!r:.100}",
+            where=where,
+        )
+    return number
 
 
 def _number(value: Any) -> float | None:
@@ -86,6 +112,7 @@ def judge(
     thresholds: Sequence[Threshold],
     metrics: Mapping[str, float],
     baseline: Mapping[str, float] | None,
+    resampled: Mapping[str, Resampled] = MappingProxyType({}),
 ) -> tuple[ThresholdVerdict, ...]:
     """Hold metrics against thresholds.
 
@@ -96,8 +123,13 @@ def judge(
         thresholds: what is demanded.
         metrics: of the detector.
         baseline: of the baseline; None on a first run.
+        resampled: metrics on resampled splits; one that is not there has no interval, and its measured number
+            decides even where a confidence is asked for.
     """
-    return tuple(_judge(t, _known(metrics, t.metric), _known(baseline or {}, t.metric)) for t in thresholds)
+    return tuple(
+        _judge(t, _known(metrics, t.metric), _known(baseline or {}, t.metric), resampled.get(t.metric))
+        for t in thresholds
+    )
 
 
 def _known(metrics: Mapping[str, float], name: str) -> float | None:
@@ -105,22 +137,61 @@ def _known(metrics: Mapping[str, float], name: str) -> float | None:
     return float(value) if value is not None and is_measured(value) else None
 
 
-def _judge(threshold: Threshold, value: float | None, baseline: float | None) -> ThresholdVerdict:
+def _judge(
+    threshold: Threshold, value: float | None, baseline: float | None, resampled: Resampled | None
+) -> ThresholdVerdict:
+    interval = None
+    within_noise = False
     if value is None:
         passed = False
         text = f"{threshold.metric} could not be measured: no objects of that kind in the split"
     else:
         passed, reason = KINDS[threshold.kind](value, threshold.bound, baseline)
-        text = f"{threshold.metric} is {value:.4f}, {reason}"
+        interval = _interval(threshold, baseline, resampled)
+        if interval:
+            passed = passed or (threshold.confidence is not None and _may_hold(threshold, interval))
+            within_noise = interval[0] <= threshold.bound <= interval[1]
+        text = f"{threshold.metric} is {value:.4f}, {reason}{_noise(threshold, interval, within_noise)}"
     return ThresholdVerdict(
         metric=threshold.metric,
         kind=threshold.kind,
         bound=threshold.bound,
         value=value,
         baseline=baseline,
+        confidence=threshold.confidence,
+        interval=interval,
+        within_noise=within_noise,
         passed=passed,
         text=text,
     )
+
+
+def _interval(
+    threshold: Threshold, baseline: float | None, resampled: Resampled | None
+) -> tuple[float, float] | None:
+    """Return where what the threshold bounds may lie."""
+    if resampled is None:
+        return None
+    found = resampled.interval(threshold.confidence or LEVEL)
+    if found is None:
+        return None
+    if threshold.kind == MIN_CHANGE:
+        return found.change if baseline is not None else None
+    return found.value
+
+
+def _may_hold(threshold: Threshold, interval: tuple[float, float]) -> bool:
+    low, high = interval
+    return low <= threshold.bound if threshold.kind == UPPER_BOUND else high >= threshold.bound
+
+
+def _noise(threshold: Threshold, interval: tuple[float, float] | None, within_noise: bool) -> str:
+    """Say what the split's size makes of a verdict, where it makes something of it."""
+    if interval is None or not within_noise:
+        return ""
+    level = threshold.confidence or LEVEL
+    low, high = interval
+    return f"; within the noise of this split ({100 * level:g} % interval {low:+.4f}..{high:+.4f})"
 
 
 def _lower_bound(value: float, bound: float, baseline: float | None) -> tuple[bool, str]:
@@ -144,8 +215,8 @@ def _min_change(value: float, bound: float, baseline: float | None) -> tuple[boo
 
 KINDS: dict[str, Callable[[float, float, float | None], tuple[bool, str]]] = {
     "lower_bound": _lower_bound,
-    "upper_bound": _upper_bound,
-    "min_change": _min_change,
+    UPPER_BOUND: _upper_bound,
+    MIN_CHANGE: _min_change,
 }
 
 

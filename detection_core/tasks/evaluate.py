@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.coco_names import MAP
 from detection_core.artifacts.ensemble import members
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
 from detection_core.artifacts.pictures import FOLDER as PICTURES
@@ -20,6 +21,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ContractError
+from detection_core.evaluation.bootstrap import Resampled, known_intervals, resample
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import class_names, measure
@@ -83,12 +85,14 @@ def evaluate(
         name: compute_metrics(m.images, splits[name].coco, names, options.metrics, demanded)
         for name, m in measured.items()
     }
-    verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE))
+    resampled = _resampled(splits, demanded, options)
+    verdicts = judge(thresholds, metrics[_MODEL], metrics.get(_BASELINE), resampled)
     report = EvalReport(
         split=options.split,
         images=len(measured[_MODEL].images),
         metrics=finite(metrics[_MODEL]),
         baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
+        intervals=known_intervals(resampled),
         thresholds=verdicts,
         blessed=all(v.passed for v in verdicts),
         reasons=(*((note,) if note else ()), *reasons_of(verdicts)),
@@ -176,6 +180,13 @@ def own_config(model_path: str) -> PipelineConfig:
     if not files.exists(path):
         return PipelineConfig()
     return parse_pipeline_config(files.read_text(path), path)
+
+
+def _resampled(
+    splits: Mapping[str, EvaluatedSplit], demanded: Sequence[str], options: EvaluateOptions
+) -> dict[str, Resampled]:
+    metrics = list(dict.fromkeys([MAP, *demanded]))
+    return resample(splits[_MODEL], splits.get(_BASELINE), metrics, groups=options.metrics.groups)
 
 
 def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:

@@ -141,7 +141,7 @@ def _absolute(value: str, base: str) -> str:
 
 # Keys whose own keys hold dots: metric names and pipeline.config paths.
 _DOTTED = ("overrides", "thresholds", "quantized_thresholds")
-_BOUNDS = ("lower_bound", "upper_bound", "min_change")
+_BOUNDS = ("lower_bound", "upper_bound", "min_change", "confidence")
 
 
 def _set(tree: dict[str, Any], key: str, value: str, locations: Locations) -> None:

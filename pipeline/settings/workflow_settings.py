@@ -38,7 +38,7 @@ from pipeline.settings.setting_types import (
 from pipeline.settings.validation_errors import contradictions
 from pipeline.settings.validation_settings import ValidationSettings
 
-Bound = Literal["lower_bound", "upper_bound", "min_change"]
+Bound = Literal["lower_bound", "upper_bound", "min_change", "confidence"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
 Limit = Literal["size_mb", "latency_ms", "memory_mb"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
@@ -214,7 +214,9 @@ class EvaluateSettings(Settings):
     split: Text = setting("eval", "Split that metrics and gates are measured on.")
     thresholds: Thresholds = setting(
         lambda: {"DetectionBoxes_Precision/mAP": {"min_change": 0.0}},
-        "Metric to `lower_bound`, `upper_bound`, `min_change` (against the deployed model).",
+        "Metric to `lower_bound`, `upper_bound`, `min_change` (against the deployed model). With"
+        " `confidence`, such as 0.95, it fails only where the bootstrap interval of that level lies beyond"
+        " the bound; without it the measured numbers decide.",
         unset="mAP may not fall below the deployed model's",
         examples=[{"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.85, "min_change": -0.01}}],
     )

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS, MAP, MAP_50
 from detection_core.errors import ConfigError
+from detection_core.evaluation.bootstrap import Resampled
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 
 
@@ -52,6 +54,65 @@ def test_texts():
     assert verdict({"min_change": -0.01}, 0.7, 0.75).text == (
         f"{MAP} is 0.7000, the baseline's 0.7500: a change of -0.0500, less than -0.01"
     )
+
+
+def resampled_verdict(demands, value, baseline, spread):
+    """Judge a detector whose change, or value, spreads evenly over a width on resampled splits."""
+    around = np.linspace(-spread / 2, spread / 2, 1001)
+    resampled = Resampled(
+        values=value + around, baseline=None if baseline is None else np.full(1001, baseline)
+    )
+    baselines = None if baseline is None else {MAP: baseline}
+    (found,) = judge(
+        parse_thresholds({MAP: demands}, COCO_METRICS), {MAP: value}, baselines, {MAP: resampled}
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("demands", "value", "baseline", "passed", "within_noise"),
+    [
+        ({"min_change": -0.01}, 0.48, 0.5, False, True),  # the number decides; the noise is told
+        ({"min_change": -0.01, "confidence": 0.95}, 0.48, 0.5, True, True),
+        ({"min_change": -0.01, "confidence": 0.95}, 0.40, 0.5, False, False),
+        ({"min_change": -0.01, "confidence": 0.5}, 0.46, 0.5, False, False),  # half of the width
+        ({"min_change": -0.01, "confidence": 0.95}, 0.60, 0.5, True, False),
+        ({"lower_bound": 0.5, "confidence": 0.95}, 0.48, None, True, True),
+        ({"lower_bound": 0.5, "confidence": 0.95}, 0.40, None, False, False),
+        ({"upper_bound": 0.5, "confidence": 0.95}, 0.52, None, True, True),
+        ({"upper_bound": 0.5, "confidence": 0.95}, 0.60, None, False, False),
+    ],
+)
+def test_with_a_confidence_only_what_is_significant_fails(demands, value, baseline, passed, within_noise):
+    found = resampled_verdict(demands, value, baseline, 0.1)
+    assert (found.passed, found.within_noise) == (passed, within_noise)
+    assert found.confidence == demands.get("confidence")
+
+
+def test_the_text_tells_the_interval_where_the_split_is_too_small():
+    text = resampled_verdict({"min_change": -0.01}, 0.48, 0.5, 0.1).text
+    assert text.endswith("less than -0.01; within the noise of this split (95 % interval -0.0675..+0.0275)")
+    assert "noise" not in resampled_verdict({"min_change": -0.01}, 0.40, 0.5, 0.1).text
+
+
+def test_without_a_baseline_a_change_has_no_interval():
+    found = resampled_verdict({"min_change": 0.1}, 0.5, None, 0.1)
+    assert found.passed and found.interval is None
+
+
+def test_a_metric_without_an_interval_is_judged_by_its_number():
+    assert not verdict({"lower_bound": 0.5, "confidence": 0.95}, 0.49).passed
+
+
+@pytest.mark.parametrize("confidence", [95, 0, 1, "0.95", None, True])
+def test_a_confidence_is_a_level(confidence):
+    with pytest.raises(ConfigError, match=r"mAP\.confidence: expected a level from 0\.5 to 0\.99"):
+        parse_thresholds({MAP: {"min_change": 0, "confidence": confidence}}, COCO_METRICS)
+
+
+def test_a_confidence_alone_demands_nothing():
+    with pytest.raises(ConfigError, match="at least one of lower_bound"):
+        parse_thresholds({MAP: {"confidence": 0.95}}, COCO_METRICS)
 
 
 def test_all_demands_on_a_metric_are_judged():

@@ -227,7 +227,7 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path):
         f"  {path}:5: model.override_files[0]: expected a text, found 1; put it in quotes",
         f"  {path}:5: model.override_files[2]: expected a text, found 3; put it in quotes",
         f"  {path}:6: evaluate.thresholds.m.lower: expected lower_bound, upper_bound, min_change, "
-        "found 'lower'; did you mean lower_bound?",
+        "confidence, found 'lower'; did you mean lower_bound?",
         "  --set: export.max_detections: expected 1 to 10,000, found 0",
     ]
 

@@ -1,0 +1,187 @@
+"""How far metrics may be off because the split is small: bootstrap intervals over its images.
+
+Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979, https://doi.org/10.1214/aos/1176344552;
+percentile intervals as in Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13. Images
+are drawn with replacement, the same for every detector: what makes an image hard does so for all of them, and
+a difference between two detectors is known far better than either value (the paired bootstrap).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from detection_core.artifacts.evaluation import MetricInterval
+from detection_core.evaluation.coco_matches import ClassMatches, match_class
+from detection_core.evaluation.coco_metrics import (
+    IOU_THRESHOLDS,
+    MAX_DETECTIONS,
+    RECALLS,
+    Measure,
+    find_measures,
+)
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+
+LEVEL = 0.95
+_NUMBERS_AT_ONCE = 4_000_000
+"""How many numbers an array of drawn detections may have."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BootstrapOptions:
+    """How splits are resampled.
+
+    Attributes:
+        resamples: how many; with 1,000 the ends of a 95 % interval rest on 25 of them.
+        seed: of what is drawn.
+    """
+
+    resamples: int = 1000
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resampled:
+    """A metric of each resampled split.
+
+    Attributes:
+        values: float64 [resamples]; NaN where a resample has nothing to measure.
+        baseline: the baseline's on the same images; None where there is none.
+    """
+
+    values: np.ndarray
+    baseline: np.ndarray | None
+
+    def interval(self, level: float = LEVEL) -> MetricInterval | None:
+        """Return where the metric, and its change from the baseline, lie; None where too little is known.
+
+        Args:
+            level: the share of splits of this size in whose intervals the true value lies.
+        """
+        value = _percentiles(self.values, level)
+        if value is None:
+            return None
+        change = None if self.baseline is None else _percentiles(self.values - self.baseline, level)
+        return MetricInterval(level=level, resamples=len(self.values), value=value, change=change)
+
+
+def resample(
+    split: EvaluatedSplit,
+    baseline: EvaluatedSplit | None,
+    metrics: Sequence[str],
+    *,
+    groups: Mapping[str, Sequence[str]],
+    options: BootstrapOptions | None = None,
+) -> dict[str, Resampled]:
+    """Measure on resampled splits.
+
+    Args:
+        split: a detector's findings.
+        baseline: another one's on the same images; None where there is none.
+        metrics: names; those that are not COCO's are left out.
+        groups: of classes, by whose names metrics may be called.
+        options: how to resample.
+    """
+    options = options or BootstrapOptions()
+    measures = find_measures(metrics, split.class_names, groups)
+    if len(split.images) < 2:
+        return {}
+    drawn = _draw(len(split.images), options)
+    found = _measured(split, measures, drawn)
+    other = _measured(baseline, measures, drawn) if baseline else {}
+    return {metric: Resampled(values=values, baseline=other.get(metric)) for metric, values in found.items()}
+
+
+def known_intervals(resampled: Mapping[str, Resampled]) -> dict[str, MetricInterval]:
+    """Return each metric's interval at `LEVEL`, those that cannot be known left out."""
+    found = {metric: one.interval() for metric, one in resampled.items()}
+    return {metric: interval for metric, interval in found.items() if interval is not None}
+
+
+def _draw(images: int, options: BootstrapOptions) -> np.ndarray:
+    """Return how often each image is in each resample, float32 [resamples, images]."""
+    rng = np.random.default_rng(options.seed)
+    counts = rng.multinomial(images, np.full(images, 1 / images), size=options.resamples)
+    return counts.astype(np.float32)
+
+
+def _measured(
+    split: EvaluatedSplit, measures: Mapping[str, Measure], drawn: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return each metric on each resample, float64 [resamples]."""
+    matches: dict[tuple[str, int], ClassMatches] = {}
+    cells: dict[tuple[bool, int | None, str, int, int], np.ndarray] = {}
+    values = {}
+    for metric, measure in measures.items():
+        summary, parts = measure.summary, []
+        for class_ in measure.classes:
+            place = (summary.area, class_)
+            if place not in matches:
+                matches[place] = match_class(split.images, class_, summary.area)
+            key = (summary.is_precision, summary.iou, summary.area, summary.max_detections, class_)
+            if key not in cells:
+                cells[key] = _of_class(matches[place], measure, drawn)
+            parts.append(cells[key])
+        values[metric] = _mean(np.stack(parts))
+    return values
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Return the mean over classes, [C, resamples], of those with an object; NaN where there is none."""
+    known = ~np.isnan(values)
+    total = np.where(known, values, 0).sum(axis=0)
+    return np.divide(total, known.sum(axis=0), out=np.full(len(total), np.nan), where=known.any(axis=0))
+
+
+def _of_class(matches: ClassMatches, measure: Measure, drawn: np.ndarray) -> np.ndarray:
+    """Return a class's mean over overlaps on each resample; NaN where it has no object."""
+    summary = measure.summary
+    overlaps = range(len(IOU_THRESHOLDS)) if summary.iou is None else [summary.iou]
+    kept = matches.rank < MAX_DETECTIONS[summary.max_detections]
+    chunk = max(1, _NUMBERS_AT_ONCE // max(1, int(kept.sum())))
+    values = []
+    for start in range(0, len(drawn), chunk):
+        counts = drawn[start : start + chunk]
+        objects = counts @ matches.objects
+        weights = counts[:, matches.image[kept]]
+        everything = np.cumsum(weights, axis=1)
+        total = np.zeros(len(counts))
+        for overlap in overlaps:
+            hits, ignored = matches.hits[overlap, kept], matches.ignored[overlap, kept]
+            counted = np.cumsum(weights * ~ignored, axis=1) if ignored.any() else everything
+            found = np.cumsum(weights[:, hits], axis=1, dtype=np.float64)
+            if summary.is_precision:
+                total += _average_precision(found, counted[:, hits], objects)
+            elif found.shape[1]:
+                total += found[:, -1] / np.maximum(objects, 1)
+        values.append(np.where(objects > 0, total / len(overlaps), np.nan))
+    return np.concatenate(values)
+
+
+def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarray) -> np.ndarray:
+    """Return the mean of the highest precision from each of COCO's recalls on.
+
+    Args:
+        found: float64 [resamples, H], objects found up to each of the H hits.
+        counted: detections up to each of them.
+        objects: [resamples].
+
+    Returns:
+        float64 [resamples].
+    """
+    precision = found / np.maximum(counted, 1)
+    highest = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    recall = found / np.maximum(objects, 1)[:, None]
+    reached = np.searchsorted(RECALLS, recall, side="right")
+    return (highest * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(RECALLS)
+
+
+def _percentiles(values: np.ndarray, level: float) -> tuple[float, float] | None:
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return None
+    tail = 50 * (1 - level)
+    low, high = np.percentile(known, [tail, 100 - tail])
+    return float(low), float(high)

@@ -1,0 +1,36 @@
+"""Matches kept image by image, against the engine's numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.evaluation.coco_matches import match_class
+from detection_core.evaluation.coco_metrics import AREA_RANGES, evaluate_coco
+from tests.detection_core.evaluation.images import random_images
+from tests.detection_core.evaluation.test_coco_metrics import NAMES
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("area", AREA_RANGES)
+def test_objects_found_are_those_that_the_engine_counts(seed, area):
+    images = random_images(seed)
+    result = evaluate_coco(images, NAMES)
+    for k, class_ in enumerate(result.classes):
+        matches = match_class(images, class_, area)
+        recall = result.recall[:, k, list(AREA_RANGES).index(area), :]
+        if not matches.objects.sum():
+            assert (recall == -1).all()
+            continue
+        found = [matches.hits[:, matches.rank < most].sum(axis=1) for most in (1, 10, 100)]
+        np.testing.assert_allclose(np.stack(found, axis=1) / matches.objects.sum(), recall, atol=1e-12)
+
+
+def test_detections_come_by_falling_score_and_name_their_image():
+    images = random_images(1)
+    matches = match_class(images, 0)
+    scores = np.concatenate([i.detections.scores[i.detections.classes == 0] for i in images])
+    owners = np.repeat(np.arange(len(images)), [(i.detections.classes == 0).sum() for i in images])
+    order = np.argsort(-scores, kind="stable")
+    np.testing.assert_array_equal(matches.image, owners[order])
+    assert not (matches.hits & matches.ignored).any()
