@@ -75,12 +75,11 @@ def evaluate(
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     runners = {name: load_runner(path, trust=options.trust) for name, path in paths.items()}
     measured = measure(runners, truth(), label_map, total=options.images)
-
+    only_labelled, demanded = options.metrics.only_labelled, [t.metric for t in thresholds]
     splits = {
-        name: EvaluatedSplit.counting(m.images, names, labelled_only=options.metrics.only_labelled)
+        name: EvaluatedSplit.counting(m.images, names, labelled_only=only_labelled)
         for name, m in measured.items()
     }
-    demanded = [t.metric for t in thresholds]
     metrics = {
         name: compute_metrics(m.images, splits[name].coco, names, options.metrics, demanded)
         for name, m in measured.items()

@@ -78,7 +78,16 @@ def test_what_cannot_be_known_has_no_interval():
     assert resample(split_of(images[:1]), None, [MAP], groups={}) == {}
     empty = [EvaluatedImage(truth=make_truth([], []), detections=make_detections([], [], []))] * 3
     assert known_intervals(resample(split_of(empty), None, [MAP], groups={})) == {}
-    assert Resampled(values=np.arange(101.0), baseline=None).interval(0.9).value == pytest.approx((5, 95))
+
+
+@pytest.mark.parametrize(
+    ("images", "low"),
+    # scipy.stats.norm.cdf(-scipy.stats.t.ppf(0.95, n - 1) * sqrt(n / (n - 1))), of 1,000
+    [(10, 26.6631), (30, 41.9785), (1_000_000, 50.0)],
+)
+def test_of_few_images_the_interval_is_wider(images, low):
+    found = Resampled(values=np.arange(1001.0), baseline=None, images=images).interval(0.9)
+    assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
 
 
 def detected(rng, truth, quality):

@@ -60,7 +60,9 @@ def resampled_verdict(demands, value, baseline, spread):
     """Judge a detector whose change, or value, spreads evenly over a width on resampled splits."""
     around = np.linspace(-spread / 2, spread / 2, 1001)
     resampled = Resampled(
-        values=value + around, baseline=None if baseline is None else np.full(1001, baseline)
+        values=value + around,
+        baseline=None if baseline is None else np.full(1001, baseline),
+        images=1_000_000,
     )
     baselines = None if baseline is None else {MAP: baseline}
     (found,) = judge(
