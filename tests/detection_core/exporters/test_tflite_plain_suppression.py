@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.exporters.tflite import convert
+from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_post_process
 from detection_core.exporters.tflite_post_process import PostProcessOptions, post_process_function
 from tests.detection_core.exporters.tflite_operations import list_operations
@@ -57,7 +57,8 @@ def file_of(post_process, options, anchors=None, codes=None) -> bytes:
         return found.count, found.scores, found.classes, found.boxes
 
     spec = tf.TensorSpec([1, len(anchors), options.num_classes + 1], tf.float32, name="input")
-    return convert(tf.function(serve, autograph=False).get_concrete_function(spec), integer=False)
+    function = tf.function(serve, autograph=False).get_concrete_function(spec)
+    return to_float32(Conversion(function=function))
 
 
 def detections(content, values, threads=1, rows_each=1):
