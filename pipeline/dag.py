@@ -128,6 +128,17 @@ def build_dag(settings: PipelineSettings) -> Dag:
     return Dag(name=settings.name, steps=tuple(steps))
 
 
+def before(dag: Dag, step_id: str) -> Dag:
+    """Return the steps that one of them needs, and what they need, without it."""
+    steps, needed = {step.id: step for step in dag.steps}, [step_id]
+    for each in needed:  # grows on the way
+        step = steps[each]
+        results = [value.step for value in step.parameters.values() if isinstance(value, FromResult)]
+        needed += [*(source.step for source in step.inputs.values()), *results, *step.after]
+    kept = set(needed) - {step_id}
+    return dataclasses.replace(dag, steps=tuple(step for step in dag.steps if step.id in kept))
+
+
 def _keyed_by_code(step: Step) -> Step:
     """Add the code version to a step, so that changed code invalidates the cache."""
     code = FromCheck(CODE_VERSIONS[step.component])

@@ -97,6 +97,12 @@ EXTRAS: Mapping[str, Extra] = {
             remedy="install it with `pip install 'detflow[quantizer]'`",
         ),
         Extra(
+            name="tune",
+            modules=("optuna",),
+            gives="`detflow tune`",
+            remedy="install it with `pip install 'detflow[tune]'`",
+        ),
+        Extra(
             name="video",
             modules=("av",),
             gives="video files in `detflow predict`",

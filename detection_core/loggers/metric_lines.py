@@ -18,7 +18,8 @@ class MetricLines(Logger):
 
     It is what Katib's metrics collector reads from standard output by default: words and hyphens as a name,
     and in front of it a time in the form of RFC 3339 (kubeflow/katib, pkg/metricscollector/v1beta1). What
-    else stands in a metric's name becomes one `_`: `DetectionBoxes_Precision_mAP`.
+    else stands in a metric's name becomes one `_`: `DetectionBoxes_Precision_mAP`. Numbers are written
+    without an exponent, of which the collectors of older versions of Katib read the first digits only.
 
     Args:
         stream: standard output where not given.
@@ -33,7 +34,7 @@ class MetricLines(Logger):
             return
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         for name, value in values.items():
-            print(f"{now} {metric_name(name)}={value:.9g}", file=self._stream or sys.stdout, flush=True)
+            print(f"{now} {metric_name(name)}={value:.10f}", file=self._stream or sys.stdout, flush=True)
 
 
 def metric_name(name: str) -> str:

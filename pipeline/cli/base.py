@@ -87,7 +87,8 @@ OVERRIDE_FILE = argument(
     default=[],
     metavar="FILE",
     dest="override_files",
-    help="partial pipeline.config to merge into the config, before --set; may be given several times",
+    help="partial pipeline.config to merge into the config, or YAML of fields and values as `tune` writes it,"
+    " before --set; may be given several times",
 )
 
 

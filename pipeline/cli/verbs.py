@@ -16,6 +16,7 @@ from pipeline.cli import (
     schedule,
     sensitivity,
     standalone,
+    tune,
     workflow,
     zoo,
 )
@@ -25,6 +26,7 @@ from pipeline.cli.group import Group
 VERBS: tuple[Verb | Group, ...] = (
     *init.VERBS,
     *workflow.VERBS,
+    *tune.VERBS,
     *compile.VERBS,
     *cluster.VERBS,
     schedule.GROUP,

@@ -14,7 +14,7 @@ from detection_core.artifacts.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FI
 from detection_core.storage import files
 from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
-from pipeline.dag import Dag, build_dag
+from pipeline.dag import Dag, before, build_dag
 from pipeline.extras import require
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import check_step, refuse_placeholders, run_checks
@@ -33,12 +33,14 @@ class RunOptions:
     Attributes:
         parameters: some of `pipeline.run_parameters`, to checked values.
         scheduled_time: RFC 3339, the slot of a schedule that the run is for; empty: none.
+        until: id of a step before which the run ends: only what it needs is run; "": the whole workflow.
         write_report: writes the report of the run to a path when the run has ended; None: none is
             written.
     """
 
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     scheduled_time: str = ""
+    until: str = ""
     write_report: Callable[[RunInfo, str], None] | None = None
 
 
@@ -65,6 +67,7 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
     steps = set_parameters([check_step(settings), *dag.steps], options.parameters)
     refuse_placeholders(steps)
     dag = dataclasses.replace(dag, steps=tuple(s for s in steps if s.id != CHECKER))
+    dag = before(dag, options.until) if options.until else dag
     require("tfx", "a run on this machine")
     workspace = Workspace(settings.workspace)
     with workspace.lock():

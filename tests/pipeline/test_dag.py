@@ -8,7 +8,7 @@ from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
 from components.runtime.config_artifact import read_pipeline_config
 from detection_core.errors import ConfigError
-from pipeline.dag import FromCheck, FromResult, FromStep, build_dag, check_contracts
+from pipeline.dag import FromCheck, FromResult, FromStep, before, build_dag, check_contracts
 from pipeline.run_checks import CHECKS
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
@@ -34,6 +34,14 @@ def test_the_quantized_workflow(digits_settings):
     ]
     assert steps["quantized_evaluator"].inputs["baseline"] == FromStep("trainer", "model")
     assert steps["pusher"].inputs["quantized_blessing"] == FromStep("quantized_evaluator", "blessing")
+
+
+def test_what_a_step_needs_is_run_without_it_and_what_follows(digits_settings):
+    dag = build_dag(load_settings(digits_settings))
+    needed = [step.id for step in before(dag, "trainer").steps]
+    assert needed == ["config_gen", "example_gen", "baseline_resolver", "data_validator"]
+    assert [step.id for step in before(dag, "data_validator").steps] == needed[:-1]
+    assert before(dag, "example_gen").steps == ()
 
 
 def test_trainer_takes_the_verdict_on_the_data_by_its_value(digits_settings):

@@ -30,6 +30,8 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 UNSET = "unset"
 
 
+YAML_SUFFIXES = (".yaml", ".yml")
+
 Overrides = Mapping[str, Any] | Sequence[tuple[str, Any]]
 """Paths and values; pairs where a path may come twice."""
 
@@ -83,12 +85,30 @@ def merge_override_text(
 
 
 def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEvalPipelineConfig:
-    """Return a copy of the config with the file's partial pipeline.config merged into it.
+    """Return a copy of the config with what a file of overrides says.
+
+    It is a partial pipeline.config to merge into it; or, by its name, YAML: a mapping of paths to values as
+    `apply_overrides` takes them, such as `detflow tune` writes.
 
     Raises:
         ConfigError: when the file cannot be read or does not fit the schema, with line and field.
     """
+    if path.endswith(YAML_SUFFIXES):
+        return apply_overrides(config, _read_mapping(path))
     return merge_override_text(config, read_message_text(path, what="file of overrides"), where=path)
+
+
+def _read_mapping(path: str) -> Mapping[str, Any]:
+    import yaml
+
+    text = read_message_text(path, what="file of overrides")
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"expected YAML: {error}", where=path) from error
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise ConfigError("expected a mapping of field paths to values, found none", where=path)
+    return found
 
 
 def set_field(message: Message, path: str, value: Any, *, where: str = "") -> None:

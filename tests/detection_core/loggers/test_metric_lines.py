@@ -6,15 +6,21 @@ import datetime
 import io
 import re
 
+import pytest
+
 from detection_core.loggers.base import EVAL, TRAIN
 from detection_core.loggers.metric_lines import MetricLines, metric_name
 
-# The filter that Katib's collector uses where an Experiment gives none: DefaultFilter of
-# kubeflow/katib, pkg/metricscollector/v1beta1/common/const.go.
-KATIB = re.compile(r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)")
+# The filters that Katib's collector uses where an Experiment gives none, an older one and one with exponents:
+# DefaultFilter of kubeflow/katib, pkg/metricscollector/v1beta1/common/const.go.
+KATIB = (
+    re.compile(r"([\w|-]+)\s*=\s*((-?\d+)(\.\d+)?)"),
+    re.compile(r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)"),
+)
 
 
-def test_katib_reads_every_metric_of_a_validation_with_its_time() -> None:
+@pytest.mark.parametrize("katib", KATIB)
+def test_katib_reads_every_metric_of_a_validation_with_its_time(katib: re.Pattern[str]) -> None:
     stream = io.StringIO()
     lines = MetricLines(stream)
     lines.log_scalars({"Loss/total_loss": 1.0}, 10, TRAIN)
@@ -25,7 +31,7 @@ def test_katib_reads_every_metric_of_a_validation_with_its_time() -> None:
         # Its file parser takes what is in front of the first blank as the time, in Go's RFC3339Nano.
         time, _, rest = line.partition(" ")
         assert datetime.datetime.fromisoformat(time).tzinfo is not None and time.endswith("Z")
-        (match,) = KATIB.finditer(rest)
+        (match,) = katib.finditer(rest)
         found[match[1]] = float(match[2])
     assert found == {"score": 0.71234567, "DetectionBoxes_Precision_mAP_50IOU": 1e-7, "gain": -0.5}
 

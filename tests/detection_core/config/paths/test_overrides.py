@@ -351,3 +351,18 @@ def test_any_override_gives_a_config_or_one_error(path, value):
         apply_overrides(config, {path: value})
     except ConfigError as error:
         assert error.where.startswith("override ")
+
+
+def test_a_file_of_overrides_may_be_yaml_of_fields_and_values(tmp_path):
+    path = tmp_path / "best.yaml"
+    path.write_text("train_config.batch_size: 3\ntrain_config.validation: {every_steps: 4}\n")
+    merged = merge_override_file(TrainEvalPipelineConfig(), str(path))
+    assert (merged.train_config.batch_size, merged.train_config.validation.every_steps) == (3, 4)
+
+
+@pytest.mark.parametrize("text", ["- 1", "a: [", "1: 2", "train_config.no_such: 1"])
+def test_yaml_that_says_nothing_is_refused_with_its_file(tmp_path, text):
+    path = tmp_path / "best.yml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"best\.yml|no_such"):
+        merge_override_file(TrainEvalPipelineConfig(), str(path))

@@ -1,0 +1,1 @@
+"""The search for the configuration that validates best: `detflow tune`."""

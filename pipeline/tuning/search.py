@@ -1,0 +1,211 @@
+"""The trials of a search, kept in a journal from which a search that was killed goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detection_core.artifacts.model_run import ValidationLine
+from pipeline.extras import require
+from pipeline.tuning.space import Parameter, Space
+
+JOURNAL = "trials.journal"
+_STUDY = "detflow"
+_REASON = "reason"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """How a trial went.
+
+    Attributes:
+        number: from 0 on.
+        state: `complete`, `pruned`, `failed` or `running`.
+        score: its best one; None where there is none.
+        overrides: parameter to value.
+        reason: why it did not come to its end.
+    """
+
+    number: int
+    state: str
+    score: float | None
+    overrides: Mapping[str, Any]
+    reason: str = ""
+
+
+class Trial:
+    """A training of the search that has not ended yet.
+
+    Attributes:
+        number: from 0 on.
+        overrides: parameter to value.
+    """
+
+    def __init__(self, trial: Any, space: Space) -> None:
+        self._trial = trial
+        self.number: int = trial.number
+        self.overrides = {name: _suggest(trial, name, spec) for name, spec in space.parameters.items()}
+        self._best: float | None = None
+        self._seen = 0
+
+    @property
+    def score(self) -> float | None:
+        """The best score so far."""
+        return self._best
+
+    def report(self, lines: Sequence[ValidationLine]) -> None:
+        """Learn of the validations so far, in the order of their steps."""
+        for number, line in enumerate(lines):
+            if line.score is None:
+                continue
+            self._best = line.score if self._best is None else max(self._best, line.score)
+            if number >= self._seen:
+                with _quiet():  # of a resumed trial the journal knows the first ones already
+                    self._trial.report(self._best, number)
+        self._seen = max(self._seen, len(lines))
+
+    def is_hopeless(self) -> bool:
+        """Tell whether the others make it not worth its time."""
+        return bool(self._seen) and self._best is not None and bool(self._trial.should_prune())
+
+
+class Search:
+    """The trials of a search, by Optuna.
+
+    Args:
+        space: what is searched.
+        folder: keeps the journal; only one process may search in it.
+
+    Raises:
+        ConfigError: where Optuna is not installed.
+    """
+
+    def __init__(self, space: Space, folder: str) -> None:
+        require("tune", "detflow tune")
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._space = space
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, JOURNAL)
+        # A lock by an open file is taken over from a killed process after a while; one by a link is not.
+        storage = JournalStorage(JournalFileBackend(path, lock_obj=JournalFileOpenLock(path)))
+        with _quiet():
+            self._study = optuna.create_study(
+                storage=storage,
+                study_name=_STUDY,
+                direction="maximize",
+                load_if_exists=True,
+                pruner=_pruner(space),
+            )
+
+    def records(self) -> list[TrialRecord]:
+        """Return every trial so far, by number."""
+        return [_record(trial) for trial in self._study.get_trials(deepcopy=False)]
+
+    @property
+    def best(self) -> TrialRecord | None:
+        """The complete trial of the highest score; of equal ones the first."""
+        scored = [r for r in self.records() if r.state == "complete" and r.score is not None]
+        return max(scored, key=lambda r: (r.score, -r.number), default=None)
+
+    def interrupted(self) -> list[Trial]:
+        """Return the trials that a process which is gone has begun."""
+        from optuna.trial import Trial as OptunaTrial
+
+        found = []
+        for trial in self._study.get_trials(deepcopy=False):
+            if not trial.state.is_finished():
+                with _quiet():  # the process may have been killed before all of its values were kept
+                    self._study.sampler = _sampler(self._space, trial.number)
+                    found.append(Trial(OptunaTrial(self._study, trial._trial_id), self._space))
+        return found
+
+    def ask(self) -> Trial:
+        """Begin a trial, with values that the sampler chooses."""
+        number = len(self._study.get_trials(deepcopy=False))
+        with _quiet():
+            # By number, so that a search that goes on draws what it would have drawn.
+            self._study.sampler = _sampler(self._space, number)
+            return Trial(self._study.ask(), self._space)
+
+    def complete(self, trial: Trial) -> None:
+        """End a trial that has come to its end."""
+        if trial.score is None:
+            self.fail(trial, "no validation has a score")
+        else:
+            self._study.tell(trial._trial, trial.score)
+
+    def prune(self, trial: Trial, reason: str) -> None:
+        """End a trial as one that is worse than others."""
+        self._end(trial, "PRUNED", reason)
+
+    def fail(self, trial: Trial, reason: str) -> None:
+        """End a trial that says nothing of its values."""
+        self._end(trial, "FAIL", reason)
+
+    def _end(self, trial: Trial, state: str, reason: str) -> None:
+        from optuna.trial import TrialState
+
+        trial._trial.set_user_attr(_REASON, reason)
+        with _quiet():
+            self._study.tell(trial._trial, state=TrialState[state])
+
+
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+
+
+def _record(trial: Any) -> TrialRecord:
+    values = list(trial.intermediate_values.values())
+    score = trial.value if trial.state.name == "COMPLETE" else max(values, default=None)
+    return TrialRecord(
+        number=trial.number,
+        state=_STATES.get(trial.state.name, "running"),
+        score=score,
+        overrides=dict(trial.params),
+        reason=trial.user_attrs.get(_REASON, ""),
+    )
+
+
+def _suggest(trial: Any, name: str, spec: Parameter) -> Any:
+    if spec.choices:
+        return trial.suggest_categorical(name, list(spec.choices))
+    if isinstance(spec.low, int):
+        return trial.suggest_int(name, spec.low, spec.high, step=spec.step or 1, log=spec.log)
+    return trial.suggest_float(name, spec.low, spec.high, step=spec.step, log=spec.log)
+
+
+def _sampler(space: Space, number: int) -> Any:
+    import optuna
+
+    seed = (space.seed * 1_000_003 + number) % 2**32
+    if space.sampler == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    # A running trial counts as a bad one, so that workers do not all try the same.
+    return optuna.samplers.TPESampler(
+        seed=seed, n_startup_trials=space.startup_trials, multivariate=True, constant_liar=True
+    )
+
+
+def _pruner(space: Space) -> Any:
+    import optuna
+
+    if space.pruner == "hyperband":
+        return optuna.pruners.HyperbandPruner()
+    if space.pruner == "none":
+        return optuna.pruners.NopPruner()
+    return optuna.pruners.MedianPruner(n_startup_trials=space.startup_trials, n_warmup_steps=1)
+
+
+class _quiet(warnings.catch_warnings):
+    """Keeps Optuna's notes on experimental features from the terminal."""
+
+    def __enter__(self) -> Any:
+        found = super().__enter__()
+        warnings.simplefilter("ignore")
+        return found

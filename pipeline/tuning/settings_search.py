@@ -1,0 +1,205 @@
+"""A search from settings to the file of the winner."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from component_specs.run_checker import DEPLOYED
+from detection_core.artifacts.blessing import read_verdict
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.run_info import RunInfo
+from detection_core.config.load import PipelineConfig
+from detection_core.config.paths.field_texts import field_texts
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files, local_files
+from pipeline.extras import require
+from pipeline.local.local_run import RunOptions, run_locally
+from pipeline.settings.step_ids import BASELINE_RESOLVER, CONFIG_GEN, DATA_VALIDATOR, EXAMPLE_GEN, TRAINER
+from pipeline.settings.workflow_settings import PipelineSettings
+from pipeline.step_configs import step_overrides, training_config
+from pipeline.tuning.search import Search, TrialRecord
+from pipeline.tuning.space import Space
+from pipeline.tuning.tuner import Tuner, TunerOptions
+from pipeline.tuning.winner import WINNER, write_winner
+
+_logger = logging.getLogger(__name__)
+
+_IDENTITY = "search.json"
+_VALIDATED = ("train_config.validation", "eval_config.eval_interval_secs")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TuneResult:
+    """What a search found.
+
+    Attributes:
+        trials: every trial, by number.
+        best: the complete trial of the highest score.
+        overrides: path of the file that makes a training that of the best trial.
+        model: its detector.
+    """
+
+    trials: tuple[TrialRecord, ...]
+    best: TrialRecord
+    overrides: str
+    model: str
+
+
+def tune(
+    settings: PipelineSettings,
+    space: Space,
+    folder: str,
+    options: TunerOptions,
+    *,
+    run_steps: Callable[[PipelineSettings], RunInfo] | None = None,
+) -> TuneResult:
+    """Search for the configuration that validates best.
+
+    The steps before Trainer run once, from the workflow's cache where they have run before; each trial is
+    Trainer with other values. Killed and called again, it goes on; so do the trainings that were under way.
+
+    Args:
+        settings: of the workflow.
+        space: what is searched.
+        folder: keeps the search: journal, a folder a trial, the winner.
+        options: how many trials, how many at a time.
+        run_steps: runs the steps before Trainer; in this process where not given.
+
+    Raises:
+        ConfigError: for values that the config does not take, or a folder with another search.
+        DataError: when no training comes to its end, or DataValidator refuses the examples.
+        DetectionError: from the steps before.
+    """
+    require("tune", "detflow tune")
+    check_space(settings, space)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        text = f"cannot make the folder of the search ({error.strerror}); choose another --output"
+        raise ConfigError(text, where=folder) from error
+    run = (run_steps or _run_steps)(settings)
+    with _alone_in(folder):
+        _check_identity(folder, settings, space, run)
+        search = Search(space, folder)
+        common = validation_overrides(training_config(settings, quantize=False))
+        tuner = Tuner(search, lambda values: _job(settings, run, {**common, **values}), folder, options)
+        tuner.run()
+        best = search.best
+        if best is None:
+            raise DataError(
+                "expected a trial that came to its end, found none; look at the trials' log.txt, and narrow"
+                " the space",
+                where=folder,
+            )
+        path = os.path.join(folder, WINNER)
+        write_winner(path, best, {**common, **best.overrides})
+        model = tuner.trial_folder(best.number).model
+        return TuneResult(trials=tuple(search.records()), best=best, overrides=path, model=model)
+
+
+def check_space(settings: PipelineSettings, space: Space) -> None:
+    """Refuse fields and values that the config does not take, before anything is trained.
+
+    Raises:
+        ConfigError: naming the field.
+    """
+    config = training_config(settings, quantize=False)
+    named = {*settings.model.overrides, *settings.train.overrides}
+    for name, parameter in space.parameters.items():
+        if name in named:
+            raise ConfigError(
+                "expected a field that is searched not to be set by the settings as well, which would"
+                " overrule the winner; remove it from model.overrides and train.overrides",
+                where=name,
+            )
+        for value in parameter.extremes:
+            apply_overrides(config, {name: value})
+
+
+def validation_overrides(config: PipelineConfig) -> dict[str, Any]:
+    """Return overrides by which each trial is validated, where the config does not say so itself."""
+    fields = field_texts(config)
+    if any(path.startswith(_VALIDATED) for path in fields):
+        return {}
+    steps = int(fields.get("train_config.num_steps", "0"))
+    # The same steps in every trial, by which they are compared on the way.
+    return {"train_config.validation": {"every_steps": max(1, steps // 10)} if steps else {}}
+
+
+def _run_steps(settings: PipelineSettings) -> RunInfo:
+    return run_locally(settings, RunOptions(until=TRAINER))
+
+
+def _outputs(run: RunInfo, step: str) -> Mapping[str, str]:
+    return next((s.outputs for s in run.steps if s.id == step), {})
+
+
+def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a trial's `TrainerJob`: those of the workflow's, with its overrides."""
+    verdict_folder = _outputs(run, DATA_VALIDATOR).get("blessing", "")
+    verdict = read_verdict(verdict_folder) if verdict_folder else None
+    start = settings.train.warm_start
+    fields = {
+        "examples": _outputs(run, EXAMPLE_GEN)["examples"],
+        "pipeline_config": _outputs(run, CONFIG_GEN)["pipeline_config"],
+        "overrides": {**step_overrides(settings, quantize=False), **overrides},
+        "warm_start_path": "" if start == DEPLOYED else start,
+        "weights_mirror": settings.train.weights_mirror,
+        "checkpoint_minutes": settings.train.checkpoint_minutes,
+        "stop_reasons": "; ".join(verdict.reasons) if verdict and not verdict.blessed else "",
+    }
+    baseline = _outputs(run, BASELINE_RESOLVER).get("baseline", "")
+    if start == DEPLOYED and baseline:
+        fields["warm_start"] = baseline
+    return fields
+
+
+@contextlib.contextmanager
+def _alone_in(folder: str) -> Any:
+    """Hold the folder of the search.
+
+    Raises:
+        ConfigError: when another process searches in it.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(local_files.lock(os.path.join(folder, ".lock"), wait=False))
+        except BlockingIOError as error:
+            text = "expected a search that nobody else runs, found one under way; choose another --output"
+            raise ConfigError(text, where=folder) from error
+        yield
+
+
+def _check_identity(folder: str, settings: PipelineSettings, space: Space, run: RunInfo) -> None:
+    """Refuse a folder with the search of other values, another config or other data."""
+    about = dataclasses.asdict(space)
+    del about["trials"]
+    job = _job(settings, run, {})
+    text = files.read_text(os.path.join(job["pipeline_config"], PIPELINE_CONFIG))
+    overrides = json.dumps(job["overrides"], sort_keys=True)
+    found = {
+        "space": about,
+        "config": hashlib.sha256(f"{text}{overrides}".encode()).hexdigest(),
+        "examples": job["examples"],
+    }
+    path = os.path.join(folder, _IDENTITY)
+    now = json.loads(json.dumps(found))
+    if files.exists(path):
+        before = json.loads(files.read_text(path))
+        other = [key for key in now if before.get(key) != now[key]]
+        if other:
+            raise ConfigError(
+                f"expected the search that this folder holds, found another ({', '.join(other)} changed);"
+                " choose another --output, or remove the folder",
+                where=folder,
+            )
+    else:
+        files.write_text(path, json.dumps(now, indent=1) + "\n")

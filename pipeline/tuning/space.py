@@ -1,0 +1,161 @@
+"""The file that says what is searched: fields of the pipeline.config and what each may be."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from detection_core.errors import ConfigError
+from detection_core.storage import files
+from pipeline.settings.settings_yaml import parse_settings_text
+
+Scalar = bool | int | float | str
+_PARAMETER_KEYS = ("low", "high", "log", "step", "choices")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """What a field may be: a range of numbers, or one of some values.
+
+    Attributes:
+        low: lower end of the range.
+        high: upper end of the range; both are whole numbers, or neither.
+        log: the range is searched by ratios rather than by differences.
+        step: between two values of the range; None: any value of it.
+        choices: values in place of a range, as an override takes them.
+    """
+
+    low: int | float | None = None
+    high: int | float | None = None
+    log: bool = False
+    step: int | float | None = None
+    choices: tuple[Scalar, ...] = ()
+
+    @property
+    def extremes(self) -> tuple[Scalar, ...]:
+        """Values that stand for all when a field is checked: both ends, or every choice."""
+        if self.choices:
+            return self.choices
+        return tuple(end for end in (self.low, self.high) if end is not None)
+
+
+class _File(BaseModel):
+    """The file as it is written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    parameters: dict[str, dict[str, Any]] = Field(min_length=1)
+    trials: int = Field(default=20, ge=1, le=100_000)
+    sampler: Literal["tpe", "random"] = "tpe"
+    pruner: Literal["median", "hyperband", "none"] = "median"
+    startup_trials: int = Field(default=5, ge=0)
+    seed: int = Field(default=0, ge=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Space:
+    """What is searched, and how.
+
+    Attributes:
+        parameters: field path, or short name, to what it may be; in the order of the file.
+        trials: trainings in all.
+        sampler: what chooses values: `tpe`, the tree-structured Parzen estimator, or `random`.
+        pruner: what ends trainings early: `median`, those below the median of the others at the same
+            validation; `hyperband`; `none`.
+        startup_trials: trainings before the sampler learns from others, and before any is ended early.
+        seed: of the sampler.
+    """
+
+    parameters: Mapping[str, Parameter]
+    trials: int = 20
+    sampler: str = "tpe"
+    pruner: str = "median"
+    startup_trials: int = 5
+    seed: int = 0
+
+
+def load_space(path: str) -> Space:
+    """Read the file of a search.
+
+    Raises:
+        ConfigError: naming the file and the key, for whatever is wrong.
+    """
+    if not files.exists(path):
+        raise ConfigError("no such file; it says what is searched", where=path)
+    tree, locations = parse_settings_text(files.read_text(path), path)
+    if not isinstance(tree, dict):
+        raise ConfigError("expected a mapping with the key parameters", where=path)
+    del locations
+    try:
+        given = _File.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{first['msg']}, found {first.get('input')!r}", where=f"{path}, {key}") from error
+    parameters = {
+        name: _parameter(spec, f"{path}, parameters.{name}") for name, spec in given.parameters.items()
+    }
+    return Space(
+        parameters=parameters,
+        trials=given.trials,
+        sampler=given.sampler,
+        pruner=given.pruner,
+        startup_trials=given.startup_trials,
+        seed=given.seed,
+    )
+
+
+def _parameter(spec: Mapping[str, Any], where: str) -> Parameter:
+    unknown = [key for key in spec if key not in _PARAMETER_KEYS]
+    if unknown:
+        raise ConfigError(f"expected some of {', '.join(_PARAMETER_KEYS)}, found {unknown[0]}", where=where)
+    if "choices" in spec:
+        return _choices(spec, where)
+    if "low" not in spec or "high" not in spec:
+        raise ConfigError("expected low and high, or choices; give both ends", where=where)
+    low, high = _number(spec["low"], f"{where}.low"), _number(spec["high"], f"{where}.high")
+    if isinstance(low, float) or isinstance(high, float):
+        low, high = float(low), float(high)
+    step = None if spec.get("step") is None else _number(spec["step"], f"{where}.step")
+    log = spec.get("log", False)
+    if not isinstance(log, bool):
+        raise ConfigError(f"expected true or false, found {log!r}", where=f"{where}.log")
+    if not low < high:
+        raise ConfigError(f"expected more than low, which is {low}, found {high}", where=f"{where}.high")
+    if log and low <= 0:
+        raise ConfigError(f"expected more than 0 on a log scale, found {low}", where=f"{where}.low")
+    if step is not None and (log or not 0 < step <= high - low):
+        text = "no step on a log scale" if log else f"a number above 0, up to {high - low}"
+        raise ConfigError(f"expected {text}, found {step}", where=f"{where}.step")
+    if step is not None and isinstance(low, int) and not isinstance(step, int):
+        raise ConfigError(
+            f"expected a whole number, as low and high are, found {step}", where=f"{where}.step"
+        )
+    return Parameter(low=low, high=high, log=log, step=step)
+
+
+def _choices(spec: Mapping[str, Any], where: str) -> Parameter:
+    choices = spec["choices"]
+    if len(spec) > 1:
+        raise ConfigError("expected choices, or low and high, found both; remove one", where=where)
+    if not isinstance(choices, list) or not choices or not all(isinstance(c, Scalar) for c in choices):
+        text = "expected a list of values; write messages and lists as an override takes them, in quotes"
+        raise ConfigError(text, where=f"{where}.choices")
+    if len({(type(c), c) for c in choices}) < len(choices):
+        raise ConfigError("expected each value once; remove the others", where=f"{where}.choices")
+    return Parameter(choices=tuple(choices))
+
+
+def _number(value: Any, where: str) -> int | float:
+    """Return a number; YAML takes `1e-4`, without a point, for a text."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"expected a number, found {value!r}", where=where)
+    return value

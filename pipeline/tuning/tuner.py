@@ -1,0 +1,185 @@
+"""Trainings side by side: begun, followed, ended early, counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from detection_core.errors import DataError, one_line
+from detection_core.training.stop_signal import StopSignal
+from pipeline.tuning.search import Search, Trial
+from pipeline.tuning.trial_folder import TrialFolder
+from pipeline.tuning.trial_process import EXIT_UNFIT
+from pipeline.tuning.workers import worker_environment
+
+_logger = logging.getLogger(__name__)
+
+_PATIENCE = 120.0
+"""Seconds that a training has to save a checkpoint when the search is stopped."""
+_HOPELESS = 3
+"""Trials that fail, none having succeeded, after which the fault is not theirs."""
+
+
+def trial_command(folder: str) -> list[str]:
+    """Return the command that trains what a folder says."""
+    return [sys.executable, "-m", "pipeline.tuning.trial_process", folder]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TunerOptions:
+    """How a search goes on.
+
+    Attributes:
+        trials: trainings in all, those of earlier calls included.
+        workers: trainings at the same time.
+        poll_seconds: between two looks at them.
+        command: the command that trains what a folder says.
+    """
+
+    trials: int
+    workers: int = 1
+    poll_seconds: float = 1.0
+    command: Callable[[str], list[str]] = trial_command
+
+
+@dataclasses.dataclass
+class _Running:
+    """A training under way.
+
+    Attributes:
+        trial: of the search.
+        folder: its folder.
+        process: its process.
+        slot: which of the workers it is.
+    """
+
+    trial: Trial
+    folder: TrialFolder
+    process: subprocess.Popen[bytes]
+    slot: int
+
+
+class Tuner:
+    """Runs the trials of a search.
+
+    Args:
+        search: what is searched, and what was found so far.
+        make_job: overrides of a trial to the fields of its `TrainerJob`, but its outputs and `work_dir`.
+        folder: gets a folder for each trial.
+        options: how many, at what pace.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        make_job: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+        folder: str,
+        options: TunerOptions,
+    ) -> None:
+        self._search, self._make_job, self._folder, self._options = search, make_job, folder, options
+        self._running: list[_Running] = []
+
+    def run(self) -> None:
+        """Go on until there are as many trials as asked for.
+
+        Raises:
+            DataError: when none succeeds.
+            SystemExit, KeyboardInterrupt: after a stop signal, when the trainings have saved.
+        """
+        waiting = self._search.interrupted()
+        with StopSignal() as stop:
+            try:
+                while not stop.received and (self._running or waiting or self._is_wanted()):
+                    while len(self._running) < self._options.workers and (waiting or self._is_wanted()):
+                        self._begin(waiting.pop(0) if waiting else self._search.ask())
+                    time.sleep(self._options.poll_seconds)
+                    self._running = [running for running in self._running if not self._has_ended(running)]
+            finally:
+                self._stop_all()
+            if stop.received:
+                stop.leave()
+
+    def _is_wanted(self) -> bool:
+        return len(self._search.records()) < self._options.trials
+
+    def trial_folder(self, number: int) -> TrialFolder:
+        """Return the folder of a trial."""
+        return TrialFolder(os.path.join(self._folder, "trials", f"{number:04d}"))
+
+    def _begin(self, trial: Trial) -> None:
+        folder = self.trial_folder(trial.number)
+        os.makedirs(folder.path, exist_ok=True)
+        folder.write_job(self._make_job(trial.overrides))
+        slot = min(set(range(self._options.workers)) - {running.slot for running in self._running})
+        with open(folder.log, "ab") as log:
+            process = subprocess.Popen(
+                self._options.command(folder.path),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **worker_environment(slot, self._options.workers)},
+                start_new_session=True,  # Ctrl-C reaches the search, which tells its trainings
+            )
+        values = ", ".join(f"{name} {value}" for name, value in trial.overrides.items())
+        _logger.info("tune | trial %d/%d begins: %s", trial.number + 1, self._options.trials, values)
+        self._running.append(_Running(trial, folder, process, slot))
+
+    def _has_ended(self, running: _Running) -> bool:
+        """Look at a training; tell whether it has ended, which the search then knows."""
+        code = running.process.poll()
+        running.trial.report(running.folder.validations())
+        if code is None:
+            if not running.trial.is_hopeless():
+                return False
+            running.process.kill()
+            running.process.wait()
+            self._search.prune(running.trial, "the others were better at the same time")
+        elif code == 0:
+            self._search.complete(running.trial)
+        elif code == EXIT_UNFIT:
+            self._search.prune(running.trial, one_line(running.folder.last_words(), 300))
+        else:
+            self._fail(running)
+        self._tell(running)
+        return True
+
+    def _fail(self, running: _Running) -> None:
+        words = one_line(running.folder.last_words(), 300)
+        self._search.fail(running.trial, words or f"exit code {running.process.returncode}")
+        states = [record.state for record in self._search.records()]
+        if states.count("failed") >= _HOPELESS and "complete" not in states and "pruned" not in states:
+            raise DataError(
+                f"expected trainings that come to their end, found {states.count('failed')} that failed and"
+                f" no other; the last one said: {words}",
+                where=running.folder.log,
+            )
+
+    def _tell(self, running: _Running) -> None:
+        record, best = self._search.records()[running.trial.number], self._search.best
+        score = "no score" if record.score is None else f"score {record.score:.4f}"
+        beside = f"; best {best.score:.4f} of trial {best.number + 1}" if best else ""
+        why = f" ({record.reason})" if record.reason else ""
+        _logger.info("tune | trial %d is %s: %s%s%s", record.number + 1, record.state, score, beside, why)
+        running.folder.clear(keep_model=best is not None and best.number == record.number)
+        if best is not None and best.number == record.number:
+            for other in self._search.records():
+                if other.number != best.number and other.state == "complete":
+                    self.trial_folder(other.number).clear(keep_model=False)
+
+    def _stop_all(self) -> None:
+        """Have the trainings that are under way save a checkpoint and leave."""
+        for running in self._running:
+            running.process.terminate()
+        deadline = time.monotonic() + _PATIENCE
+        for running in self._running:
+            try:
+                running.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                running.process.kill()
+                running.process.wait()

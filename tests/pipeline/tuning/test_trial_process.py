@@ -1,0 +1,92 @@
+"""How a trial's process ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from components.trainer import run as trainer
+from detection_core.errors import ConfigError, DataError, ModelError
+from pipeline.tuning import trial_process
+from pipeline.tuning.trial_folder import TrialFolder
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TrialFolder:
+    found = TrialFolder(str(tmp_path))
+    found.write_job({"examples": "e", "pipeline_config": "c", "overrides": {"train_config.batch_size": 2}})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (None, 0),
+        (ModelError("expected a finite loss"), trial_process.EXIT_UNFIT),
+        (ConfigError("expected a multiple"), trial_process.EXIT_UNFIT),
+        (DataError("no record"), 2),
+        (OSError(28, "No space left on device"), 2),
+    ],
+)
+def test_the_code_tells_whose_fault_it_is(
+    folder: TrialFolder, monkeypatch: pytest.MonkeyPatch, error: Exception | None, code: int
+) -> None:
+    jobs = []
+
+    def run(job: object) -> None:
+        jobs.append(job)
+        if error:
+            raise error
+
+    monkeypatch.setattr(trainer, "run", run)
+    monkeypatch.setattr(trial_process, "_leave_with_parent", lambda parent: None)
+    assert trial_process.main([folder.path]) == code
+    [job] = jobs
+    assert (job.examples, job.overrides) == ("e", {"train_config.batch_size": 2})
+    assert (job.model, job.model_run, job.work_dir) == (folder.model, folder.model_run, folder.work)
+
+
+def test_a_crash_is_no_message(folder: TrialFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(job: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(trainer, "run", run)
+    monkeypatch.setattr(trial_process, "_leave_with_parent", lambda parent: None)
+    with pytest.raises(RuntimeError, match="a bug"):
+        trial_process.main([folder.path])
+
+
+def test_it_stops_when_the_search_is_gone(tmp_path: Path) -> None:
+    child = (
+        "import os, sys, time; from pipeline.tuning.trial_process import _leave_with_parent;"
+        "_leave_with_parent(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
+    )
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]).wait()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None
+    pid = json.loads(process.stdout.readline())
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            break
+        if "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the training goes on though nobody waits for it")
+    process.stdout.close()
