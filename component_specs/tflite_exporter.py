@@ -30,6 +30,9 @@ class TFLiteExporterJob:
             bytes and milliseconds; one that costs more is refused.
         max_detections: boxes that the post-processing op keeps.
         use_regular_nms: whether files suppress class by class, as the SavedModel does.
+        form: `post_process` (the files end with TFLite_Detection_PostProcess), `plain_nms` (built-in
+            operations in its place) or `headless` (box codes and scores of every anchor, with MediaPipe's
+            record of how they are decoded, for accelerators).
         representative_examples: training examples that calibrate post-training quantization.
         code_version: fingerprint of the code; only there to key the cache.
         tflite: folder to fill: model_FORMAT.tflite of each, labels.txt.
@@ -49,5 +52,6 @@ class TFLiteExporterJob:
     limits: Annotated[Mapping[str, Mapping[str, float]], LIMITS] = dataclasses.field(default_factory=dict)
     max_detections: int = 100
     use_regular_nms: bool = False
+    form: str = "post_process"
     representative_examples: int = 100
     code_version: str = ""

@@ -292,6 +292,7 @@ def _tflite_exporter(settings: PipelineSettings, quantized: bool) -> Step:
             "limits": export.limits,
             "max_detections": export.max_detections,
             "use_regular_nms": export.use_regular_nms,
+            "form": export.form,
             "representative_examples": export.representative_examples,
         },
         inputs=inputs,

@@ -22,6 +22,7 @@ def run(job: TFLiteExporterJob) -> dict[str, Any]:
         limits=job.limits,
         max_detections=job.max_detections,
         use_regular_nms=job.use_regular_nms,
+        form=job.form,
         representative_examples=job.representative_examples,
     )
     report = export_tflite(

@@ -40,6 +40,14 @@ class Table:
         field = self._field(slot)
         return _unpack("<" + code, self.data, field) if field else default
 
+    def float32(self, slot: int) -> float:
+        """Return a field of 32 bits, 0 where the table does not have it."""
+        field = self._field(slot)
+        if not field:
+            return 0.0
+        (value,) = struct.unpack("<f", struct.pack("<I", _unpack("<I", self.data, field)))
+        return float(value)
+
     def raw(self, slot: int) -> bytes:
         """Return a vector of bytes."""
         count, start = self._vector(slot, 1)

@@ -42,12 +42,15 @@ class TFLiteDescription:
         mean: of each channel, or one for all; the network takes (pixel - mean) / std, pixels in 0..255.
         std: of each channel, or one for all.
         labels: names of classes 0, 1, ...; empty where the file has none.
+        score_threshold: scores from which MediaPipe shows a detection unless a program says otherwise; None:
+            it shows all.
     """
 
     name: str
     mean: tuple[float, ...]
     std: tuple[float, ...]
     labels: tuple[str, ...]
+    score_threshold: float | None = None
 
 
 def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
@@ -88,7 +91,8 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
             mean = options.floats(slots.NormalizationOptions.MEAN)
             std = options.floats(slots.NormalizationOptions.STD)
             labels = _read_labels(content, where)
-            return TFLiteDescription(name=name, mean=mean, std=std, labels=labels)
+            threshold = _score_threshold(Table.root(content))
+            return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
     except FlatbufferError as error:
         raise damaged(error, where) from error
     return None
@@ -124,6 +128,28 @@ def _normalisation(model: Table) -> tuple[Table | None, str]:
             if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.NORMALIZATION_OPTIONS:
                 return unit.table(slots.ProcessUnit.OPTIONS), metadata.text(slots.ModelMetadata.NAME)
     return None, ""
+
+
+def _score_threshold(model: Table) -> float | None:
+    for graph in metadata_graphs(model):
+        for output in graph.tables(slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA):
+            for unit in output.tables(slots.TensorMetadata.PROCESS_UNITS):
+                if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.SCORE_THRESHOLDING_OPTIONS:
+                    options = unit.table(slots.ProcessUnit.OPTIONS)
+                    return options.float32(slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD)
+    return None
+
+
+def metadata_graphs(model: Table) -> list[Table]:
+    """Return the metadata of a file's graphs.
+
+    Args:
+        model: root of the file.
+
+    Raises:
+        FlatbufferError: when the metadata are damaged.
+    """
+    return [graph for metadata in _metadata(model) for graph in _graphs(metadata)]
 
 
 def _metadata(model: Table) -> Iterator[Table]:

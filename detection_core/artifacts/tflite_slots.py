@@ -1,8 +1,9 @@
 """Slots of the tables in a TensorFlow Lite file: where a field lies, by its name in the schema.
 
 `Model` to `Metadata` are tables of TensorFlow Lite's schema, version 3; the others are tables of the
-metadata, TensorFlow Lite Support's metadata_schema.fbs, `M001`. A schema only ever appends fields, so slots
-stay. Named are those that are read or written here.
+metadata, TensorFlow Lite Support's metadata_schema.fbs, `M001`, and from `ObjectDetectorOptions` on of
+MediaPipe's object_detector_metadata_schema.fbs, `V001`. A schema only ever appends fields, so slots stay.
+Named are those that are read or written here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from enum import IntEnum
 
 MODEL_IDENTIFIER = b"TFL3"
 METADATA_IDENTIFIER = b"M001"
+DETECTOR_IDENTIFIER = b"V001"
 
 
 class Model(IntEnum):
@@ -115,6 +117,14 @@ class SubGraphMetadata(IntEnum):
     INPUT_TENSOR_METADATA = 2
     OUTPUT_TENSOR_METADATA = 3
     OUTPUT_TENSOR_GROUPS = 8
+    CUSTOM_METADATA = 9
+
+
+class CustomMetadata(IntEnum):
+    """Metadata of another schema."""
+
+    NAME = 0
+    DATA = 1
 
 
 class TensorMetadata(IntEnum):
@@ -190,8 +200,62 @@ class TensorGroup(IntEnum):
     TENSOR_NAMES = 1
 
 
+class ScoreThresholdingOptions(IntEnum):
+    """Which detections are shown unless a program says otherwise."""
+
+    GLOBAL_SCORE_THRESHOLD = 0
+
+
+class ObjectDetectorOptions(IntEnum):
+    """The root of MediaPipe's metadata of a detector without post-processing."""
+
+    MIN_PARSER_VERSION = 0
+    SSD_ANCHORS_OPTIONS = 1
+    TENSORS_DECODING_OPTIONS = 2
+
+
+class SsdAnchorsOptions(IntEnum):
+    """Where anchors come from."""
+
+    FIXED_ANCHORS_SCHEMA = 0
+
+
+class FixedAnchorsSchema(IntEnum):
+    """A list of anchors."""
+
+    ANCHORS = 0
+
+
+class FixedAnchor(IntEnum):
+    """An anchor, normalised."""
+
+    X_CENTER = 0
+    Y_CENTER = 1
+    WIDTH = 2
+    HEIGHT = 3
+
+
+class TensorsDecodingOptions(IntEnum):
+    """How codes become boxes."""
+
+    NUM_CLASSES = 0
+    NUM_BOXES = 1
+    NUM_COORDS = 2
+    NUM_VALUES_PER_KEYPOINT = 5
+    X_SCALE = 6
+    Y_SCALE = 7
+    W_SCALE = 8
+    H_SCALE = 9
+    APPLY_EXPONENTIAL_ON_BOX_SIZE = 10
+    SIGMOID_SCORE = 11
+
+
 NORMALIZATION_OPTIONS = 1
 """Member of the union of a `ProcessUnit`."""
+SCORE_THRESHOLDING_OPTIONS = 3
+"""Another one."""
+TENSOR_AXIS_LABELS = 2
+"""`AssociatedFileType` of a file with a label for each place along an axis."""
 TENSOR_VALUE_LABELS = 3
 """`AssociatedFileType` of a file with a label for each class."""
 RGB = 1

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from detection_core.artifacts.quantization import Quantization
     from detection_core.artifacts.sensitivity_report import LayerError
+    from detection_core.artifacts.tflite_decoding import BoxDecoding
     from detection_core.config.messages.registered import Option
     from detection_core.config.problems import Problem
     from detection_core.detectors.base import Detector
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from detection_core.training.checkpoint_names import CheckpointNames
 
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
+
+TFLITE_FORMS = ("post_process", "plain_nms", "headless")
+"""What a TensorFlow Lite file ends with: the operation TFLite_Detection_PostProcess, built-in operations that
+do the same, or the network's heads."""
 
 
 class FamilyDescription(Protocol):
@@ -65,11 +70,13 @@ class TFLiteOutputOptions:
         max_detections: boxes that it keeps.
         classes_per_detection: best classes that each box is reported with.
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other.
+        form: of `TFLITE_FORMS`.
     """
 
     max_detections: int
     classes_per_detection: int
     use_regular_nms: bool
+    form: str = "post_process"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,14 +87,17 @@ class TFLiteExport:
         problems: (message of the arm, its field path) -> what such a file cannot hold.
         function: (detector, its config, what to give, whether the network's outputs are going to be integers)
             -> a concrete function from one image, `input` float32 [1, H, W, 3], to the four
-            outputs of `exporters.signatures.TFLITE_OUTPUTS`, in that order.
+            outputs of `exporters.signatures.TFLITE_OUTPUTS`, in that order, or to those of the form.
         normalisation: detector -> mean and std of each channel with which (pixel - mean) / std is that
             input.
+        decoding: (detector, its config, what to give) -> how the outputs of a file without post-processing
+            are decoded.
     """
 
     problems: Callable[[Any, str], Iterable[Problem]]
     function: Callable[[Detector, Any, TFLiteOutputOptions, bool], Any]
     normalisation: Callable[[Detector], Normalisation]
+    decoding: Callable[[Detector, Any, TFLiteOutputOptions], BoxDecoding]
 
 
 class QuantizedDetector(Protocol):

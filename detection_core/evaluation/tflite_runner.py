@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_decoding import read_decoding
 from detection_core.artifacts.tflite_file import verify_tflite
-from detection_core.artifacts.tflite_metadata import read_description
+from detection_core.artifacts.tflite_metadata import read_description, read_tensor_names
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
+from detection_core.evaluation.tflite_heads import suppressed_heads
 from detection_core.ops.resampling import resize_pixels
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
@@ -59,7 +61,7 @@ class Normalisation:
 
 
 class TFLiteRunner:
-    """A .tflite detector with the TFLite_Detection_PostProcess operation, run in LiteRT.
+    """A .tflite detector with post-processing, or without and with MediaPipe's record, run in LiteRT.
 
     The image is stretched to the network's input as training did, normalised as the file's metadata says, and
     quantised by the input's own parameters where it takes integers; pixels that are those integers already,
@@ -96,7 +98,12 @@ class TFLiteRunner:
                 where=path,
             ) from error
         self._input = _image_input(self._interpreter.get_input_details(), path)
-        self._outputs = output_places(self._interpreter, path)
+        self._decoding = read_decoding(content, where=path)
+        self._outputs = (
+            output_places(self._interpreter, path)
+            if self._decoding is None
+            else _head_places(self._interpreter, read_tensor_names(content, where=path)[1], path)
+        )
 
     def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
         """Detect objects; see `Runner`."""
@@ -110,6 +117,8 @@ class TFLiteRunner:
                 f" ({str(error).splitlines()[0]}); export it again",
                 where=self.path,
             ) from error
+        if self._decoding is not None:
+            values = _with_count(suppressed_heads(values["location"], values["score"], self._decoding))
         rows = len(values["scores"])
         count = min(int(values["count"]), rows) if np.isfinite(values["count"]) else rows
         # Rows past the count hold whatever was in memory.
@@ -159,6 +168,25 @@ def _image_input(details: list[dict[str, Any]], path: str) -> dict[str, Any]:
             where=path,
         )
     return details[0]
+
+
+def _with_count(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
+    boxes, scores, classes = found
+    return {"boxes": boxes, "scores": scores, "classes": classes, "count": np.array(len(scores))}
+
+
+def _head_places(interpreter: Any, names: Sequence[str], path: str) -> dict[str, int]:
+    """Return name to tensor index of the heads, whose order the metadata say."""
+    details = interpreter.get_output_details()
+    shapes = {name: tuple(d["shape"]) for name, d in zip(names, details, strict=False)}
+    boxes, scores = (shapes.get(name, ()) for name in ("location", "score"))
+    if len(details) != 2 or len(boxes) != 3 or boxes[2] != 4 or scores[:2] != boxes[:2]:
+        raise ModelError(
+            "expected the heads `location` [1, A, 4] and `score` [1, A, C], of which the metadata say how"
+            f" they are decoded, found {shapes}; export the file again",
+            where=path,
+        )
+    return {name: d["index"] for name, d in zip(names, details, strict=True)}
 
 
 def output_places(interpreter: Any, path: str) -> dict[str, int]:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]
+import numpy as np
 
 from detection_core.artifacts import tflite_slots as slots
+from detection_core.artifacts.tflite_decoding import DECODING_NAME, BoxDecoding
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, METADATA_NAME, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import ZIP_TIME
 from detection_core.exporters.signatures import TFLITE_OUTPUTS
@@ -20,26 +22,39 @@ OUTPUT_NAMES = {
     "classes": "category",
     "scores": "score",
     "count": "number of detections",
+    "codes": "location",
+    "raw_scores": "score",
 }
+# Outputs that the label file belongs to: it names their values, or places along their last axis.
+LABELLED = {"classes": slots.TENSOR_VALUE_LABELS, "raw_scores": slots.TENSOR_AXIS_LABELS}
 BOX_ORDER = (1, 0, 3, 2)
 
 Field = tuple[int, str, Any]
 
 
-def add_description(content: bytes, description: TFLiteDescription) -> bytes:
+# Of a file without post-processing, by their names in its signature.
+RAW_OUTPUTS = {"location": "codes", "score": "raw_scores"}
+
+
+def add_description(
+    content: bytes, description: TFLiteDescription, decoding: BoxDecoding | None = None
+) -> bytes:
     """Return the file with metadata and label file added.
 
     Args:
-        content: a TensorFlow Lite file without metadata, with the signature of `TFLITE_OUTPUTS`.
+        content: a TensorFlow Lite file without metadata, with the signature of `TFLITE_OUTPUTS` or, without
+            post-processing, of `RAW_OUTPUTS`.
         description: what to say.
+        decoding: of a file without post-processing.
     """
     from tensorflow.lite.python import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(content, 0)
-    by_tensor = {o.tensorIndex: TFLITE_OUTPUTS[o.name.decode()] for o in model.signatureDefs[0].outputs}
+    names = TFLITE_OUTPUTS if decoding is None else RAW_OUTPUTS
+    by_tensor = {o.tensorIndex: names[o.name.decode()] for o in model.signatureDefs[0].outputs}
     outputs = [by_tensor[index] for index in model.subgraphs[0].outputs]
     buffer, entry = schema.BufferT(), schema.MetadataT()
-    buffer.data = list(_Writer().model_metadata(description, outputs))
+    buffer.data = np.frombuffer(_Writer().model_metadata(description, outputs, decoding), np.uint8)
     model.buffers.append(buffer)
     entry.name, entry.buffer = METADATA_NAME, len(model.buffers) - 1
     model.metadata = [*(model.metadata or []), entry]
@@ -61,17 +76,22 @@ class _Writer:
     def __init__(self) -> None:
         self._builder = flatbuffers.Builder(1024)
 
-    def model_metadata(self, description: TFLiteDescription, outputs: Sequence[str]) -> bytes:
+    def model_metadata(
+        self, description: TFLiteDescription, outputs: Sequence[str], decoding: BoxDecoding | None
+    ) -> bytes:
         inputs = self._tables([self._image(description)])
-        graph = self._table(
+        of_outputs = self._tables([self._output(name, description.score_threshold) for name in outputs])
+        fields: list[Field] = [
             (slots.SubGraphMetadata.INPUT_TENSOR_METADATA, "offset", inputs),
-            (
-                slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA,
-                "offset",
-                self._tables([self._output(name) for name in outputs]),
-            ),
-            (slots.SubGraphMetadata.OUTPUT_TENSOR_GROUPS, "offset", self._tables([self._group()])),
-        )
+            (slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA, "offset", of_outputs),
+        ]
+        if decoding is None:
+            groups = self._tables([self._group()])
+            fields.append((slots.SubGraphMetadata.OUTPUT_TENSOR_GROUPS, "offset", groups))
+        else:
+            custom = self._tables([self._custom(decoding)])
+            fields.append((slots.SubGraphMetadata.CUSTOM_METADATA, "offset", custom))
+        graph = self._table(*fields)
         root = self._table(
             (slots.ModelMetadata.NAME, "offset", self._text(description.name)),
             (slots.ModelMetadata.SUBGRAPH_METADATA, "offset", self._tables([graph])),
@@ -100,16 +120,60 @@ class _Writer:
             (slots.TensorMetadata.PROCESS_UNITS, "offset", self._tables([unit])),
         )
 
-    def _output(self, name: str) -> int:
+    def _custom(self, decoding: BoxDecoding) -> int:
+        data = _Writer().detector_metadata(decoding)
+        self._builder.StartVector(1, len(data), 16)
+        self._builder.head -= len(data)
+        self._builder.Bytes[self._builder.head : self._builder.head + len(data)] = data
+        vector = int(self._builder.EndVector())
+        return self._table(
+            (slots.CustomMetadata.NAME, "offset", self._text(DECODING_NAME)),
+            (slots.CustomMetadata.DATA, "offset", vector),
+        )
+
+    def detector_metadata(self, decoding: BoxDecoding) -> bytes:
+        """Return MediaPipe's record of how outputs are decoded."""
+        fixed = slots.FixedAnchor
+        order = (fixed.Y_CENTER, fixed.X_CENTER, fixed.HEIGHT, fixed.WIDTH)
+        anchors = [
+            self._table(*((slot, "float32", value) for slot, value in zip(order, row, strict=True)))
+            for row in decoding.anchors.tolist()
+        ]
+        schema = self._table((slots.FixedAnchorsSchema.ANCHORS, "offset", self._tables(anchors)))
+        ssd = self._table((slots.SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA, "offset", schema))
+        names = slots.TensorsDecodingOptions
+        scales = (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
+        options = self._table(
+            (names.NUM_CLASSES, "int32", decoding.num_classes),
+            (names.NUM_BOXES, "int32", len(decoding.anchors)),
+            (names.NUM_COORDS, "int32", 4),
+            (names.NUM_VALUES_PER_KEYPOINT, "int32", 2),  # MediaPipe ends the process where it is another
+            *((slot, "float32", scale) for slot, scale in zip(scales, decoding.scales, strict=True)),
+            (names.APPLY_EXPONENTIAL_ON_BOX_SIZE, "uint8", 1),
+            (names.SIGMOID_SCORE, "uint8", int(decoding.sigmoid)),
+        )
+        root = self._table(
+            (slots.ObjectDetectorOptions.MIN_PARSER_VERSION, "offset", self._text("1.0.0")),
+            (slots.ObjectDetectorOptions.SSD_ANCHORS_OPTIONS, "offset", ssd),
+            (slots.ObjectDetectorOptions.TENSORS_DECODING_OPTIONS, "offset", options),
+        )
+        self._builder.Finish(root, slots.DETECTOR_IDENTIFIER)
+        return bytes(self._builder.Output())
+
+    def _output(self, name: str, score_threshold: float | None) -> int:
         properties: dict[str, tuple[int, Callable[[], int]]] = {
-            "boxes": (slots.ContentProperties.BOUNDING_BOX, self._box_order)
+            "boxes": (slots.ContentProperties.BOUNDING_BOX, self._box_order),
+            "codes": (slots.ContentProperties.BOUNDING_BOX, self._box_order),
         }
         kind, make = properties.get(name, (slots.ContentProperties.FEATURE, self._table))
         fields: list[Field] = [
             (slots.Content.PROPERTIES_TYPE, "uint8", kind),
             (slots.Content.PROPERTIES, "offset", make()),
         ]
-        if name != "count":  # one entry a detection, along the third dimension of the boxes' tensor
+        if name not in (
+            "count",
+            *RAW_OUTPUTS.values(),
+        ):  # one entry a detection, along the third dimension of the boxes' tensor
             along = self._table((slots.ValueRange.MIN, "int32", 2), (slots.ValueRange.MAX, "int32", 2))
             fields.append((slots.Content.RANGE, "offset", along))
         content = self._table(*fields)
@@ -117,12 +181,21 @@ class _Writer:
             (slots.TensorMetadata.NAME, "offset", self._text(OUTPUT_NAMES[name])),
             (slots.TensorMetadata.CONTENT, "offset", content),
         ]
-        if name == "classes":
+        if name in LABELLED:
             file = self._table(
                 (slots.AssociatedFile.NAME, "offset", self._text(LABEL_FILE)),
-                (slots.AssociatedFile.TYPE, "int8", slots.TENSOR_VALUE_LABELS),
+                (slots.AssociatedFile.TYPE, "int8", LABELLED[name]),
             )
             named.append((slots.TensorMetadata.ASSOCIATED_FILES, "offset", self._tables([file])))
+        if score_threshold is not None and name in ("scores", "raw_scores"):
+            least = self._table(
+                (slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD, "float32", score_threshold)
+            )
+            unit = self._table(
+                (slots.ProcessUnit.OPTIONS_TYPE, "uint8", slots.SCORE_THRESHOLDING_OPTIONS),
+                (slots.ProcessUnit.OPTIONS, "offset", least),
+            )
+            named.append((slots.TensorMetadata.PROCESS_UNITS, "offset", self._tables([unit])))
         return self._table(*named)
 
     def _box_order(self) -> int:
@@ -145,6 +218,7 @@ class _Writer:
             "offset": lambda slot, value: builder.PrependUOffsetTRelativeSlot(slot, value, 0),
             "uint8": lambda slot, value: builder.PrependUint8Slot(slot, value, 0),
             "int8": lambda slot, value: builder.PrependInt8Slot(slot, value, 0),
+            "float32": lambda slot, value: builder.PrependFloat32Slot(slot, value, 0.0),
             "int32": lambda slot, value: builder.PrependInt32Slot(slot, value, 0),
         }
         builder.StartObject(1 + max((slot for slot, _, _ in fields), default=0))

@@ -1,13 +1,18 @@
-"""In which form a TensorFlow Lite file gives its detections."""
+"""In which form a TensorFlow Lite file gives what its network finds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 
+import tensorflow as tf
+
+from detection_core.detectors.family import TFLITE_FORMS
 from detection_core.exporters.tflite_plain_suppression import plain_post_process
 from detection_core.exporters.tflite_post_process import (
     PostProcessed,
     PostProcessOptions,
+    kept_in_float,
     post_process_function,
 )
 
@@ -15,6 +20,28 @@ from detection_core.exporters.tflite_post_process import (
 CLASSES_OF_THREADS = 2
 # Boxes of a class that the kernel keeps: the converter does not hand on the attribute.
 KERNEL_DETECTIONS_PER_CLASS = 100
+
+Outputs = tuple[tf.Tensor, ...] | dict[str, tf.Tensor]
+Heads = Callable[[tf.Tensor, tf.Tensor], Outputs]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeadOptions:
+    """What a network's heads mean.
+
+    Attributes:
+        post_process: how boxes are coded and suppressed.
+        anchors: float32 [A, 4], y, x, height, width.
+        to_scores: (box codes, logits) -> scores [1, A, C + 1], with the background first.
+        sigmoid: whether these are the logits' sigmoids, and nothing more.
+        integer: the network's outputs are going to be integers.
+    """
+
+    post_process: PostProcessOptions
+    anchors: tf.Tensor
+    to_scores: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    sigmoid: bool
+    integer: bool
 
 
 def suppression_function(options: PostProcessOptions) -> Callable[..., PostProcessed]:
@@ -35,3 +62,56 @@ def suppression_function(options: PostProcessOptions) -> Callable[..., PostProce
     )
     is_right = options.num_classes <= CLASSES_OF_THREADS and kept == by_kernel
     return post_process_function(options) if is_right else plain_post_process(options)
+
+
+def heads_function(form: str, options: HeadOptions) -> Heads:
+    """Make what turns a network's heads into a file's outputs.
+
+    Args:
+        form: of `family.TFLITE_FORMS`.
+        options: what the heads mean.
+
+    Returns:
+        (box codes [1, A, 4], class logits [1, A, C] or [1, A, C + 1]) -> count, scores, classes, boxes, or
+        the outputs of a file without post-processing by their names.
+    """
+    return _FORMS[form](options)
+
+
+def _post_processed(
+    make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
+) -> Callable[..., Heads]:
+    def of(options: HeadOptions) -> Heads:
+        post_process = make(options.post_process)
+
+        def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
+            if options.integer:
+                logits = kept_in_float(logits)
+            found = post_process(box_codes, options.to_scores(box_codes, logits), options.anchors)
+            return found.count, found.scores, found.classes, found.boxes
+
+        return give
+
+    return of
+
+
+def _headless(options: HeadOptions) -> Heads:
+    """Give codes and scores of every anchor: the whole file may run on an accelerator."""
+    classes = options.post_process.num_classes
+
+    def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
+        scores = logits
+        if not options.sigmoid:  # which readers know themselves
+            scores = options.to_scores(box_codes, kept_in_float(logits) if options.integer else logits)
+        return {"location": tf.identity(box_codes), "score": scores[:, :, scores.shape[2] - classes :]}
+
+    return give
+
+
+_FORMS: Mapping[str, Callable[[HeadOptions], Heads]] = dict(
+    zip(
+        TFLITE_FORMS,
+        (_post_processed(suppression_function), _post_processed(plain_post_process), _headless),
+        strict=True,
+    )
+)

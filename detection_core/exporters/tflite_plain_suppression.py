@@ -54,9 +54,8 @@ def decoded(box_codes: tf.Tensor, anchors: tf.Tensor, options: PostProcessOption
     Returns:
         float32 [A, 4]: ymin, xmin, ymax, xmax.
     """
-    scales = [options.y_scale, options.x_scale, options.h_scale, options.w_scale]
     # One product first: an integer network's codes leave the integers with it.
-    codes = box_codes * tf.constant([1 / scale for scale in scales], tf.float32)
+    codes = box_codes * tf.constant([1 / scale for scale in options.scales], tf.float32)
     centres = codes[:, :2] * anchors[:, 2:] + anchors[:, :2]
     halves = tf.exp(codes[:, 2:]) * (anchors[:, 2:] / 2)
     return tf.concat([centres - halves, centres + halves], axis=1)

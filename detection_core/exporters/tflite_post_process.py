@@ -71,6 +71,11 @@ class PostProcessOptions:
         """Number of rows that the operation itself has."""
         return self.max_detections * (1 if self.use_regular_nms else self.max_classes_per_detection)
 
+    @property
+    def scales(self) -> tuple[float, float, float, float]:
+        """The box coder's, of y, x, height and width."""
+        return self.y_scale, self.x_scale, self.h_scale, self.w_scale
+
     def attribute_text(self) -> str:
         """Return the text by which the converter knows the operation and its attributes."""
         kinds: dict[type, str] = {bool: "b: {}", int: "i: {}", float: "f: {:f}"}

@@ -22,7 +22,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.graph_rewriter import QUANTIZED_BITS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import Conversion, check_convertible
@@ -52,6 +52,9 @@ class TFLiteExportOptions:
             SavedModel, which suppresses class by class, may report a box with all its classes.
         use_regular_nms: suppress class by class, as the SavedModel does; off: boxes of all classes suppress
             each other, which is faster.
+        form: what files end with, of `family.TFLITE_FORMS`; without post-processing (`headless`) boxes of all
+            classes suppress each other as MediaPipe does it, of one class a box, and the three options above
+            say nothing.
         representative_examples: training images that the ranges of post-training quantization come from.
         latency_runs: timed inferences of each file; 0 does not measure.
         limits: format to what a file of it may cost, by keys of `file_limits.LIMITS`.
@@ -63,11 +66,14 @@ class TFLiteExportOptions:
     max_detections: int = 100
     classes_per_detection: int = 3
     use_regular_nms: bool = False
+    form: str = TFLITE_FORMS[0]
     representative_examples: int = 100
     latency_runs: int = 20
     limits: Limits = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.form not in TFLITE_FORMS:
+            raise ConfigError(f"expected one of {', '.join(TFLITE_FORMS)}, found {self.form}", where="form")
         unknown = [name for name in self.formats if name not in FORMATS]
         if unknown or not self.formats:
             raise ConfigError(
@@ -285,6 +291,7 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
         max_detections=source.options.max_detections,
         classes_per_detection=source.options.classes_per_detection,
         use_regular_nms=source.options.use_regular_nms,
+        form=source.options.form,
     )
     labels, networks = tuple(label_map.names), _Networks(source)
     written = []
@@ -298,7 +305,8 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
                 inputs=functools.partial(_file_inputs, source, mean, std),
             )
             description = TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels)
-            content = add_description(kind.convert(conversion), description)
+            decoding = tflite.decoding(model, config, outputs) if outputs.form == "headless" else None
+            content = add_description(kind.convert(conversion), description, decoding)
             files.write_bytes(files.join(folder, file_name(name)), content)
             path = files.join(tflite_dir, file_name(name))
             if kind.quantized and quantization == "none":

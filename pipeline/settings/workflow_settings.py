@@ -271,6 +271,14 @@ class ExportSettings(Settings):
         " of all classes suppress each other, and each is reported with its three best classes, which is"
         " faster.",
     )
+    form: Literal["post_process", "plain_nms", "headless"] = setting(
+        "post_process",
+        "What files end with: `post_process`, the operation TFLite_Detection_PostProcess; `plain_nms`,"
+        " built-in operations that give the same; `headless`, box codes and scores of every anchor, so that a"
+        " GPU or NPU may run the whole file, with MediaPipe's record of how they are decoded. Such a file is"
+        " measured as MediaPipe runs it: a class a box, and boxes that overlap by more than 0.3 suppress each"
+        " other.",
+    )
     representative_examples: Annotated[int, between(1, 100_000)] = setting(
         TFLiteExporterJob.representative_examples,
         "Training examples that calibrate post-training quantization.",

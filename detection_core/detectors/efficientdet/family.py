@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
+    from detection_core.artifacts.tflite_decoding import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.quantization.quantizers import QuantizationOptions
     from detection_core.training.checkpoint_names import CheckpointNames
@@ -51,9 +52,14 @@ def _checkpoint_names() -> CheckpointNames:
 def _tflite_function(detector: Any, config: Any, options: TFLiteOutputOptions, integer: bool) -> Any:
     from detection_core.detectors.efficientdet.tflite import post_process_options, tflite_function
 
-    return tflite_function(
-        detector, post_process_options(config.model.efficientdet, options), integer=integer
-    )
+    attributes = post_process_options(config.model.efficientdet, options)
+    return tflite_function(detector, attributes, integer=integer, form=options.form)
+
+
+def _decoding(detector: Any, config: Any, options: TFLiteOutputOptions) -> BoxDecoding:
+    from detection_core.detectors.efficientdet.tflite import box_decoding, post_process_options
+
+    return box_decoding(detector, post_process_options(config.model.efficientdet, options))
 
 
 def _normalisation(detector: Any) -> Normalisation:
@@ -99,7 +105,10 @@ FAMILY = Family(
     size_problems=efficientdet_size_problems,
     checkpoints=CheckpointSupport(names=_checkpoint_names),
     tflite=TFLiteExport(
-        problems=efficientdet_tflite_problems, function=_tflite_function, normalisation=_normalisation
+        problems=efficientdet_tflite_problems,
+        function=_tflite_function,
+        normalisation=_normalisation,
+        decoding=_decoding,
     ),
     quantization=QuantizationSupport(rewrite=_rewrite),
     anchors=AnchorSupport(boxes=_anchor_boxes, fit=_fit_anchors),

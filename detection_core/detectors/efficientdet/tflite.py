@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.detectors.efficientdet.build import HARD_THRESHOLD
 from detection_core.detectors.efficientdet.model import EfficientDetModel
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.exporters.signatures import TFLITE_INPUT
-from detection_core.exporters.tflite_forms import suppression_function
+from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
 from detection_core.exporters.tflite_input import network_input
 from detection_core.exporters.tflite_post_process import (
     PostProcessOptions,
     centred,
-    kept_in_float,
     normalisation_of,
 )
 from detection_core.protos.efficientdet_pb2 import EfficientDet
@@ -45,28 +45,50 @@ def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) ->
     )
 
 
-def tflite_function(model: EfficientDetModel, options: PostProcessOptions, *, integer: bool) -> Any:
+def tflite_function(
+    model: EfficientDetModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
+) -> Any:
     """Make what TensorFlow Lite runs: one image in, post-processed detections out.
 
     Args:
         model: detector.
         options: of the post-processing operation.
         integer: the network's outputs are going to be integers.
+        form: of `family.TFLITE_FORMS`.
 
     Returns:
         A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
-        says -> count, scores, classes, boxes.
+        says -> count, scores, classes, boxes, or what the form gives.
     """
-    anchors = centred(tf.constant(np.asarray(model.anchors)))
-    post_process, normalisation = suppression_function(options), normalisation_of(model.preprocess)
+    normalisation = normalisation_of(model.preprocess)
 
-    def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        found = model.run(network_input(pixels, normalisation, integer=integer), training=False)
-        logits = kept_in_float(found.class_logits) if integer else found.class_logits
+    def to_scores(codes: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        del codes
         # The operation takes the background's column first.
-        scores = tf.pad(tf.sigmoid(logits), [[0, 0], [0, 0], [1, 0]])
-        detections = post_process(found.box_codes, scores, anchors)
-        return detections.count, detections.scores, detections.classes, detections.boxes
+        return tf.pad(tf.sigmoid(logits), [[0, 0], [0, 0], [1, 0]])
+
+    heads = HeadOptions(
+        post_process=options,
+        anchors=centred(tf.constant(np.asarray(model.anchors))),
+        to_scores=to_scores,
+        sigmoid=True,
+        integer=integer,
+    )
+    give = heads_function(form, heads)
+
+    def serve(pixels: tf.Tensor) -> Outputs:
+        found = model.run(network_input(pixels, normalisation, integer=integer), training=False)
+        return give(found.box_codes, found.class_logits)
 
     spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=TFLITE_INPUT)
     return tf.function(serve, autograph=False).get_concrete_function(spec)
+
+
+def box_decoding(model: EfficientDetModel, options: PostProcessOptions) -> BoxDecoding:
+    """Return how the outputs of a file without post-processing are decoded."""
+    return BoxDecoding(
+        anchors=np.asarray(centred(tf.constant(np.asarray(model.anchors)))),
+        scales=options.scales,
+        num_classes=options.num_classes,
+        sigmoid=True,
+    )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
+    from detection_core.artifacts.tflite_decoding import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.quantization.quantizers import QuantizationOptions
     from detection_core.training.checkpoint_names import CheckpointNames
@@ -51,7 +52,14 @@ def _checkpoint_names() -> CheckpointNames:
 def _tflite_function(detector: Any, config: Any, options: TFLiteOutputOptions, integer: bool) -> Any:
     from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 
-    return tflite_function(detector, post_process_options(config, options), integer=integer)
+    attributes = post_process_options(config, options)
+    return tflite_function(detector, attributes, integer=integer, form=options.form)
+
+
+def _decoding(detector: Any, config: Any, options: TFLiteOutputOptions) -> BoxDecoding:
+    from detection_core.detectors.ssd.tflite import box_decoding, post_process_options
+
+    return box_decoding(detector, post_process_options(config, options))
 
 
 def _normalisation(detector: Any) -> Normalisation:
@@ -93,7 +101,10 @@ FAMILY = Family(
     checkpoints=CheckpointSupport(names=_checkpoint_names, named_extractors=NAMED_EXTRACTORS),
     anchors=AnchorSupport(boxes=_anchor_boxes, fit=_fit_anchors),
     tflite=TFLiteExport(
-        problems=ssd_tflite_problems, function=_tflite_function, normalisation=_normalisation
+        problems=ssd_tflite_problems,
+        function=_tflite_function,
+        normalisation=_normalisation,
+        decoding=_decoding,
     ),
     quantization=QuantizationSupport(rewrite=_rewrite),
 )

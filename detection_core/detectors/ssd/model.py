@@ -27,7 +27,7 @@ from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.detectors.parts.layers.regularization import regularization_loss, regularized_variables
 from detection_core.errors import ModelError
 from detection_core.ops.nms import multiclass_nms
-from detection_core.ops.post_processing import PostProcessing
+from detection_core.ops.post_processing import PostProcessing, ScoreConverter
 from detection_core.structures import Batch, Detections, GroundTruth, Images, box_detections
 
 LOCALIZATION_LOSS = "Loss/localization_loss"
@@ -235,6 +235,11 @@ class SsdModel(Detector):
                 REGULARIZATION_LOSS: regularizer,
             }
         )
+
+    @property
+    def scores_are_sigmoids(self) -> bool:
+        """Whether scores are the sigmoids of the logits, and nothing more."""
+        return self._parts.post_processing.score_converter == ScoreConverter(activation=tf.sigmoid)
 
     def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
         """Decode the boxes and convert the logits of every anchor."""

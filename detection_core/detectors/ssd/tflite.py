@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
-from detection_core.exporters.tflite_forms import suppression_function
+from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
 from detection_core.exporters.tflite_input import file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import (
     OPERATION,
     PostProcessOptions,
     centred,
-    kept_in_float,
     normalisation_of,
 )
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -60,32 +60,52 @@ def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputO
     )
 
 
-def tflite_function(model: SsdModel, options: PostProcessOptions, *, integer: bool) -> Any:
+def tflite_function(
+    model: SsdModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
+) -> Any:
     """Make what TensorFlow Lite runs: one image in, post-processed detections out.
 
     Args:
         model: detector.
         options: of the post-processing operation.
         integer: the network's outputs are going to be integers.
+        form: of `family.TFLITE_FORMS`.
 
     Returns:
         A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
-        says -> count, scores, classes, boxes.
+        says -> count, scores, classes, boxes, or what the form gives.
     """
-    anchors = tf.constant(model_anchors(model))
-    post_process, normalisation = suppression_function(options), normalisation_of(model.preprocess)
+    anchors, normalisation = tf.constant(model_anchors(model)), normalisation_of(model.preprocess)
 
-    def serve(pixels: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        codes, logits = model.network(network_input(pixels, normalisation, integer=integer), training=False)
-        if integer:
-            logits = kept_in_float(logits)
+    def to_scores(codes: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
-        scores = model.raw_detections(predictions).scores
-        found = post_process(codes, scores, centred(anchors))
-        return found.count, found.scores, found.classes, found.boxes
+        return model.raw_detections(predictions).scores
+
+    heads = HeadOptions(
+        post_process=options,
+        anchors=centred(anchors),
+        to_scores=to_scores,
+        sigmoid=model.scores_are_sigmoids,
+        integer=integer,
+    )
+    give = heads_function(form, heads)
+
+    def serve(pixels: tf.Tensor) -> Outputs:
+        codes, logits = model.network(network_input(pixels, normalisation, integer=integer), training=False)
+        return give(codes, logits)
 
     spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
     return tf.function(serve, autograph=False).get_concrete_function(spec)
+
+
+def box_decoding(model: SsdModel, options: PostProcessOptions) -> BoxDecoding:
+    """Return how the outputs of a file without post-processing are decoded."""
+    return BoxDecoding(
+        anchors=np.asarray(centred(tf.constant(model_anchors(model)))),
+        scales=options.scales,
+        num_classes=options.num_classes,
+        sigmoid=model.scores_are_sigmoids,
+    )
 
 
 def model_anchors(model: SsdModel) -> np.ndarray:

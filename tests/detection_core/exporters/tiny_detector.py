@@ -38,6 +38,7 @@ class TinyDetector(Detector):
         self.anchors = grid_anchors()
 
     has_background = True
+    scores_are_sigmoids = True
 
     @property
     def networks(self) -> dict[str, tf_keras.Model]:
