@@ -79,7 +79,10 @@ def _restored(model: Detector, config: PipelineConfig, checkpoint: str) -> Resto
     start = fetch_start(checkpoint)
     if start.backbone:
         application = load_application(
-            start.backbone.application, start.path, depth_multiplier=start.backbone.depth_multiplier
+            start.backbone.application,
+            start.path,
+            depth_multiplier=start.backbone.depth_multiplier,
+            minimalistic=start.backbone.minimalistic,
         )
         return fill_backbone(model, application, start.backbone.backbone, source=checkpoint)
     names = configured_model(config).family.require_checkpoint_names()

@@ -135,7 +135,7 @@ def _leaf(variable: Any) -> str:
 
 
 def _names_of(backbone: str, source: str) -> Callable[[str], _Names | None]:
-    kind = re.sub(r"(?<=resnet)\d+|(?<=efficientnet_b)\d$", "", backbone)
+    kind = re.sub(r"(?<=resnet)\d+|(?<=efficientnet_b)\d$|(?<=mobilenet_v3)_\w+$", "", backbone)
     if kind not in _NAMES:
         raise ModelError(
             f"expected a backbone that Keras publishes, found {backbone}; start from something else",
@@ -168,6 +168,21 @@ _MOBILENET_V2_ENDS = {
     "backbone_stem": _Names("Conv1", "bn_Conv1"),
     "backbone_head": _Names("Conv_1", "Conv_1_bn"),
 }
+_MOBILENET_V3_PIECES = {"gate_reduce": "squeeze_excite/Conv", "gate_expand": "squeeze_excite/Conv_1"}
+
+
+def _mobilenet_v3(name: str) -> _Names | None:
+    if name in ("backbone_stem", "backbone_head"):
+        layer = "Conv" if name == "backbone_stem" else "Conv_1"
+        return _Names(layer, f"{layer}/BatchNorm")
+    match = re.fullmatch(r"backbone_block_(\d+)_(expand|depthwise|project|gate_reduce|gate_expand)", name)
+    if match is None:
+        return None
+    block = f"expanded_conv_{match[1]}" if match[1] != "0" else "expanded_conv"
+    layer = f"{block}/{_MOBILENET_V3_PIECES.get(match[2], match[2])}"
+    return _Names(layer, f"{layer}/BatchNorm")
+
+
 _RESNET_PIECES = {"shortcut": 0, "reduce": 1, "spatial": 2, "expand": 3}
 
 
@@ -203,23 +218,28 @@ def _efficientnet(name: str) -> _Names | None:
 _NAMES: dict[str, Callable[[str], _Names | None]] = {
     "mobilenet_v1": _mobilenet_v1,
     "mobilenet_v2": _mobilenet_v2,
+    "mobilenet_v3": _mobilenet_v3,
     "resnet_v1": _resnet_v1,
     "efficientnet_b": _efficientnet,
 }
 
 
-def load_application(application: str, path: str, *, depth_multiplier: float = 1.0) -> tf_keras.Model:
+def load_application(
+    application: str, path: str, *, depth_multiplier: float = 1.0, minimalistic: bool = False
+) -> tf_keras.Model:
     """Build a classifier's body and read its weights, which are numbers only, from a Keras file.
 
     Args:
         application: name of a function of `tf_keras.applications`.
         path: HDF5 file of weights without the classifying layers.
         depth_multiplier: of a MobileNet's channels.
+        minimalistic: a MobileNetV3 without gates, hard swish and kernels of 5x5.
 
     Raises:
         ModelError: when the file cannot be read, or is of another network.
     """
-    options = {"alpha": depth_multiplier} if application.startswith("MobileNet") else {}
+    options: dict[str, Any] = {"alpha": depth_multiplier} if application.startswith("MobileNet") else {}
+    options |= {"minimalistic": True} if minimalistic else {}
     model = getattr(tf_keras.applications, application)(include_top=False, weights=None, **options)
     try:
         model.load_weights(path)

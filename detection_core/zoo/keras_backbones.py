@@ -23,12 +23,14 @@ class PublishedBackbone:
         depth_multiplier: of its channels.
         application: name of the function of `tf_keras.applications` that builds it.
         file: its weights without the classifying layers.
+        minimalistic: a MobileNetV3 without gates, hard swish and kernels of 5x5.
     """
 
     backbone: str
     depth_multiplier: float
     application: str
     file: PublishedFile
+    minimalistic: bool = False
 
     @property
     def name(self) -> str:
@@ -38,13 +40,20 @@ class PublishedBackbone:
 
 
 def _published(
-    backbone: str, application: str, address: str, *, digest: str = "", depth_multiplier: float = 1.0
+    backbone: str,
+    application: str,
+    address: str,
+    *,
+    digest: str = "",
+    depth_multiplier: float = 1.0,
+    minimalistic: bool = False,
 ) -> PublishedBackbone:
     return PublishedBackbone(
         backbone=backbone,
         depth_multiplier=depth_multiplier,
         application=application,
         file=PublishedFile(address=f"{_STORE}/{address}", folder=IMAGENET, digest=digest),
+        minimalistic=minimalistic,
     )
 
 
@@ -66,6 +75,28 @@ _EFFICIENT_NETS = (
 )
 _MOBILENETS_1 = {0.25: "2_5", 0.5: "5_0", 0.75: "7_5", 1.0: "1_0"}
 _MOBILENETS_2 = (0.35, 0.5, 0.75, 1.0, 1.3, 1.4)
+# Size, multiplier and whether it is minimalistic -> digest.
+_MOBILENETS_3 = {
+    ("large", 0.75, False): "40af19a13ebea4e2ee0c676887f69a2e",
+    ("large", 1.0, False): "07fb09a5933dd0c8eaafa16978110389",
+    ("large", 1.0, True): "ec5221f64a2f6d1ef965a614bdae7973",
+    ("small", 0.75, False): "ebdb5cc8e0b497cd13a7c275d475c819",
+    ("small", 1.0, False): "d3e8ec802a04aa4fc771ee12a9a9b836",
+    ("small", 1.0, True): "cde8136e733e811080d9fcd8a252f7e4",
+}
+
+
+def _mobilenet_v3(size: str, multiplier: float, minimalistic: bool, digest: str) -> PublishedBackbone:
+    kind = f"{size}_minimalistic" if minimalistic else size
+    return _published(
+        f"mobilenet_v3_{kind}",
+        f"MobileNetV3{size.capitalize()}",
+        f"{_KERAS}/mobilenet_v3/weights_mobilenet_v3_{kind}_{_SIDE}_{multiplier}_float_no_top_v2.h5",
+        digest=f"md5:{digest}",
+        depth_multiplier=multiplier,
+        minimalistic=minimalistic,
+    )
+
 
 PUBLISHED_BACKBONES = (
     *(
@@ -86,6 +117,7 @@ PUBLISHED_BACKBONES = (
         )
         for multiplier in _MOBILENETS_2
     ),
+    *(_mobilenet_v3(*variant, digest) for variant, digest in _MOBILENETS_3.items()),
     *(
         _published(
             f"resnet{layers}_v1",
