@@ -91,6 +91,63 @@ def network_text(model: PublishedModel, num_classes: int | None = None) -> str:
     return f"model {{\n  ssd {{{classes}{body}{SSD_TARGETS}\n  }}\n}}\n"
 
 
+def ssdlite_text(
+    extractor: str,
+    *,
+    overridden: bool,
+    side: int = 320,
+    multiplier: float = 1.0,
+    num_classes: int | None = None,
+) -> str:
+    """Return the `model` section of an SSDLite as TensorFlow 1's configurations for mobile devices have it.
+
+    SSD, https://arxiv.org/abs/1512.02325, with separable convolutions of MobileNetV2,
+    https://arxiv.org/abs/1801.04381.
+
+    Args:
+        extractor: its `feature_extractor.type`.
+        overridden: the extractor's hyperparameters are the backbone's, too.
+        side: height and width of the network's input, pixels.
+        multiplier: of the channel counts.
+        num_classes: None leaves the field out.
+
+    Returns:
+        Text format, `model { ssd { ... } }`.
+    """
+    classes = "" if num_classes is None else f"\n    num_classes: {num_classes}"
+    narrow = _NARROW.replace("0.01", "0.03")
+    body = f"""
+    image_resizer {{ fixed_shape_resizer {{ height: {side} width: {side} }} }}
+    feature_extractor {{
+      type: "{extractor}"
+      use_depthwise: true
+      min_depth: 16
+      depth_multiplier: {multiplier}
+      override_base_feature_extractor_hyperparams: {str(overridden).lower()}\
+{_MOBILE_WITHOUT_PYRAMID.text(_WIDE, 6)}
+    }}
+    box_predictor {{
+      convolutional_box_predictor {{
+        min_depth: 0
+        max_depth: 0
+        num_layers_before_predictor: 0
+        use_dropout: false
+        kernel_size: 3
+        use_depthwise: true
+        class_prediction_bias_init: -4.6{_MOBILE_WITHOUT_PYRAMID.text(narrow, 8)}
+      }}
+    }}
+    anchor_generator {{
+      ssd_anchor_generator {{
+        num_layers: 6
+        min_scale: 0.2
+        max_scale: 0.95
+        aspect_ratios: [1.0, 2.0, 0.5, 3.0, 0.3333]
+      }}
+    }}{_loss(alpha="0.75", gamma="2.0", iou="0.6")}"""
+    return f"model {{\n  ssd {{{classes}{body}{SSD_TARGETS}\n  }}\n}}\n"
+
+
 def _without_pyramid(model: PublishedModel) -> str:
     """SSD, https://arxiv.org/abs/1512.02325."""
     return f"""

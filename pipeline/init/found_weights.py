@@ -7,11 +7,18 @@ import dataclasses
 from detection_core.config.automl.defaults import MODELS
 from detection_core.errors import ModelError, StorageError
 from detection_core.zoo.cache import fetch_model, find_model_files
-from pipeline.init.ladder import Network
+from pipeline.init.ladder import SSDLITE, Network
 
 _AUTOML_REMEDY = (
     "where its archive lies unpacked, set train_config.fine_tune_checkpoint to the checkpoint's prefix and"
     ' fine_tune_checkpoint_type to "full", and take a tenth of the steps and of the learning rate'
+)
+
+
+_TENSORFLOW_1_REMEDY = (
+    "where its archive lies unpacked, set train_config.fine_tune_checkpoint to the prefix model.ckpt in it,"
+    ' fine_tune_checkpoint_version to V1 and fine_tune_checkpoint_type to "detection", and take a tenth of'
+    " the steps and of the learning rate"
 )
 
 
@@ -40,6 +47,10 @@ def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
     if network.name in MODELS:
         return StartingWeights(
             found=False, reason="google/automl's checkpoints are not fetched", remedy=_AUTOML_REMEDY
+        )
+    if network.name in SSDLITE:
+        return StartingWeights(
+            found=False, reason="TensorFlow 1's checkpoints are not fetched", remedy=_TENSORFLOW_1_REMEDY
         )
     if network.published is None:
         return StartingWeights(found=False, reason="nobody publishes weights of this network")

@@ -7,7 +7,7 @@ import difflib
 
 from detection_core.config.automl.defaults import MODELS
 from detection_core.errors import ConfigError, shorten
-from detection_core.zoo.networks import SSD_TARGETS, network_text
+from detection_core.zoo.networks import SSD_TARGETS, network_text, ssdlite_text
 from detection_core.zoo.published_models import SPEEDS, PublishedModel, Speed, list_models
 
 SMALL = "ssd_mobilenet_v2_fpnlite_half"
@@ -111,6 +111,9 @@ class Network:
 
     def text(self) -> str:
         """Return the `model` section of its pipeline.config, without a number of classes."""
+        if self.name in SSDLITE:
+            extractor = SSDLITE[self.name].extractor
+            return ssdlite_text(extractor, overridden="mobiledet" not in extractor, side=self.side)
         if self.name in MODELS:
             return _AUTOML_TEXT.format(name=self.name, side=self.side)
         return network_text(self.published) if self.published else _SMALL_TEXT
@@ -216,6 +219,42 @@ _AUTOML: dict[str, tuple[Speed, float | None]] = {
 }
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SsdLite:
+    """A detector of TensorFlow 1's model zoo for mobile devices; its input is 320 x 320.
+
+    Attributes:
+        extractor: its `feature_extractor.type`.
+        parameters: numbers in all variables, of a detector of 90 classes.
+        multiply_adds: of a detector of 90 classes for one image.
+        coco_map: published mAP of its float weights on COCO 2014 minival, percent; None where only its
+            quantized ones have one.
+    """
+
+    extractor: str
+    parameters: int
+    multiply_adds: int
+    coco_map: float | None
+
+
+_SSDLITE_SIDE = 320
+SSDLITE: dict[str, SsdLite] = {
+    f"ssdlite_{name}_320x320_coco": SsdLite(
+        extractor=f"ssd_{name}", parameters=parameters, multiply_adds=multiply_adds, coco_map=coco_map
+    )
+    for name, parameters, multiply_adds, coco_map in (
+        ("mobilenet_v3_small", 1_806_207, 162_303_424, 15.4),
+        ("mobilenet_v3_large", 3_281_199, 506_563_904, 22.6),
+        ("mobiledet_cpu", 4_205_423, 444_227_776, 24.0),
+        ("mobilenet_edgetpu", 3_905_055, 2_072_672_704, None),
+        ("mobiledet_edgetpu", 4_196_095, 1_533_181_504, 25.9),
+        ("mobiledet_dsp", 7_159_343, 2_816_403_904, 28.9),
+        ("mobiledet_gpu", 13_109_151, 5_073_184_704, 28.7),
+    )
+}
+"""Names of published configurations, without what they say of the training."""
+
+
 def list_networks() -> tuple[Network, ...]:
     """Return all, from fast to accurate, the fewest operations first."""
     small = Network(
@@ -251,7 +290,21 @@ def list_networks() -> tuple[Network, ...]:
         )
         for name, (speed, coco_map) in _AUTOML.items()
     ]
-    return small, *sorted([*published, *automl], key=lambda n: (SPEEDS.index(n.speed), n.multiply_adds))
+    ssdlite = [
+        Network(
+            name=name,
+            speed="fast",
+            side=_SSDLITE_SIDE,
+            parameters=facts.parameters,
+            multiply_adds=facts.multiply_adds,
+            training_bytes=_TRAINING_BYTES.get(name, 0),
+            coco_map=facts.coco_map,
+        )
+        for name, facts in SSDLITE.items()
+    ]
+    return small, *sorted(
+        [*published, *automl, *ssdlite], key=lambda n: (SPEEDS.index(n.speed), n.multiply_adds)
+    )
 
 
 def find_network(name: str) -> Network:

@@ -7,7 +7,7 @@ from detection_core.config.num_classes import configured_classes, with_classes
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.published_models import SPEEDS, list_models
-from pipeline.init.ladder import SMALL, find_network, list_networks
+from pipeline.init.ladder import SMALL, SSDLITE, find_network, list_networks
 
 NETWORKS = list_networks()
 # Of each kind the smallest is built in every run of the tests; the others take minutes.
@@ -16,12 +16,18 @@ QUICK = (
     "ssd_mobilenet_v2_320x320_coco17_tpu-8",
     "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
     "efficientdet-lite0",
+    "ssdlite_mobilenet_v3_small_320x320_coco",
 )
 BUILT = [n.name if n.name in QUICK else pytest.param(n.name, marks=pytest.mark.zoo) for n in NETWORKS]
 
 
 def test_the_ladder_has_all_of_the_zoo_from_fast_to_accurate():
-    assert {n.name for n in NETWORKS} == {SMALL, *(model.name for model in list_models()), *MODELS}
+    assert {n.name for n in NETWORKS} == {
+        SMALL,
+        *(model.name for model in list_models()),
+        *MODELS,
+        *SSDLITE,
+    }
     speeds = [n.speed for n in NETWORKS]
     assert speeds == sorted(speeds, key=SPEEDS.index)
     assert all(n.parameters and n.multiply_adds for n in NETWORKS)
