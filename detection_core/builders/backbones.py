@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from detection_core.detectors.parts.backbones import (
     efficientnet,
+    inception_v2,
+    inception_v3,
     mobiledet,
     mobilenet,
     mobilenet_edgetpu,
@@ -75,11 +77,6 @@ def _mobilenet_v1(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape
     return mobilenet_v1.mobilenet_v1(inputs, layers, options)
 
 
-def _mobilenet_v2(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-    options = mobilenet.MobileNetOptions(depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth)
-    return mobilenet_v2.mobilenet_v2(inputs, layers, options)
-
-
 def _mobilenet_v3(size: str, minimalistic: bool) -> BackboneEntry:
     def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
         options = mobilenet_v3.MobileNetV3Options(
@@ -98,9 +95,21 @@ def _mobilenet_v3(size: str, minimalistic: bool) -> BackboneEntry:
     )
 
 
-def _mobilenet_edgetpu(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
-    options = mobilenet.MobileNetOptions(depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth)
-    return mobilenet_edgetpu.mobilenet_edgetpu(inputs, layers, options)
+PlainBackbone = Callable[[tf.Tensor, NetworkLayers, mobilenet.MobileNetOptions], Endpoints]
+
+
+def _plain(family: str, backbone: PlainBackbone) -> BackboneEntry:
+    """A backbone that has no options but its channel counts."""
+
+    def build(inputs: tf.Tensor, layers: NetworkLayers, shape: BackboneShape) -> Endpoints:
+        options = mobilenet.MobileNetOptions(
+            depth_multiplier=shape.depth_multiplier, min_depth=shape.min_depth
+        )
+        return backbone(inputs, layers, options)
+
+    return BackboneEntry(
+        family=family, preprocessing="unit_range", hyperparams=mobilenet.DEFAULT_HYPERPARAMS, build=build
+    )
 
 
 def _mobiledet(hardware: str) -> BackboneEntry:
@@ -152,23 +161,15 @@ BACKBONES: dict[str, BackboneEntry] = {
         hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
         build=_mobilenet_v1,
     ),
-    "mobilenet_v2": BackboneEntry(
-        family="mobilenet_v2",
-        preprocessing="unit_range",
-        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
-        build=_mobilenet_v2,
-    ),
+    "mobilenet_v2": _plain("mobilenet_v2", mobilenet_v2.mobilenet_v2),
     **{f"mobilenet_v3_{size}": _mobilenet_v3(size, minimalistic=False) for size in mobilenet_v3.BLOCKS},
     **{
         f"mobilenet_v3_{size}_minimalistic": _mobilenet_v3(size, minimalistic=True)
         for size in mobilenet_v3.BLOCKS
     },
-    "mobilenet_edgetpu": BackboneEntry(
-        family="mobilenet_edgetpu",
-        preprocessing="unit_range",
-        hyperparams=mobilenet.DEFAULT_HYPERPARAMS,
-        build=_mobilenet_edgetpu,
-    ),
+    "mobilenet_edgetpu": _plain("mobilenet_edgetpu", mobilenet_edgetpu.mobilenet_edgetpu),
+    "inception_v2": _plain("inception_v2", inception_v2.inception_v2),
+    "inception_v3": _plain("inception_v3", inception_v3.inception_v3),
     **{f"mobiledet_{hardware}": _mobiledet(hardware) for hardware in mobiledet.ARCHITECTURES},
     **{f"resnet{depth}_v1": _resnet_v1(depth) for depth in resnet_v1.BLOCKS},
     **{f"efficientnet_b{version}": _efficientnet(version) for version in range(8)},

@@ -21,6 +21,8 @@ _WITH_COUNTERPART = (
 COUNTERPARTS: Mapping[str, str] = {name: f"{name}_keras" for name in _WITH_COUNTERPART}
 
 KEPT = (
+    "ssd_inception_v2",
+    "ssd_inception_v3",
     "ssd_mobiledet_cpu",
     "ssd_mobiledet_dsp",
     "ssd_mobiledet_edgetpu",
@@ -36,8 +38,6 @@ WITHOUT_COUNTERPART: Mapping[str, str] = {
     "faster_rcnn_inception_v2": "faster_rcnn_resnet50_keras",
     "faster_rcnn_nas": "faster_rcnn_inception_resnet_v2_keras",
     "faster_rcnn_pnas": "faster_rcnn_inception_resnet_v2_keras",
-    "ssd_inception_v2": "ssd_mobilenet_v2_keras",
-    "ssd_inception_v3": "ssd_mobilenet_v2_keras",
     "ssd_mobilenet_v1_ppn": "ssd_mobilenet_v1_keras",
     "ssd_mobilenet_v2_mnasfpn": "ssd_mobilenet_v2_fpn_keras",
     "ssd_pnasnet": "ssd_resnet50_v1_fpn_keras",

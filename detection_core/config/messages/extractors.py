@@ -21,9 +21,8 @@ from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
 LAST_BACKBONE_LEVEL = 5
 """Coarsest level, of stride 2^5, that the backbones here offer."""
-EXTRA_LAYERS = 4
-"""Maps that the `extra_layers` neck can put on top of a backbone's."""
-_FIRST_EXTRA_LEVEL = 4
+EXTRA_CHANNELS = (512, 256, 256, 128)
+"""Nominal channels of the maps that the `extra_layers` neck can put on top of a backbone's."""
 _MAX_LEVEL = 12
 _SHOWN = 80
 _UNNAMED = "expected the name of a feature extractor, found none; a name is ssd_mobilenet_v2_fpn_keras"
@@ -44,6 +43,10 @@ class Extractor:
         maps: levels of the backbone's features that an `extra_layers` neck starts with, finest first.
         expanded: whether the neck starts with the finest of them before its block's last convolution.
         fixed: fields of the message that have to keep their defaults, as the extractor has no such option.
+        extra: nominal channels of the maps that an `extra_layers` neck can put on top.
+        overridden: the message has to override the backbone's hyperparameters, as it has none of its own.
+        sides: rows or columns of the input -> those of `maps`; None where each stride rounds up.
+        least_side: fewest rows and columns of an input.
     """
 
     backbone: str
@@ -51,6 +54,20 @@ class Extractor:
     maps: tuple[int, ...] = ()
     expanded: bool = False
     fixed: tuple[str, ...] = ()
+    extra: tuple[int, ...] = EXTRA_CHANNELS
+    overridden: bool = False
+    sides: Callable[[int], tuple[int, ...]] | None = None
+    least_side: int = 1
+
+
+def _inception_v3_sides(side: int) -> tuple[int, ...]:
+    """Count the rows or columns of the maps of stride 8, 16 and 32, whose borders are not padded."""
+
+    def halved(side: int) -> int:
+        return (side - 3) // 2 + 1
+
+    fine = halved(halved(halved(side) - 2) - 2)
+    return fine, halved(fine), halved(halved(fine))
 
 
 _FIXED_RESNET = ("use_depthwise", "use_explicit_padding")
@@ -90,6 +107,16 @@ EXTRACTORS: dict[str, Extractor] = {
         )
         for hardware in ("cpu", "dsp", "edgetpu", "gpu")
     },
+    "ssd_inception_v2": Extractor(backbone="inception_v2", neck="extra_layers", maps=(4, 5), overridden=True),
+    "ssd_inception_v3": Extractor(
+        backbone="inception_v3",
+        neck="extra_layers",
+        maps=(3, 4, 5),
+        extra=EXTRA_CHANNELS[:1] + EXTRA_CHANNELS[2:],
+        overridden=True,
+        sides=_inception_v3_sides,
+        least_side=75,
+    ),
 }
 """Every extractor that a config may name by `type`; `register_extractor` adds to it."""
 
@@ -138,6 +165,10 @@ def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Prob
         if found != default:
             text = f"expected {_text(default)}, as {message.type} has no such option, found {_text(found)}"
             yield Problem(path=f"{path}.{name}", message=f"{text}; remove the field")
+    if entry.overridden and not message.override_base_feature_extractor_hyperparams:
+        name = "override_base_feature_extractor_hyperparams"
+        text = f"expected true, as {message.type} has no hyperparameters of its own, found false; set it"
+        yield Problem(path=f"{path}.{name}", message=text)
     yield from _NECKS[entry.neck](entry, message, path)
     yield from _foreign_pyramid(entry, message, path)
     if message.min_depth < 1 and message.depth_multiplier < 1 / 8:
@@ -154,7 +185,7 @@ def map_levels(message: SsdFeatureExtractor) -> range | None:
     if entry is None:
         return None
     if entry.neck == "extra_layers":
-        return range(_FIRST_EXTRA_LEVEL, _FIRST_EXTRA_LEVEL + message.num_layers)
+        return range(entry.maps[0], entry.maps[0] + message.num_layers)
     pyramid = getattr(message, entry.neck)
     return range(pyramid.min_level, pyramid.max_level + 1)
 
@@ -168,9 +199,36 @@ def map_shapes(message: SsdFeatureExtractor, rows: int, columns: int) -> list[tu
         columns: of it.
     """
     multiple = max(message.pad_to_multiple, 1)
-    sides = [-(-side // multiple) * multiple for side in (rows, columns)]
-    # Every halving rounds up, so that the order of halvings makes no difference.
-    return [(-(-sides[0] >> level), -(-sides[1] >> level)) for level in map_levels(message) or ()]
+    high, wide = (-(-side // multiple) * multiple for side in (rows, columns))
+    levels = map_levels(message) or range(0)
+    return list(zip(_sides(message, high, levels), _sides(message, wide, levels), strict=True))
+
+
+def _sides(message: SsdFeatureExtractor, side: int, levels: range) -> list[int]:
+    """Return rows or columns of the feature maps of an input."""
+    entry = EXTRACTORS.get(message.type)
+    if entry is None or entry.sides is None:
+        # Every halving rounds up, so that the order of halvings makes no difference.
+        return [-(-side >> level) for level in levels]
+    given = entry.sides(max(side, entry.least_side))
+    return [given[i] if i < len(given) else -(-given[-1] >> i + 1 - len(given)) for i in range(len(levels))]
+
+
+def least_side_problems(message: SsdFeatureExtractor, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find an input of which nothing would be left.
+
+    Args:
+        message: the extractor.
+        path: its field path.
+        size: rows and columns of the network's input.
+    """
+    entry = EXTRACTORS.get(message.type)
+    if entry is not None and min(size) < entry.least_side:
+        text = (
+            f"expected at least {entry.least_side} x {entry.least_side} pixels for {message.type}, whose maps"
+            f" shrink at their borders, found {size[0]} x {size[1]}; make images larger"
+        )
+        yield Problem(path=f"{path}.type", message=text)
 
 
 def _text(value: float) -> str:
@@ -212,7 +270,7 @@ def type_problems(name: str, path: str, known: Collection[str]) -> Iterator[Prob
 
 
 def _extra_layers(entry: Extractor, message: Any, path: str) -> Iterator[Problem]:
-    most = len(entry.maps) + EXTRA_LAYERS
+    most = len(entry.maps) + len(entry.extra)
     if not 1 <= message.num_layers <= most:
         text = f"expected 1 to {most} feature maps, found {message.num_layers:,}; change num_layers"
         yield Problem(path=f"{path}.num_layers", message=text)

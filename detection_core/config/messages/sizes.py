@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.efficientdet import efficientdet_problems, settings_of
-from detection_core.config.messages.extractors import map_levels, map_shapes
+from detection_core.config.messages.extractors import least_side_problems, map_levels, map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.problems import Problem
 from detection_core.protos.efficientdet_pb2 import EfficientDet
@@ -53,13 +53,14 @@ def image_size_problems(
 
 
 def prediction_size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
-    """Find more anchors, scores or channels of a head than fit into memory.
+    """Find an input that is too small, and more anchors, scores or channels of a head than fit into memory.
 
     Args:
         ssd: the model.
         path: its field path.
         size: rows and columns of the network's input.
     """
+    yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
     levels = map_levels(ssd.feature_extractor)
     # What is not yet known to fit is refused elsewhere, before it is multiplied out.
     if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):

@@ -61,12 +61,13 @@ class NetworkLayers:
         self,
         name: str,
         filters: int,
-        kernel_size: int,
+        kernel_size: int | tuple[int, int],
         *,
         stride: int = 1,
         use_bias: bool | None = None,
         bias: float = 0.0,
         plain: bool = False,
+        padding: str = "same",
     ) -> LayerCall:
         """A convolution without normalisation and activation.
 
@@ -78,25 +79,37 @@ class NetworkLayers:
             use_bias: None for what the hyperparameters say.
             bias: first value of the bias.
             plain: Glorot's initialiser and no regularizer, whatever the hyperparameters say.
+            padding: "same" or "valid"; where padding is explicit, "same" is what it gives.
         """
         layer = tf_keras.layers.Conv2D(
             filters,
             kernel_size,
             strides=stride,
-            padding=self._padding(kernel_size),
+            padding=self._padding(kernel_size) if padding == "same" else padding,
             use_bias=self.hyperparams.use_bias if use_bias is None else use_bias,
             kernel_initializer=self._initializer(f"{name}/kernel", plain),
             bias_initializer=tf_keras.initializers.Constant(bias),
             name=name,
         )
-        return self._padded(layer, kernel_size, name)
+        return self._padded(layer, kernel_size, name) if padding == "same" else layer
 
     def depthwise(
-        self, name: str, kernel_size: int, *, stride: int = 1, use_bias: bool = False, plain: bool = False
+        self,
+        name: str,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        use_bias: bool = False,
+        plain: bool = False,
+        multiplier: int = 1,
     ) -> LayerCall:
-        """A depthwise convolution without normalisation and activation; arguments as for `conv`."""
+        """A depthwise convolution without normalisation and activation; arguments as for `conv`.
+
+        `multiplier` is the number of filters for each channel.
+        """
         layer = tf_keras.layers.DepthwiseConv2D(
             kernel_size,
+            depth_multiplier=multiplier,
             strides=stride,
             padding=self._padding(kernel_size),
             use_bias=use_bias,
@@ -161,19 +174,21 @@ class NetworkLayers:
         """Normalisation `NAME_bn` and activation `NAME_act` applied to the features."""
         return self.activation(f"{name}_act")(self.norm(f"{name}_bn")(features))
 
-    def _padding(self, kernel_size: int) -> str:
-        return "valid" if self.explicit_padding and kernel_size > 1 else "same"
+    def _padding(self, kernel_size: int | tuple[int, int]) -> str:
+        return "valid" if self.explicit_padding and kernel_size not in (1, (1, 1)) else "same"
 
-    def _padded(self, layer: tf_keras.layers.Layer, kernel_size: int, name: str) -> LayerCall:
+    def _padded(
+        self, layer: tf_keras.layers.Layer, kernel_size: int | tuple[int, int], name: str
+    ) -> LayerCall:
         """The layer, after zero padding that does not depend on the input size where that is asked for.
 
         A stride of two then sees the same rows for every input size, where "same" shifts them by one.
         """
         if self._padding(kernel_size) == "same":
             return layer
-        before = (kernel_size - 1) // 2
-        amounts = (before, kernel_size - 1 - before)
-        pad = tf_keras.layers.ZeroPadding2D((amounts, amounts), name=f"{name}_pad")
+        sides = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
+        amounts = tuple(((side - 1) // 2, side // 2) for side in sides)
+        pad = tf_keras.layers.ZeroPadding2D(amounts, name=f"{name}_pad")
         return lambda features: layer(pad(features))
 
     def _initializer(self, weight: str, plain: bool) -> tf_keras.initializers.Initializer:

@@ -9,20 +9,20 @@ import tensorflow as tf
 
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
-EXTRA_CHANNELS = (512, 256, 256, 128)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtraLayersOptions:
     """Shape of the extra layers.
 
     Attributes:
+        channels: nominal counts of the maps that can be put on top.
         num_layers: number of feature maps, those of the backbone included.
         depth_multiplier: factor of the nominal channel counts.
         min_depth: lower bound of channel counts.
         use_depthwise: separable 3x3 convolutions.
     """
 
+    channels: tuple[int, ...] = (512, 256, 256, 128)
     num_layers: int = 6
     depth_multiplier: float = 1.0
     min_depth: int = 16
@@ -58,7 +58,7 @@ def extra_layers(
     """
     maps = list(backbone_maps)[: options.num_layers]
     for index in range(len(maps), options.num_layers):
-        nominal = EXTRA_CHANNELS[index - len(backbone_maps)]
+        nominal = options.channels[index - len(backbone_maps)]
 
         def depth(channels: float) -> int:
             return max(int(channels * options.depth_multiplier), options.min_depth)

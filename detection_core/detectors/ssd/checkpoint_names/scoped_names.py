@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.parts.backbones import mobiledet, mobilenet_edgetpu
+from detection_core.detectors.parts.backbones import (
+    inception_v2,
+    inception_v3,
+    mobiledet,
+    mobilenet_edgetpu,
+)
+from detection_core.detectors.parts.backbones.inception import Convolution, Module, Step, scopes
 from detection_core.detectors.parts.layers.layer_names import (
     LayerName,
     in_backbone,
@@ -118,6 +124,20 @@ def _mobiledet(hardware: str, scope: str) -> ScopedFamily:
     return ScopedFamily(scope=scope, backbone=backbone, last="C5")
 
 
+def _inception(scope: str, stem: Sequence[Step], modules: Mapping[str, Module]) -> ScopedFamily:
+    mixed = scopes(modules)
+    first = {number: step.scope for number, step in enumerate(stem) if isinstance(step, Convolution)}
+    return ScopedFamily(
+        scope=scope,
+        backbone={
+            "backbone_stem": lambda name: "Conv2d_1a_7x7",
+            "backbone_conv_N": lambda name: first[name.indices[0]],
+            "backbone_mixed_N_N_N": lambda name: mixed[name.indices],
+        },
+        last=list(modules)[-1],
+    )
+
+
 _BOTTLENECK = {"shortcut": "shortcut", "reduce": "conv1", "spatial": "conv2", "expand": "conv3"}
 
 
@@ -141,6 +161,8 @@ FAMILIES: dict[str, ScopedFamily] = {
     "ssd_mobilenet_v2_fpn_keras": _MOBILENET_V2,
     **{f"ssd_mobilenet_v3_large{kind}": _mobilenet_v3(17) for kind in ("", "_minimalistic")},
     **{f"ssd_mobilenet_v3_small{kind}": _mobilenet_v3(13) for kind in ("", "_minimalistic")},
+    "ssd_inception_v2": _inception("InceptionV2", inception_v2.STEM, inception_v2.MODULES),
+    "ssd_inception_v3": _inception("InceptionV3", inception_v3.STEM, inception_v3.MODULES),
     "ssd_mobilenet_edgetpu": _MOBILENET_EDGETPU,
     "ssd_mobiledet_cpu": _mobiledet("cpu", "MobileDetCPU"),
     "ssd_mobiledet_dsp": _mobiledet("dsp", "MobileDetDSP"),
@@ -225,7 +247,13 @@ _RULES: dict[tuple[str, str], Callable[[_Namer, LayerName], str]] = {
     ("head_projection_N", ""): _Namer.projection,
 }
 # Layers that TensorFlow 1 keeps as the two halves of one separable convolution.
-_SEPARABLE = {"fpn_smooth_N", "fpn_coarse_N", *(f"{tower}_N" for tower in _TOWERS), *_SHARED_HEADS}
+_SEPARABLE = {
+    "backbone_stem",
+    "fpn_smooth_N",
+    "fpn_coarse_N",
+    *(f"{tower}_N" for tower in _TOWERS),
+    *_SHARED_HEADS,
+}
 
 
 def _scope(name: LayerName, layer: str, namer: _Namer) -> str:

@@ -56,8 +56,8 @@ def test_what_needs_no_change_stays(text):
 
 
 def test_an_extractor_without_counterpart_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v2_keras'") as caught:
-        convert_config(_old(PYRAMID, "ssd_inception_v2"), where="old.config")
+    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v1_keras'") as caught:
+        convert_config(_old(PYRAMID, "ssd_mobilenet_v1_ppn"), where="old.config")
     assert caught.value.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
 
 
@@ -98,6 +98,14 @@ def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(optimizer, expected)
     assert any("line 4: train_config.optimizer.rms_prop_optimizer.decay" in c for c in converted.changes)
     discount = "TensorFlow 1 discounted squared gradients by 0.95"
     assert any(discount in note for note in converted.notes) == ("0.95" in optimizer)
+    assert convert_config(converted.text).changes == ()
+
+
+def test_decay_has_that_meaning_too_where_an_extractor_keeps_its_name():
+    model = "model { ssd { feature_extractor { type: 'ssd_inception_v2' } } }"
+    text = f"{model} train_config {{ optimizer {{ rms_prop_optimizer {{ decay: 0.9 {RATE} }} }} }}"
+    converted = convert_config(text)
+    assert converted.text == text.replace("decay: 0.9", "decay: 0")
     assert convert_config(converted.text).changes == ()
 
 

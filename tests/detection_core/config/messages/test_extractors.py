@@ -5,7 +5,13 @@ import re
 import pytest
 from google.protobuf import text_format
 
-from detection_core.config.messages.extractors import EXTRACTORS, extractor_problems, map_levels, map_shapes
+from detection_core.config.messages.extractors import (
+    EXTRACTORS,
+    extractor_problems,
+    least_side_problems,
+    map_levels,
+    map_shapes,
+)
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 from tests.detection_core.config.zoo import ZOO, zoo_config, zoo_facts
 
@@ -37,6 +43,14 @@ def test_maps_are_those_of_the_object_detection_api(name):
             "type: 'ssd_mobilenet_v2_keras' num_layers: 7",
             "e.num_layers: expected 1 to 6 .*, found 7",
         ),
+        (
+            "type: 'ssd_inception_v2' conv_hyperparams {}",
+            "e.override_base_feature_extractor_hyperparams: expected true, .*found false",
+        ),
+        (
+            "type: 'ssd_mobiledet_cpu' override_base_feature_extractor_hyperparams: true",
+            "e.override_base_feature_extractor_hyperparams: expected false, .*found true",
+        ),
         (f"{FPN} fpn {{ min_level: 6 }}", "e.fpn.min_level: .*found 6 and 7"),
         (f"{FPN} fpn {{ min_level: 4 max_level: 3 }}", "e.fpn.min_level: .*found 4 and 3"),
         (f"{FPN} fpn {{ max_level: 60 }}", "e.fpn.max_level: expected at most 12, .*found 60"),
@@ -48,6 +62,15 @@ def test_maps_are_those_of_the_object_detection_api(name):
 def test_what_an_extractor_cannot_do_is_named(text, message):
     found = [f"{p.path}: {p.message}" for p in extractor_problems(_message(text), "e")]
     assert any(re.search(message, line) for line in found), found
+
+
+def test_maps_of_inception_v3_lose_their_borders():
+    message = SsdFeatureExtractor(type="ssd_inception_v3", num_layers=6)
+    assert map_shapes(message, 300, 75) == [(35, 7), (17, 3), (8, 1), (4, 1), (2, 1), (1, 1)]
+    assert map_levels(message) == range(3, 9)
+    (problem,) = least_side_problems(message, "e", (300, 74))
+    assert re.search("at least 75 x 75 .* found 300 x 74", problem.message)
+    assert not list(least_side_problems(message, "e", (75, 75)))
 
 
 def test_levels_are_known_for_every_name_and_no_other():

@@ -84,6 +84,45 @@ def _mobiledet(scope: str, blocks: str, gated: bool = False) -> set[str]:
     return names
 
 
+# What the slim library calls the convolutions of each module of Inception, branch by branch.
+_SHRUNK, _POOLED = ("Conv2d_0a_1x1",), ("Conv2d_0b_1x1",)
+_THREE = (*_SHRUNK, "Conv2d_0b_3x3")
+_TWICE_THREE = (*_THREE, "Conv2d_0c_3x3")
+_PLAIN_V2 = (_SHRUNK, _THREE, _TWICE_THREE, _POOLED)
+_HALVING_V2 = ((*_SHRUNK, "Conv2d_1a_3x3"), (*_THREE, "Conv2d_1a_3x3"))
+_WIDE_V3 = (_SHRUNK, (*_SHRUNK, "Conv2d_0b_5x5"), _TWICE_THREE, _POOLED)
+_SEVEN = (*_SHRUNK, "Conv2d_0b_1x7", "Conv2d_0c_7x1")
+_SEVENS_V3 = (
+    _SHRUNK,
+    _SEVEN,
+    (*_SHRUNK, "Conv2d_0b_7x1", "Conv2d_0c_1x7", "Conv2d_0d_7x1", "Conv2d_0e_1x7"),
+    _POOLED,
+)
+_SPLIT = (*_THREE, "Conv2d_0c_1x3", "Conv2d_0d_3x1")
+_INCEPTION_V2 = {
+    **{f"Mixed_{name}": _PLAIN_V2 for name in ("3b", "3c", "4b", "4c", "4d", "4e", "5b", "5c")},
+    **{f"Mixed_{name}": _HALVING_V2 for name in ("4a", "5a")},
+}
+_INCEPTION_V3 = {
+    "Mixed_5b": _WIDE_V3,
+    "Mixed_5c": (_SHRUNK, ("Conv2d_0b_1x1", "Conv_1_0c_5x5"), _TWICE_THREE, _POOLED),
+    "Mixed_5d": _WIDE_V3,
+    "Mixed_6a": (("Conv2d_1a_1x1",), (*_THREE, "Conv2d_1a_1x1")),
+    **{f"Mixed_{name}": _SEVENS_V3 for name in ("6b", "6c", "6d", "6e")},
+    "Mixed_7a": ((*_SHRUNK, "Conv2d_1a_3x3"), (*_SEVEN, "Conv2d_1a_3x3")),
+    "Mixed_7b": (_SHRUNK, (*_SHRUNK, "Conv2d_0b_1x3", "Conv2d_0b_3x1"), _SPLIT, _POOLED),
+    "Mixed_7c": (_SHRUNK, (*_SHRUNK, "Conv2d_0b_1x3", "Conv2d_0c_3x1"), _SPLIT, _POOLED),
+}
+
+
+def _inception(scope: str, stem: set[str], modules) -> set[str]:
+    names = set().union(*(_normed(f"{scope}/{name}") for name in stem))
+    for module, branches in modules.items():
+        for number, branch in enumerate(branches):
+            names = names.union(*(_normed(f"{scope}/{module}/Branch_{number}/{name}") for name in branch))
+    return names
+
+
 def _resnet_50() -> set[str]:
     names = _normed("resnet_v1_50/conv1")
     for block, units in enumerate((3, 4, 6, 3), start=1):
@@ -123,7 +162,7 @@ def _level_heads(levels: int, depthwise: bool = False) -> set[str]:
 
 def _extra(start: str, channels=(512, 256, 256, 128), depthwise: bool = False) -> set[str]:
     names = set()
-    for index, depth in enumerate(channels, start=2):
+    for index, depth in enumerate(channels, start=6 - len(channels)):
         halve = f"{start}_2_Conv2d_{index}_3x3_s2_{depth}"
         names |= _normed(f"{start}_1_Conv2d_{index}_1x1_{depth // 2}") | _normed(halve)
         names |= _normed(f"{halve}_depthwise", "depthwise_weights") if depthwise else set()
@@ -161,13 +200,39 @@ def test_ssd_mobilenet_v2_with_separable_layers():
     ],
 )
 def test_ssdlite_on_networks_for_mobile_devices(extractor, backbone_names, last):
-    override = "mobiledet" not in extractor
-    config = edge_config(f"ssd_{extractor}", side=64, classes=2, multiplier=0.25, override=override)
+    config = edge_config(f"ssd_{extractor}", side=64, classes=2, multiplier=0.25)
     channels = (128, 64, 64, 32)
     backbone, others = _names(config.model)
     assert backbone == backbone_names
     extra = _extra(f"FeatureExtractor/{last}", channels, depthwise=True)
     assert others == extra | _level_heads(6, depthwise=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "backbone_names", "channels"),
+    [
+        (
+            "v2",
+            _separable("InceptionV2/Conv2d_1a_7x7")
+            | _inception("InceptionV2", {"Conv2d_2b_1x1", "Conv2d_2c_3x3"}, _INCEPTION_V2),
+            (128, 64, 64, 32),
+        ),
+        (
+            "v3",
+            _inception(
+                "InceptionV3",
+                {"Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"},
+                _INCEPTION_V3,
+            ),
+            (128, 64, 32),
+        ),
+    ],
+)
+def test_ssd_on_inception(version, backbone_names, channels):
+    backbone, others = _names(edge_config(f"ssd_inception_{version}", side=96, multiplier=0.25).model)
+    assert backbone == backbone_names
+    last = {"v2": "InceptionV2/Mixed_5c", "v3": "InceptionV3/Mixed_7c"}[version]
+    assert others == _extra(f"FeatureExtractor/{last}", channels, depthwise=True) | _level_heads(6, True)
 
 
 def test_ssd_mobilenet_v1_with_shared_layers_before_the_heads():
@@ -227,7 +292,9 @@ def test_a_pyramid_with_two_towers_and_whole_convolutions():
 
 def test_the_families_of_tensorflow_1_are_known():
     families = (
-        "mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "mobilenet_edgetpu", "mobiledet", "resnet_v1",
+        "inception_v2", "inception_v3",
+        "mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "mobilenet_edgetpu", "mobiledet",
+        "resnet_v1",
     )  # fmt: skip
     assert set(FAMILIES) == {
         name for name, entry in EXTRACTORS.items() if BACKBONES[entry.backbone].family in families
