@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.detectors.ssd.model import SsdModel
-from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
+from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.exporters.delegation import xnnpack_delegation
-from detection_core.exporters.tflite import convert
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Batch, GroundTruth, Images
@@ -29,7 +28,7 @@ from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.detection_core.detectors.ssd.edge_configs import edge_config
-from tests.detection_core.exporters.test_tflite import run
+from tests.detection_core.exporters.test_tflite import run, tflite_of
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 
@@ -64,8 +63,8 @@ QUICK = ("ssd_mobilenet_v3_small", "ssd_mobiledet_dsp", "ssd_inception_v2")
 """Tried in every run of the tests; the others take their share of minutes."""
 
 
-def _some(names: Iterable[str]) -> list[Any]:
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.zoo) for name in names]
+def _some(names: Iterable[str], quick: Collection[str] = QUICK) -> list[Any]:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.zoo) for name in names]
 
 
 @functools.cache
@@ -134,7 +133,7 @@ def test_updates_lower_the_loss(extractor):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("extractor", _some(OWN_KERNELS))
+@pytest.mark.parametrize("extractor", _some(OWN_KERNELS, QUICK[:1]))
 def test_a_checkpoint_of_tensorflow_1_fills_every_variable(extractor, tmp_path):
     model, other = _detector(extractor), build_detector(_config(extractor).model, seed=1)
     names = {v.name: v.variable.numpy() for v in scoped_variables(model.network, extractor)}
@@ -150,7 +149,7 @@ def test_a_checkpoint_of_tensorflow_1_fills_every_variable(extractor, tmp_path):
 def _file(model: SsdModel, extractor: str, *, integer: bool) -> bytes:
     outputs = TFLiteOutputOptions(max_detections=5, classes_per_detection=1, use_regular_nms=False)
     options = post_process_options(_config(extractor), outputs)
-    return convert(tflite_function(model, options, integer=integer), integer=integer)
+    return tflite_of(model, options, integer=integer)
 
 
 def _left(content: bytes) -> tuple[int, set[str]]:
@@ -170,7 +169,7 @@ def _best_score(model: SsdModel, pixels: np.ndarray) -> float:
     return best
 
 
-@pytest.mark.parametrize("extractor", _some(OWN_KERNELS))
+@pytest.mark.parametrize("extractor", _some(OWN_KERNELS, QUICK[:1]))
 def test_both_files_are_one_part_up_to_the_post_processing(extractor):
     model = _detector(extractor)
     pixels = _pixels().astype(np.uint8)
