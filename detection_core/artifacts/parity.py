@@ -10,6 +10,46 @@ from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkParity:
+    """The network in a file against the one that it was made from, on the same inputs.
+
+    Attributes:
+        images: that both were run on.
+        least_db: ratio of signal to noise that each head has to have.
+        heads: raw head, such as `class_logits`, to its ratio of signal to noise in decibels, at most 100.
+        layer: the first layer, in the order in which they run, that has less; "" where none has.
+        operation: of that layer in the file, such as `CONV_2D`.
+        layer_db: its ratio; None where there is no such layer.
+    """
+
+    images: int = 0
+    least_db: float = 0.0
+    heads: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    layer: str = ""
+    operation: str = ""
+    layer_db: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoxParity:
+    """A file's detections against the SavedModel's, over the whole split.
+
+    Attributes:
+        detections: of the SavedModel, with a score that counts.
+        matched: share of them that the file finds: of the same class, overlapping by half.
+        least_matched: bound on it.
+        mean_iou: of those; None where there are none.
+        mean_score_difference: absolute, of those; None where there are none.
+    """
+
+    detections: int = 0
+    matched: float = 0.0
+    least_matched: float = 0.0
+    mean_iou: float | None = None
+    mean_score_difference: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FileReport:
     """One file against its SavedModel.
 
@@ -26,7 +66,10 @@ class FileReport:
         peak_memory_bytes: by which loading it and a first inference raise a process's memory; None where no
             limit asked for it.
         exceeded: a clause for each limit on size, latency or memory that it is beyond.
-        passed: whether the drop is within the bound, and no limit exceeded.
+        network: raw heads against the network that the file was made from; None where it was not measured.
+        boxes: detections against the SavedModel's; None where it was not measured.
+        apart: a clause for the heads and for the boxes where they are beyond their bound.
+        passed: whether the drop is within the bound, no limit is exceeded, and nothing is apart.
     """
 
     file: str = ""
@@ -39,6 +82,9 @@ class FileReport:
     latency_ms: Mapping[str, float] | float | None = None
     peak_memory_bytes: int | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     exceeded: list[str] = dataclasses.field(default_factory=list, metadata=OMIT_DEFAULT)
+    network: NetworkParity | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    boxes: BoxParity | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    apart: list[str] = dataclasses.field(default_factory=list, metadata=OMIT_DEFAULT)
     passed: bool = False
 
     @property

@@ -312,7 +312,15 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
             if kind.quantized and quantization == "none":
                 quantization = "post_training"
             origin = _origin(source, name, quantization)
-            written.append(Candidate(path=path, format=name, quantization=quantization, origin=origin))
+            written.append(
+                Candidate(
+                    path=path,
+                    format=name,
+                    quantization=quantization,
+                    origin=origin,
+                    function=conversion.function,
+                )
+            )
             _logger.info("export | %s | %d bytes", file_name(name), len(content))
         files.write_text(files.join(folder, LABEL_FILE), "".join(f"{label}\n" for label in labels))
     return written

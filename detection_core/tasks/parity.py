@@ -1,13 +1,15 @@
-"""What a TensorFlow Lite file lost against the SavedModel that it came from, its size and its speed."""
+"""What a TensorFlow Lite file lost of raw heads, boxes and mAP, its size and its speed."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from detection_core.artifacts.coco_names import MAP_50
-from detection_core.artifacts.parity import FileReport, ParityReport
+from detection_core.artifacts.parity import BoxParity, FileReport, NetworkParity, ParityReport
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.pipeline_config import PipelineConfig
@@ -17,13 +19,22 @@ from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.latency import measure_latency
+from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.storage import files
 from detection_core.tasks.file_limits import Footprint, Limits, measure_memory
+from detection_core.tasks.network_parity import (
+    box_clauses,
+    compare_boxes,
+    compare_network,
+    network_clauses,
+)
 
 _logger = logging.getLogger(__name__)
 
 REFERENCE = "reference"
 THREADS = (1, 2)
+# Images that raw heads are compared on: each has thousands of numbers.
+_IMAGES = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,12 +46,14 @@ class Candidate:
         format: of `tflite_formats.FORMATS`.
         quantization: `none`, `aware` (trained so) or `post_training`.
         origin: what the file is going to say of itself, beside its metrics.
+        function: what was converted; None: raw heads are not compared.
     """
 
     path: str
     format: str
     quantization: str
     origin: Provenance | None = None
+    function: Any = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +103,15 @@ def measure_parity(
             "expected a split with objects to measure parity on, found none; name another split",
             where=options.split,
         )
-    reports = [_compare(c, metrics[REFERENCE], metrics[c.path], options) for c in candidates]
+    images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
+    reports = [
+        _report(
+            _compare(c, metrics[REFERENCE], metrics[c.path], options),
+            compare_network(c.path, c.function, images, FORMATS[c.format].tolerance) if c.function else None,
+            compare_boxes(found[REFERENCE].images, found[c.path].images, FORMATS[c.format].tolerance),
+        )
+        for c in candidates
+    ]
     for report in reports:
         _logger.info("export | %s", "; ".join(_reasons(report)))
     # A refusal names what failed, not what was good beside it.
@@ -144,12 +165,20 @@ def _compare(
     )
 
 
+def _report(report: FileReport, network: NetworkParity | None, boxes: BoxParity) -> FileReport:
+    """Add how far raw heads and boxes are apart, and what that makes of the verdict."""
+    apart = [*network_clauses(network), *box_clauses(boxes)]
+    passed = report.passed and not apart
+    return dataclasses.replace(report, network=network, boxes=boxes, apart=apart, passed=passed)
+
+
 def _reasons(report: FileReport) -> list[str]:
     """Say how far the file fell; of one that was refused, only what it was refused for."""
-    beyond = not report.passed and (report.drop > report.max_drop or not report.exceeded)
+    others = [*report.apart, *report.exceeded]
+    beyond = not report.passed and (report.drop > report.max_drop or not others)
     lost = (
         f"{report.file}: mAP@.50 {report.metrics[MAP_50]:.4f} is {report.drop:.4f} below the"
         f" SavedModel's, {'more than' if beyond else 'within'} {report.max_drop:.4f}"
     )
-    costs = [f"{report.file}: {clause}" for clause in report.exceeded]
-    return [lost, *costs] if beyond or not costs else costs
+    clauses = [f"{report.file}: {clause}" for clause in others]
+    return [lost, *clauses] if beyond or not clauses else clauses

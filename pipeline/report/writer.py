@@ -76,6 +76,7 @@ def _context(run: RunInfo) -> dict[str, Any]:
         "evaluations": evaluated,
         "metric_table": metric_table(columns) if columns else None,
         "map_50": MAP_50,
+        "map_all": MAP,
         "trainings": read(trainings, "trainer", []),
         "dataset": read(_dataset, "example_gen"),
         "validation": read(_validation, "data_validator"),

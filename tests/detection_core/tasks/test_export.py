@@ -131,6 +131,11 @@ def test_the_report_is_an_artifact(workbench, report):
     for file in saved["files"]:
         assert file["size_bytes"] == (workbench.root / "both" / "tflite" / file["file"]).stat().st_size
         assert set(file["latency_ms"]) == {"1", "2"} and min(file["latency_ms"].values()) > 0
+        # Each against the network that it was made from, which is the quantized one for int8.
+        network = file["network"]
+        assert set(network["heads"]) == {"box_codes", "class_logits"} and network["images"] == 3
+        assert min(network["heads"].values()) > network["least_db"] and network["layer"] == ""
+        assert file["boxes"]["matched"] <= 1 and "apart" not in file
     # So small a network is half description; a real one comes to less than a third.
     assert saved["files"][1]["size_bytes"] < 0.6 * saved["files"][0]["size_bytes"]
     assert saved["blessed"] is report.blessed and len(saved["reasons"]) == 2

@@ -1,0 +1,200 @@
+"""A TensorFlow Lite file held, layer by layer, against the network that it was made from.
+
+Both get the same inputs. A tensor of a file has the names of the nodes that it comes from, what is computed
+last first, so that each operation's output is compared with that node's: in float files with the value
+itself, in integer files with what its fake quantization makes of it. Operations run in LiteRT's own kernels,
+without delegates, as those keep what is inside them to themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
+from detection_core.artifacts.tflite_network import network_operators, network_outputs
+from detection_core.errors import ModelError
+from detection_core.quantization.aware import PREFIX
+
+MOST_DB = 100.0
+"""Of a tensor without noise; what is beyond it is rounding of float32."""
+
+_FAKE_QUANTIZATION = "FakeQuantWithMinMaxVars"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerParity:
+    """One operation of a file against the node that it was made from.
+
+    Attributes:
+        layer: of the network.
+        operation: such as `CONV_2D`; its activation is in it.
+        db: ratio of signal to noise over all inputs, decibels; at most `MOST_DB`.
+        is_head: whether it is what the network gives: box codes or class logits.
+    """
+
+    layer: str
+    operation: str
+    db: float
+    is_head: bool
+
+
+def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity | None:
+    """Return the first operation that has more noise than a bound allows; None where there is none.
+
+    Args:
+        layers: in the order in which they run.
+        least_db: the bound.
+    """
+    return next((layer for layer in layers if layer.db < least_db), None)
+
+
+def compare_layers(content: bytes, function: Any, inputs: Iterable[np.ndarray]) -> list[LayerParity]:
+    """Compare each operation of a file's network with the network that it was made from.
+
+    Args:
+        content: a TensorFlow Lite file, with or without metadata.
+        function: the concrete function that was converted, of one float32 input.
+        inputs: what the file's input takes, [1, H, W, 3] of its own dtype.
+
+    Returns:
+        In the order in which the operations run. What has no node of its name in the function, such as an
+        operation that only copies, is left out.
+
+    Raises:
+        ModelError: when there is no input.
+    """
+    graph = read_graph(content)
+    reference = _Reference(function)
+    heads = set(network_outputs(graph))
+    compared = [
+        _Compared(operation=graph.operators[position].name, tensor=index, node=node, is_head=index in heads)
+        for position in network_operators(graph)
+        if not all(graph.tensors[i].is_constant for i in graph.operators[position].inputs if i >= 0)
+        for index in graph.operators[position].outputs
+        if (node := reference.node_of(graph.tensors[index]))
+    ]
+    signal, noise = np.zeros(len(compared)), np.zeros(len(compared))
+    interpreter, empty = _interpreter(content), True
+    for value in inputs:
+        empty = False
+        found = _run(interpreter, graph, value, [one.tensor for one in compared])
+        wanted = reference.run(_real(value, graph.tensors[graph.inputs[0]]), [o.node for o in compared])
+        signal += [np.square(w, dtype=np.float64).sum() for w in wanted]
+        noise += [np.square(f - w, dtype=np.float64).sum() for f, w in zip(found, wanted, strict=True)]
+    if empty:
+        raise ModelError("expected at least one input to compare layers on, found none; name another split")
+    return [
+        LayerParity(layer=_layer(one.node), operation=one.operation, db=_decibels(s, n), is_head=one.is_head)
+        for one, s, n in zip(compared, signal, noise, strict=True)
+    ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Compared:
+    operation: str
+    tensor: int
+    node: str
+    is_head: bool
+
+
+class _Reference:
+    """A concrete function of which any tensor can be fetched."""
+
+    def __init__(self, function: Any) -> None:
+        # Freezing by TensorFlow would leave out the network: the stand-in for the post-processing operation
+        # makes nothing of it.
+        inner = function.graph
+        (fed,) = [tensor for tensor in inner.inputs if tensor.dtype == tf.float32][:1]
+        values = _captured(inner)
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            constants = {name: tf.constant(value) for name, value in values.items()}
+            tf.import_graph_def(inner.as_graph_def(), input_map=constants, name="")
+        self._input = fed.name
+        self._session = tf.compat.v1.Session(graph=self._graph)
+        self._nodes = {operation.name: operation for operation in self._graph.get_operations()}
+
+    def node_of(self, tensor: TensorInfo) -> str:
+        """Return the tensor of the function that a file's tensor stands for; "" where there is none."""
+        for part in tensor.name.split(";"):
+            # The converter tells equal names apart by digits at their end.
+            for name in (part, part.rstrip("0123456789")):
+                node = self._nodes.get(name)
+                if node is not None and node.outputs and _fits(node.outputs[0], tensor):
+                    return str(_quantized(node.outputs[0], tensor).name)
+        return ""
+
+    def run(self, value: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
+        """Return the values of tensors for an input, float32."""
+        return list(self._session.run(list(names), {self._input: value}))
+
+
+def _captured(graph: Any) -> dict[str, np.ndarray]:
+    """Return the values of what a function's graph takes from outside, by the tensors that they stand for."""
+    values = {id(variable.handle): variable.numpy() for variable in graph.variables}
+    found = {}
+    for outside, inside in graph.captures:
+        if inside.dtype != tf.resource:
+            found[inside.name] = outside.numpy()
+        else:
+            reads = [op for op in inside.consumers() if op.type == "ReadVariableOp"]
+            found.update({op.outputs[0].name: values[id(outside)] for op in reads})
+    return found
+
+
+def _fits(node: Any, tensor: TensorInfo) -> bool:
+    is_real = node.dtype == tf.float32 and node.shape.is_fully_defined()
+    return is_real and tuple(node.shape) == tensor.shape
+
+
+def _quantized(node: Any, tensor: TensorInfo) -> Any:
+    """Return what fake quantization makes of a node, where the file's tensor is in integers."""
+    if tensor.quantization is None:
+        return node
+    behind = [op.outputs[0] for op in node.consumers() if op.type == _FAKE_QUANTIZATION]
+    return behind[0] if behind else node
+
+
+def _interpreter(content: bytes) -> Any:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(
+        model_content=content,
+        num_threads=1,
+        experimental_preserve_all_tensors=True,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def _run(interpreter: Any, graph: TFLiteGraph, value: np.ndarray, tensors: Sequence[int]) -> list[np.ndarray]:
+    interpreter.set_tensor(graph.inputs[0], value)
+    interpreter.invoke()
+    return [_real(interpreter.get_tensor(index), graph.tensors[index]) for index in tensors]
+
+
+def _real(value: np.ndarray, tensor: TensorInfo) -> np.ndarray:
+    """Return what integers stand for, float32; activations have one scale."""
+    if tensor.quantization is None:
+        return value
+    scale, zero = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
+    return ((value.astype(np.float64) - zero) * scale).astype(np.float32)
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if noise <= signal * 10 ** (-MOST_DB / 10):
+        return MOST_DB
+    return float(10 * np.log10(max(signal, 1e-300) / noise))
+
+
+def _layer(node: str) -> str:
+    """Return the layer of a node's name, MODEL/LAYER/OPERATION."""
+    parts = node.partition(":")[0].split("/")
+    name = "/".join(parts[1:-1]) or parts[-1]
+    return name.removeprefix(PREFIX)
