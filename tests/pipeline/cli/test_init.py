@@ -78,7 +78,7 @@ def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, capsys):
 def test_networks_are_listed(capsys):
     assert parser.main(["init", "--list-models", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert len(listed) == 34 and all(network["milliseconds"] is None for network in listed)
+    assert len(listed) == 41 and all(network["milliseconds"] is None for network in listed)
     assert parser.main(["init", "--list-models", "--speed", "balanced"]) == 0
     lines = capsys.readouterr().out.split("\n")
     assert "COCO mAP" in lines[0] and "efficientdet_d0_coco17_tpu-32" in "".join(lines)
