@@ -22,6 +22,7 @@ SHORT = (
 
 
 @pytest.mark.slow
+@pytest.mark.zoo
 @pytest.mark.tfx
 @pytest.mark.timeout(1500)
 def test_the_workflow_trains_quantizes_gates_and_publishes_it(tmp_path, scenes):

@@ -42,6 +42,7 @@ def input_of(path):
     return taken["dtype"], tuple(taken["shape"])
 
 
+@pytest.mark.zoo
 def test_the_whole_way(trained, data):
     model, folder = trained
     assert isinstance(model, object_detector.MediaPipeDetector)
