@@ -38,16 +38,47 @@ def measure(
     Raises:
         DetectionError: as `detection_core.evaluate`.
     """
-    read = PipelineConfig()
-    read.CopyFrom(config)
+    read = _reading(config, data, folder)
     read.eval_config.include_metrics_per_category = True
-    point_at(read, data, write_labels(data.as_label_map(), folder), training=False)
     metrics = evaluate(path, config=read).metrics
     found = {short: metrics.get(name) for short, name in zip(_SHORT, COCO_METRICS, strict=True)}
     names = data.as_label_map().names
     for number in sorted(data.label_map):
         found[category_prefix + data.label_map[number]] = metrics.get(category_metric(names[number - 1]))
     return {name: NOTHING_TO_MEASURE if value is None else value for name, value in found.items()}
+
+
+def mean_losses(
+    path: str, config: PipelineConfig, data: DataLoader, folder: str, *, batch_size: int
+) -> list[float]:
+    """Average the losses of a detector folder, in MediaPipe Model Maker's order.
+
+    Args:
+        path: a detector folder.
+        config: of the detector.
+        data: images to measure on.
+        folder: for the label map.
+        batch_size: images at once.
+
+    Returns:
+        The sum of all, that of the classes, of the boxes, and the sum of these two.
+
+    Raises:
+        DetectionError: as `detection_core.tasks.evaluation_losses.measure_losses`.
+    """
+    from detection_core.tasks.evaluation_losses import measure_losses
+
+    found = measure_losses(path, _reading(config, data, folder), batch_size=batch_size)
+    classes, boxes = found["Loss/classification_loss"], found["Loss/localization_loss"]
+    return [found["Loss/total_loss"], classes, boxes, classes + boxes]
+
+
+def _reading(config: PipelineConfig, data: DataLoader, folder: str) -> PipelineConfig:
+    """Return a config that evaluates the images of a loader; the label map is written into a folder."""
+    read = PipelineConfig()
+    read.CopyFrom(config)
+    point_at(read, data, write_labels(data.as_label_map(), folder), training=False)
+    return read
 
 
 def point_at(config: PipelineConfig, data: DataLoader, label_map_path: str, *, training: bool) -> None:

@@ -13,7 +13,13 @@ from detection_core.storage import files
 from detflow.config import QuantizationConfig
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import Start, find_start
-from detflow.object_detector.measuring import check_classes, measure, point_at, write_labels
+from detflow.object_detector.measuring import (
+    check_classes,
+    mean_losses,
+    measure,
+    point_at,
+    write_labels,
+)
 from detflow.object_detector.mediapipe_options import (
     HParams,
     ModelOptions,
@@ -129,11 +135,12 @@ class MediaPipeDetector:
 
         Args:
             dataset: images to measure on.
-            batch_size: without effect: images are measured one by one.
+            batch_size: images whose losses are computed at once; boxes are found one image at a time.
 
         Returns:
-            An empty list, as no losses are measured; and COCO's numbers as `AP`, `AP50`, ..., `ARl`, and
-            `AP ByCategory/NAME` of each class; -1 where there is nothing to measure.
+            The mean losses: their sum, of the classes, of the boxes, and of both without the weights'
+            regularization; and COCO's numbers as `AP`, `AP50`, ..., `ARl`, and `AP ByCategory/NAME` of each
+            class; -1 where there is nothing to measure.
 
         Raises:
             DataError: when the images cannot be read, or are of other classes.
@@ -142,7 +149,8 @@ class MediaPipeDetector:
         path = self._quantized or self.detector_dir
         with tempfile.TemporaryDirectory(prefix="detflow-") as scratch:
             found = measure(path, self._config, dataset, scratch, category_prefix="AP ByCategory/")
-        return [], found
+            losses = mean_losses(path, self._config, dataset, scratch, batch_size=batch_size)
+        return losses, found
 
     def export_model(
         self, model_name: str = "model.tflite", quantization_config: QuantizationConfig | None = None

@@ -1,0 +1,50 @@
+"""The losses of a written detector are those of the same network on the same images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.datasets import build_eval_dataset
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map
+from detection_core.config.load import parse_pipeline_config
+from detection_core.exporters.detector_folder import write_detector
+from detection_core.tasks.evaluation_losses import measure_losses
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+PARTS = ["Loss/classification_loss", "Loss/localization_loss", "Loss/regularization_loss"]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("losses")
+    examples = write_examples(folder / "examples", images=5)
+    config = point_at_examples(parse_pipeline_config(config_text()), str(examples), eval_split="train")
+    label_map = load_label_map(str(examples / "label_map.pbtxt"))
+    model = configured_model(config).build()
+    write_detector(model, config, label_map, str(folder / "model"))
+    return str(folder / "model"), config, label_map, model
+
+
+def test_each_image_counts_once(measured):
+    path, config, label_map, model = measured
+    images = list(build_eval_dataset(config, label_map=label_map))
+    assert len(images) == 5
+    expected = [model.losses(batch, training=False) for batch in images]
+    found = measure_losses(path, config)
+    assert sorted(found) == [*PARTS, "Loss/total_loss"]
+    for name, value in found.items():
+        np.testing.assert_allclose(value, np.mean([losses[name] for losses in expected]), rtol=1e-4)
+    np.testing.assert_allclose(found["Loss/total_loss"], sum(found[name] for name in PARTS), rtol=1e-5)
+
+
+def test_a_last_batch_of_fewer_images_counts_less(measured):
+    path, config, label_map, model = measured
+    batches = list(build_eval_dataset(config, label_map=label_map, batch_size=3))
+    weights = [int(batch.images.pixels.shape[0]) for batch in batches]
+    assert weights == [3, 2]
+    values = [float(model.losses(batch, training=False)["Loss/total_loss"]) for batch in batches]
+    found = measure_losses(path, config, batch_size=3)["Loss/total_loss"]
+    np.testing.assert_allclose(found, np.average(values, weights=weights), rtol=1e-4)
