@@ -83,11 +83,13 @@ class QuantizationReport(FitReport):
         quantized_steps: of the updates, those with fake quantization; the rest only observed ranges.
         coverage: fraction of the network's weights that are quantized.
         not_quantized: layers of the network that stay in float.
+        range_warnings: ranges that cut off or leave unused much of what the layers give, a sentence each.
     """
 
     quantized_steps: int
     coverage: float = 0.0
     not_quantized: list[str] = dataclasses.field(default_factory=list)
+    range_warnings: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,21 @@ class QuantizationSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RangeUse:
+    """What a layer's output has on training images, beside the range that it is quantized with.
+
+    Attributes:
+        observed: its smallest and largest value before it is quantized.
+        cut: fraction of its values that lie outside of the range.
+        used: fraction of the range that its values have.
+    """
+
+    observed: tuple[float, float]
+    cut: float
+    used: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class QuantizedLayer:
     """A layer that runs in integers.
 
@@ -45,6 +60,7 @@ class QuantizedLayer:
             range it shares.
         folded: name of the batch normalisation that is folded into it; not there where there is none.
         range: smallest and largest value of its output; not there where it has no range of its own.
+        use: of the range, as training ended; not there where it was not measured.
     """
 
     layer: str = ""
@@ -53,6 +69,7 @@ class QuantizedLayer:
     output: str = ""
     folded: str | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     range: tuple[float, float] | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    use: RangeUse | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,12 +112,14 @@ class Quantization:
         settings: what was asked for.
         quantized: layers in the order of the network.
         not_quantized: layers and stages that stay in float.
+        warnings: of ranges that cut much off, or leave much unused.
         coverage: counts; early files have the fraction alone.
     """
 
     settings: QuantizationSettings
     quantized: list[QuantizedLayer] = dataclasses.field(default_factory=list)
     not_quantized: list[FloatLayer] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
     coverage: Coverage | float | None = None
 
     @property

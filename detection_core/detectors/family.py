@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from detection_core.detectors.base import Detector
     from detection_core.detectors.parts.anchors.choice import Chosen
     from detection_core.quantization.quantizers import QuantizationOptions
+    from detection_core.quantization.range_checks import RangeCheck
     from detection_core.training.checkpoint_names import CheckpointNames
 
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
@@ -126,7 +127,16 @@ class QuantizedDetector(Protocol):
     def leave_in_float(self, layers: Collection[str]) -> Detector:
         """Return the detector, not trained on, without fake quantization in some layers."""
 
-    def describe(self) -> Quantization:
+    def sharing_range(self, layer: str) -> list[str]:
+        """Return the layers that cannot leave the integers one without the other."""
+
+    def weight_count(self, layers: Collection[str]) -> int:
+        """Count the weights of some layers."""
+
+    def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
+        """Hold the ranges against what the tensors have, on resized pixels."""
+
+    def describe(self, check: RangeCheck | None = None) -> Quantization:
         """Describe the quantization, from whose `settings` it is built again."""
 
 

@@ -253,6 +253,14 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
         """Return the call's quantized output."""
         return super().call(inputs, training=bool(training))
 
+    def unquantized_output(self, inputs: Any) -> tf.Tensor:
+        """Return the call's output in inference before it is quantized; its weights are."""
+        weights = [
+            quantizer(weight, False, weights=variables) for weight, quantizer, variables in self._weight_vars
+        ]
+        self.quantize_config.set_quantize_weights(self.layer, weights)
+        return self.layer.call(inputs)
+
     def output_range(self) -> tuple[Any, Any]:
         """Return the range of the call's quantized output, where it has one of its own."""
         (quantizer,) = self.quantize_config.get_output_quantizers(self.layer)

@@ -34,6 +34,7 @@ from detection_core.quantization.groups import layer_groups
 from detection_core.quantization.layer_errors import layer_errors
 from detection_core.quantization.placement import WEIGHTED
 from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.range_checks import RangeCheck, check_ranges
 
 _logger = logging.getLogger(__name__)
 
@@ -126,12 +127,47 @@ class RewrittenDetector(Generic[D]):
         set_ranges(aware, {name: ranges[name] for name in aware.placement.observed if name in ranges})
         return self.model.with_network(aware.network)
 
+    def sharing_range(self, layer: str) -> list[str]:
+        """Return the quantized layers with the range of one, itself included: no integer kernel runs in part.
+
+        Args:
+            layer: name of a quantized one.
+        """
+        quantized = self.aware.placement.quantized
+        owner = quantized[layer].range_owner
+        return [name for name, entry in quantized.items() if entry.range_owner == owner]
+
+    def weight_count(self, layers: Collection[str]) -> int:
+        """Count the weights of the convolutions among some layers.
+
+        Args:
+            layers: their names.
+        """
+        calls = read_graph(self.folded.network).calls
+        weighted = [calls[name].layer for name in layers if type(calls[name].layer) in WEIGHTED]
+        return sum(int(np.prod(getattr(layer, WEIGHTED[type(layer)]).shape)) for layer in weighted)
+
     def float_layers(self) -> list[str]:
         """Return the layers of the network that stay in float."""
         return list(self.aware.placement.not_quantized)
 
-    def describe(self) -> Quantization:
-        """Describe the quantization: settings, what is quantized with which range, what is not."""
+    def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
+        """Hold the ranges against what the quantized network's tensors have on real input.
+
+        Args:
+            batches: float32 [B, H, W, 3], resized pixels, 0..255.
+
+        Raises:
+            ModelError: when there is no batch.
+        """
+        return check_ranges(self.aware, (self.model.preprocess(pixels) for pixels in batches))
+
+    def describe(self, check: RangeCheck | None = None) -> Quantization:
+        """Describe the quantization: settings, what is quantized with which range, what is not.
+
+        Args:
+            check: what `check_ranges` found.
+        """
         ranges, folded = read_ranges(self.aware), self.folded.folded
         float_layers = {**self.aware.placement.not_quantized, **self.float_stages}
         return Quantization(
@@ -141,10 +177,12 @@ class RewrittenDetector(Generic[D]):
                     **entry.record(),
                     folded=folded.get(entry.layer),
                     range=ranges.get(entry.layer),
+                    use=check.uses.get(entry.layer) if check else None,
                 )
                 for entry in self.aware.placement.quantized.values()
             ],
             not_quantized=[FloatLayer(layer=layer, reason=reason) for layer, reason in float_layers.items()],
+            warnings=list(check.warnings) if check else [],
             coverage=self._coverage(),
         )
 

@@ -7,7 +7,7 @@ import logging
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
-from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.artifacts.quantization import QUANTIZATION, Quantization
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.builders.graph_rewriter import build_quantization_options
@@ -40,6 +40,7 @@ _logger = logging.getLogger(__name__)
 
 CALIBRATION_EXAMPLES = 64
 """Images that the ranges start from; moving averages take over from there."""
+_WARNINGS = 5
 
 
 def quantize(
@@ -95,10 +96,10 @@ def quantize(
             step=step,
         )
         result = fit(request, job="quantize", progress=progress)
-        report = _report(rewritten, result, plan.options.num_steps, folder)
         with written_weights(plan, result):
-            _write(rewritten, config, detector, quantized_model_dir, report)
-        QUANTIZATION.write(quantization_dir, rewritten.describe())
+            described = _write_record(rewritten, config, detector, quantization_dir)
+            report = _report(rewritten, described, result, plan.options.num_steps, folder)
+            _write(rewritten, config, detector, quantized_model_dir, report, described)
         text = QUANTIZATION_REPORT.format(report)
         write_model_run(config, text, result.checkpoint, folder, quantized_run_dir)
     return report
@@ -144,14 +145,36 @@ def _calibrate(rewritten: QuantizedDetector, config: PipelineConfig, detector: L
         rewritten.calibrate(pixels)
 
 
+def _write_record(
+    rewritten: QuantizedDetector, config: PipelineConfig, detector: LoadedDetector, directory: str
+) -> Quantization:
+    """Write what is quantized how; warn of learnt ranges that are far off what training images give."""
+    pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
+    with naming_bad_train_records(config, label_map=detector.label_map):
+        check = rewritten.check_ranges(pixels)
+    for warning in check.warnings[:_WARNINGS]:
+        _logger.warning("quantization | %s", warning)
+    if len(check.warnings) > _WARNINGS:
+        more = len(check.warnings) - _WARNINGS
+        _logger.warning("quantization | %d more such layers; quantization.json names them", more)
+    described = rewritten.describe(check)
+    QUANTIZATION.write(directory, described)
+    return described
+
+
 def _report(
-    rewritten: QuantizedDetector, result: TrainingResult, steps: int, folder: str
+    rewritten: QuantizedDetector,
+    described: Quantization,
+    result: TrainingResult,
+    steps: int,
+    folder: str,
 ) -> QuantizationReport:
     return QuantizationReport(
         **fit_facts(result, steps=steps, work_folder=folder),
         quantized_steps=max(0, steps - rewritten.options.delay),
-        coverage=rewritten.describe().counts.fraction or 0.0,
+        coverage=described.counts.fraction or 0.0,
         not_quantized=sorted(rewritten.float_layers()),
+        range_warnings=described.warnings,
     )
 
 
@@ -161,6 +184,7 @@ def _write(
     detector: LoadedDetector,
     directory: str,
     report: QuantizationReport,
+    described: Quantization,
 ) -> None:
     """Write the detector folder with the weights that the detector has now."""
     summary = {
@@ -176,5 +200,5 @@ def _write(
         directory,
         kind="quantized",
         extra=summary,
-        texts={layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())},
+        texts={layout.QUANTIZATION: QUANTIZATION.format(described)},
     )

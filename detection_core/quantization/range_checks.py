@@ -1,0 +1,108 @@
+"""Ranges of a quantized network held against what its tensors have on real input.
+
+A range that is too narrow cuts values off, one that is too wide leaves them few of the steps. Moving averages
+of the extremes of batches (Jacob et al., 2018, section 3.1, https://arxiv.org/abs/1712.05877) may end as
+either, where the training was short or the weights moved on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.artifacts.quantization import RangeUse
+from detection_core.errors import ModelError
+from detection_core.quantization.aware import PREFIX, AwareNetwork, read_ranges
+
+MOST_CUT = 0.01
+"""Fraction of a tensor's values outside of its range from which it is warned of."""
+LEAST_USED = 0.25
+"""Fraction of a range that values have below which it is warned of: two of eight bits tell nothing."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RangeCheck:
+    """What was found of each range.
+
+    Attributes:
+        uses: name of a layer to how its values use its range, in the order of the network.
+        warnings: what is far off, a sentence for each layer.
+    """
+
+    uses: Mapping[str, RangeUse]
+    warnings: tuple[str, ...]
+
+
+def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:
+    """Run a quantized network and look at each output before it is quantized.
+
+    Args:
+        aware: the network, run as in inference.
+        batches: float32 [B, H, W, 3], preprocessed.
+
+    Raises:
+        ModelError: when there is no batch.
+    """
+    ranges = read_ranges(aware)
+    measure = _statistics(aware, list(ranges))
+    totals: list[list[float]] = []
+    for pixels in batches:
+        found = measure(tf.convert_to_tensor(pixels)).numpy().tolist()
+        totals = [_merged(*pair) for pair in zip(totals, found, strict=True)] if totals else found
+    if not totals:
+        raise ModelError("expected at least one batch to check ranges on, found none; check the train split")
+    uses = {
+        name: RangeUse(observed=(low, high), cut=cut / count, used=_used((low, high), learnt))
+        for (name, learnt), (low, high, cut, count) in zip(ranges.items(), totals, strict=True)
+    }
+    warnings = [_warning(name, ranges[name], use) for name, use in uses.items()]
+    return RangeCheck(uses=uses, warnings=tuple(text for text in warnings if text))
+
+
+def _statistics(aware: AwareNetwork, names: Sequence[str]) -> Any:
+    """Return a function of a batch: float32 [layers, 4], lowest, highest, how many cut off, how many."""
+    layers = [aware.network.get_layer(PREFIX + name) for name in names]
+    network = tf_keras.Model(aware.network.inputs, [layer.input for layer in layers])
+
+    @tf.function(reduce_retracing=True)
+    def measure(pixels: tf.Tensor) -> tf.Tensor:
+        inputs = network(pixels, training=False)
+        rows = []
+        for layer, layer_inputs in zip(layers, inputs if len(layers) > 1 else [inputs], strict=True):
+            values = layer.unquantized_output(layer_inputs)
+            low, high = layer.output_range()
+            # Half a step beyond the ends is rounded, not cut.
+            outside = (values < low - (high - low) / 510) | (values > high + (high - low) / 510)
+            count = tf.cast(tf.size(values), tf.float32)
+            cut = tf.reduce_sum(tf.cast(outside, tf.float32))
+            rows.append(tf.stack([tf.reduce_min(values), tf.reduce_max(values), cut, count]))
+        return tf.stack(rows)
+
+    return measure
+
+
+def _merged(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [min(one[0], other[0]), max(one[1], other[1]), one[2] + other[2], one[3] + other[3]]
+
+
+def _used(observed: tuple[float, float], learnt: tuple[float, float]) -> float:
+    """Return the fraction of a range, which always holds zero, that values have; 1 where there are none."""
+    low, high = min(learnt[0], 0.0), max(learnt[1], 0.0)
+    if observed[0] == observed[1] or low == high:
+        return 1.0
+    inside = min(observed[1], high) - max(observed[0], low)
+    return max(0.0, inside) / (high - low)
+
+
+def _warning(name: str, learnt: tuple[float, float], use: RangeUse) -> str:
+    low, high = use.observed
+    told = f"{name}: range {learnt[0]:.4g}..{learnt[1]:.4g}, values {low:.4g}..{high:.4g}"
+    if use.cut > MOST_CUT:
+        return f"{told}: {100 * use.cut:.3g} % of the values are cut off"
+    if use.used < LEAST_USED:
+        return f"{told}: only {100 * use.used:.3g} % of the range is used"
+    return ""
