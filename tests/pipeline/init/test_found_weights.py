@@ -22,6 +22,8 @@ def test_where_nothing_is_published_or_wanted_nothing_is_fetched(monkeypatch):
     assert not find_weights(find_network(SMALL), wanted=True).found
     theirs = find_weights(find_network("efficientdet-lite0"), wanted=True)
     assert not theirs.found and "fine_tune_checkpoint" in theirs.remedy
+    old = find_weights(find_network("ssdlite_mobilenet_v3_large_320x320_coco"), wanted=True)
+    assert not old.found and "fine_tune_checkpoint_version to V1" in old.remedy
     refused = find_weights(find_network(NAME), wanted=False)
     assert (refused.found, refused.remedy) == (False, "")
 
