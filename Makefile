@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-faults test-browser test-mediapipe test-trackers test-containers test-install test-azure test-beam test-cluster
+.PHONY: help setup demo test test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -27,6 +27,9 @@ test-browser: setup ## the HTML pages in Chromium, with hostile names; installs 
 
 test-mediapipe: setup ## our TensorFlow Lite files in MediaPipe's ObjectDetector, which it installs beside .venv
 	@.ci/test-mediapipe $(PYTEST_ARGS)
+
+test-runtimes: setup ## our SavedModels in ONNX Runtime, OpenVINO, OpenCV and converted to Core ML, beside .venv
+	@.ci/test-runtimes $(PYTEST_ARGS)
 
 # KILLS: how many, 8 to 9 seconds each on 2 idle cores; SEED: of their choice; FUZZ_SECONDS: for all readers together.
 test-faults: setup ## kills, full disks and wrong clocks for every step, random files for every reader; about 40 minutes

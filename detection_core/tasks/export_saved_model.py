@@ -12,12 +12,15 @@ from detection_core.artifacts import detector as layout
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import expand_patterns, read_records
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.automl_signatures import automl_functions
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.frozen_graph import FROZEN_GRAPH, frozen_graph
+from detection_core.exporters.portable_graph import PORTABLE_INPUT, portable_function
 from detection_core.exporters.served_inputs import IMAGE_TENSOR, INPUT_TYPES, find_input_type
 from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
+from detection_core.exporters.tflite import check_convertible
 from detection_core.exporters.warm_up import MOST_REQUESTS, write_warm_up
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
@@ -101,9 +104,34 @@ def _automl_functions(detector: LoadedDetector, options: SavedModelOptions) -> d
     return automl_functions(detector.model, resizer, options.batch_size or None)
 
 
+def _portable_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:
+    """Make what converters to other runtimes read; see `portable_graph.portable_function`."""
+    if options.additional_output_tensor_names or options.input_type != IMAGE_TENSOR or options.batch_size > 1:
+        raise ConfigError(
+            f"expected input_type {IMAGE_TENSOR}, no additional tensors and no batch size above 1, found"
+            f" others: with signatures {options.signatures} a SavedModel takes the pixels of one image",
+            where="signatures",
+        )
+    check_convertible(detector.config)
+    tflite = configured_model(detector.config).family.require_tflite()
+    outputs = TFLiteOutputOptions(
+        max_detections=MAX_DETECTIONS,
+        classes_per_detection=1,
+        use_regular_nms=True,
+        form=PORTABLE[options.signatures],
+    )
+    function = tflite.function(detector.model, detector.config, outputs, False)
+    return {SERVING_DEFAULT: portable_function(function, tflite.normalisation(detector.model))}
+
+
+PORTABLE = {"portable": "plain_nms", "portable_heads": "headless"}
+MAX_DETECTIONS = 100
+
 SIGNATURES: Mapping[str, Callable[[LoadedDetector, SavedModelOptions], dict[str, Any]]] = {
     "object_detection_api": _own_functions,
     "automl": _automl_functions,
+    "portable": _portable_functions,
+    "portable_heads": _portable_functions,
 }
 """Whose signatures, to what makes them."""
 
@@ -130,6 +158,12 @@ def export_saved_model(
         DetectionError: when the detector cannot be read or exported as asked, or an example has no image.
     """
     if examples_dir:
+        if options.signatures in PORTABLE:
+            raise ConfigError(
+                f"expected no examples with signatures {options.signatures}, whose SavedModel is for"
+                " converters and not for TensorFlow Serving; leave them out",
+                where="signatures",
+            )
         check_split(examples_dir, options.warm_up_split)
     detector = load_detector(model_dir)
     functions = SIGNATURES[options.signatures](detector, options)
@@ -145,7 +179,8 @@ def export_saved_model(
     files.copy_tree(checkpoint, files.join(output_dir, CHECKPOINT_DIR))
     if options.frozen_graph:
         function = functions[SERVING_DEFAULT]
-        files.write_bytes(files.join(output_dir, FROZEN_GRAPH), frozen_graph(function, options.input_type))
+        name = PORTABLE_INPUT if options.signatures in PORTABLE else options.input_type
+        files.write_bytes(files.join(output_dir, FROZEN_GRAPH), frozen_graph(function, name))
     _logger.info("export | SavedModel with %s written to %s", ", ".join(functions), saved_model)
     return saved_model
 

@@ -160,7 +160,8 @@ VERBS = (
                 "--signatures",
                 default="object_detection_api",
                 metavar="WHOSE",
-                help="object_detection_api (default), or automl: those of google/automl's EfficientDet",
+                help="object_detection_api (default), automl: those of google/automl's EfficientDet, portable"
+                " or portable_heads: for converters to other runtimes, with and without post-processing",
             ),
             argument(
                 "--additional-output-tensor-names",

@@ -193,6 +193,7 @@ def export(arguments: argparse.Namespace) -> Result:
         quantized_model=arguments.quantized_model,
         split=arguments.split,
         max_map_drop=arguments.max_map_drop,
+        form=arguments.form,
         **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats, "limits": arguments.limits}),
     )
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
@@ -210,6 +211,12 @@ def _gate_arguments() -> Iterator[Argument]:
     )
     formats += " int16x8, int8_weights and int4_weights"
     yield argument("--formats", default="float32,int8", help=f"comma-separated, of {formats}")
+    yield argument(
+        "--form",
+        choices=("post_process", "plain_nms", "headless"),
+        default=TFLiteExporterJob.form,
+        help="what files end with (default: post_process)",
+    )
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
     )

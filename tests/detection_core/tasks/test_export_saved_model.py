@@ -105,3 +105,27 @@ def test_an_export_that_fails_leaves_no_half_of_a_model(detector, tmp_path):
     with pytest.raises(ExportError, match="the nearest are"):
         export_saved_model(detector, str(tmp_path / "out"), options)
     assert not (tmp_path / "out").exists()
+
+
+def test_portable_signatures_take_pixels_and_find_what_the_detector_finds(efficientdet, tmp_path):
+    options = SavedModelOptions(signatures="portable", frozen_graph=True)
+    written = export_saved_model(efficientdet, str(tmp_path / "out"), options)
+    served = tf.saved_model.load(written).signatures["serving_default"]
+    square = np.random.default_rng(1).integers(0, 256, (64, 64, 3)).astype(np.uint8)
+    found = served(images=tf.constant(square[np.newaxis].astype(np.float32)))
+    expected = load_runner(efficientdet)(square)
+    # The others' scores fall by soft suppression there, and here boxes go.
+    np.testing.assert_allclose(found["detection_scores"][0, 0], expected.scores[0], atol=1e-5)
+    np.testing.assert_allclose(np.clip(found["detection_boxes"][0, 0], 0, 1), expected.boxes[0], atol=1e-3)
+    assert found["detection_classes"][0, 0] == expected.classes[0] + 1
+    definition = tf.compat.v1.GraphDef.FromString((tmp_path / "out" / FROZEN_GRAPH).read_bytes())
+    assert {"images", "detection_boxes", "num_detections"} <= {node.name for node in definition.node}
+
+
+def test_portable_signatures_refuse_what_they_do_not_take(efficientdet, examples, tmp_path):
+    options = SavedModelOptions(signatures="portable_heads")
+    with pytest.raises(ConfigError, match="for converters and not for TensorFlow Serving"):
+        export_saved_model(efficientdet, str(tmp_path / "out"), options, examples_dir=examples)
+    others = SavedModelOptions(signatures="portable_heads", batch_size=2)
+    with pytest.raises(ConfigError, match="pixels of one image"):
+        export_saved_model(efficientdet, str(tmp_path / "out"), others)

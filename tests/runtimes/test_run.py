@@ -1,0 +1,88 @@
+"""Other runtimes find what the SavedModel finds; `make test-runtimes`.
+
+Each has an environment of its own, below the folder that DETFLOW_RUNTIMES names.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.data.label_map import label_map_from_names
+from detection_core.exporters.detector_folder import write_detector
+from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
+from tests.mediapipe.test_object_detector import LABELS, detector, pictures
+
+ENVIRONMENTS = os.environ.get("DETFLOW_RUNTIMES", "")
+pytestmark = [
+    pytest.mark.runtimes,
+    pytest.mark.skipif(not ENVIRONMENTS, reason="DETFLOW_RUNTIMES names no folder of environments"),
+]
+NETWORKS = ("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "efficientdet-lite0")
+NAMES = {
+    "portable": ("num_detections", "detection_scores", "detection_classes", "detection_boxes"),
+    "portable_heads": ("location", "score"),
+}
+# OpenCV runs what tf2onnx wrote, so it comes after it.
+RUNS = (
+    ("onnx", "portable"),
+    ("openvino", "portable"),
+    ("onnx", "portable_heads"),
+    ("openvino", "portable_heads"),
+    ("opencv", "portable_heads"),
+    ("coreml", "portable_heads"),
+)
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def exported(request, tmp_path_factory):
+    """Signatures to a folder with a SavedModel, a frozen graph and an image."""
+    folder = tmp_path_factory.mktemp("exported")
+    model, config = detector(request.param)
+    labels = label_map_from_names(LABELS)
+    write_detector(model, config, labels, str(folder / "detector"))
+    for signatures in NAMES:
+        options = SavedModelOptions(signatures=signatures, frozen_graph=True)
+        export_saved_model(str(folder / "detector"), str(folder / signatures), options)
+        np.save(folder / signatures / "images.npy", pictures()[:1].astype(np.float32))
+    return folder
+
+
+@pytest.mark.parametrize(("runtime", "signatures"), RUNS)
+def test_a_runtime_finds_what_tensorflow_finds(exported, runtime, signatures):
+    folder = exported / signatures
+    python = f"{ENVIRONMENTS}/{runtime}/bin/python"
+    command = [python, str(Path(__file__).with_name("run.py")), runtime, str(folder)]
+    variables = {
+        "OUTPUTS": ",".join(NAMES[signatures]),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PATH": os.environ["PATH"],
+    }
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=variables)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = np.load(folder / f"{runtime}.npz")
+    served = tf.saved_model.load(str(folder / "saved_model")).signatures["serving_default"]
+    expected = {name: v.numpy() for name, v in served(tf.constant(np.load(folder / "images.npy"))).items()}
+    assert set(expected) == set(NAMES[signatures])
+    if runtime == "coreml":  # converted, and not run
+        assert sorted(map(tuple, found.values())) == sorted(v.shape for v in expected.values())
+        return
+    assert set(found) == set(expected)
+    for name in ("num_detections", "detection_scores", "location", "score"):
+        if name in expected:
+            np.testing.assert_allclose(found[name], expected[name], atol=1e-4, err_msg=name)
+    if "detection_boxes" in expected:
+        assert same_rows(found, expected) >= 0.95  # equal scores may change places
+
+
+def same_rows(found, expected):
+    """Part of the rows with the same class and box."""
+    count = int(expected["num_detections"][0])
+    near = np.abs(found["detection_boxes"] - expected["detection_boxes"])[0, :count].max(axis=1) < 1e-3
+    alike = found["detection_classes"][0, :count] == expected["detection_classes"][0, :count]
+    return np.mean(near & alike)
