@@ -11,6 +11,9 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.validation_pb2 import Validation
 from detection_core.training.validation import ValidationOptions
 
+PICTURES = 4
+"""Images drawn at each validation where `eval_config.num_visualizations` is not given."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ValidationPlan:
@@ -20,11 +23,13 @@ class ValidationPlan:
         options: when, by which score, and what follows.
         max_images: at most so many images, the same each time; 0: all.
         writes_best: the best weights are written, not the last ones.
+        pictures: images drawn at each validation, the same each time.
     """
 
     options: ValidationOptions
     max_images: int
     writes_best: bool
+    pictures: int = PICTURES
 
 
 def build_validation(config: TrainEvalPipelineConfig, *, checkpoint_every: int) -> ValidationPlan | None:
@@ -62,4 +67,5 @@ def build_validation(config: TrainEvalPipelineConfig, *, checkpoint_every: int) 
         ),
         max_images=message.max_images,
         writes_best=message.weights == Validation.BEST,
+        pictures=evaluation.num_visualizations if evaluation.HasField("num_visualizations") else PICTURES,
     )

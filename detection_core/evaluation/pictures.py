@@ -115,7 +115,7 @@ def write_pictures(
     last = max(plan.images, default=-1)
     for i, (image, _) in enumerate(itertools.islice(pixels, last + 1)):
         if i in plan.side_by_side:
-            picture = _draw_both(image, images[i], class_names, plan.score_threshold, options)
+            picture = draw_both(image, images[i], class_names, plan.score_threshold, options)
             caption = _describe(images[i], plan.score_threshold)
             name = f"{SIDE_BY_SIDE}_{i:05d}.jpg"
             drawn[SIDE_BY_SIDE, i, 0] = _save(picture, folder, SIDE_BY_SIDE, images[i], caption, name)
@@ -189,13 +189,14 @@ def truth_boxes(
     ]
 
 
-def _draw_both(
+def draw_both(
     image: np.ndarray,
     evaluated: EvaluatedImage,
     class_names: Mapping[int, str],
     score_threshold: float,
     options: PictureOptions,
 ) -> Image.Image:
+    """Return an image with its detections beside the same with its ground truth."""
     picture = fit(image, longest=options.longest_px, smallest=options.smallest_px)
     found = detection_boxes(evaluated.detections, class_names, score_threshold, options)
     true = truth_boxes(evaluated.truth, class_names, names=options.names)

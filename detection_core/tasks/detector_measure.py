@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from detection_core.artifacts.coco_names import MAP
 from detection_core.artifacts.evaluation import finite
@@ -19,9 +21,12 @@ from detection_core.errors import ConfigError
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
+from detection_core.evaluation.pictures import draw_both, spread_evenly
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import serving_function
+from detection_core.structures import ImageTruth
 from detection_core.training.distribution import current_worker
+from detection_core.training.validation_pictures import ValidationPicture
 
 _NAME = "validation"
 
@@ -31,6 +36,7 @@ class DetectorMeasure:
 
     Attributes:
         images: how many images it is measured on.
+        pictures: of the last measuring, of the same images each time.
     """
 
     def __init__(
@@ -59,7 +65,10 @@ class DetectorMeasure:
         self._model, self._plain = model, plain_model
         self._config, self.images = sampled_evaluation(config, plan.max_images, label_map=label_map)
         self._label_map = label_map
-        self._options = build_evaluation_settings(config).metrics
+        self._settings = build_evaluation_settings(config)
+        self._options = self._settings.metrics
+        self._drawn = spread_evenly(self.images, plan.pictures)
+        self.pictures: list[ValidationPicture] = []
         self._demanded = list(plan.options.objective)
         self._resizer = configured_model(config).build_resizer()
         self._function: Any = None
@@ -77,12 +86,43 @@ class DetectorMeasure:
         if self._function is None:
             self._function = serving_function(measured, self._resizer)
         runner = SignatureRunner(self._function, "the detector in training")
+        kept: dict[int, np.ndarray] = {}
         truth = iterate_truth(self._config, label_map=self._label_map)
-        found = measure({_NAME: runner}, truth, self._label_map, job="validate", total=self.images)
+        found = measure(
+            {_NAME: runner}, self._keeping(truth, kept), self._label_map, job="validate", total=self.images
+        )
         images = found[_NAME].images
         names = class_names(self._label_map)
         split = EvaluatedSplit.counting(images, names, labelled_only=self._options.only_labelled)
+        self.pictures = self._draw(split, kept)
         return finite(compute_metrics(images, split.coco, names, self._options, self._demanded))
+
+    def named_pictures(self) -> dict[str, np.ndarray]:
+        """Return the pictures by the names that loggers have them under."""
+        return {f"validation/{picture.number}": picture.image for picture in self.pictures}
+
+    def _keeping(
+        self, truth: Iterable[tuple[np.ndarray, ImageTruth]], kept: dict[int, np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, ImageTruth]]:
+        """Yield images, and keep the pixels of those that are drawn."""
+        for number, (image, image_truth) in enumerate(truth):
+            if number in self._drawn:
+                kept[number] = image
+            yield image, image_truth
+
+    def _draw(self, split: EvaluatedSplit, kept: Mapping[int, np.ndarray]) -> list[ValidationPicture]:
+        """Return detections beside ground truth, from the score on that `eval_config` says."""
+        score = split.best_score if self._settings.min_score is None else self._settings.min_score
+        return [
+            ValidationPicture(
+                number=number,
+                source_id=split.images[at].truth.source_id,
+                image=np.asarray(
+                    draw_both(image, split.images[at], split.class_names, score, self._settings.drawing)
+                ),
+            )
+            for number, (at, image) in enumerate(sorted(kept.items()))
+        ]
 
 
 def _check_metrics(names: Sequence[str], known: Sequence[str]) -> None:

@@ -46,6 +46,7 @@ from detection_core.training.actions import (
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.validation import Validation
+from detection_core.training.validation_pictures import PictureFiles
 
 _logger = logging.getLogger(__name__)
 _NAMED = 20
@@ -164,7 +165,8 @@ def _train(
     request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut]
 ) -> TrainingResult:
     config, label_map = request.config, request.label_map
-    validation = _validation(request, job)
+    measure = _measure(request)
+    validation = _validation(request, measure, job)
     with naming_bad_train_records(config, label_map=label_map):
         return run_training(
             request.model,
@@ -172,20 +174,26 @@ def _train(
             build_optimization(config),
             request.plan.options,
             request.work_folder,
-            actions=_actions(request, job, progress) if current_worker().is_chief else [],
+            actions=_actions(request, measure, job, progress) if current_worker().is_chief else [],
             step=request.step,
             validation=validation,
         )
 
 
-def _validation(request: FitRequest, job: str) -> Validation | None:
-    """Return what validates the model on the way, where the config asks for it."""
+def _measure(request: FitRequest) -> DetectorMeasure | None:
+    """Return what measures the model on the way, where the config asks for it."""
     plan = request.plan.validation
     if plan is None:
         return None
-    measure = DetectorMeasure(
+    return DetectorMeasure(
         request.model, request.config, request.label_map, plan, plain_model=request.plain_model
     )
+
+
+def _validation(request: FitRequest, measure: DetectorMeasure | None, job: str) -> Validation | None:
+    plan = request.plan.validation
+    if plan is None or measure is None:
+        return None
     return Validation(plan.options, measure, request.model, request.work_folder, job=job)
 
 
@@ -241,13 +249,18 @@ def _history(work_folder: str) -> str:
     return HISTORY.path(work_folder)
 
 
-def _actions(request: FitRequest, job: str, progress: Reporter | None) -> list[TrainingAction]:
+def _actions(
+    request: FitRequest, measure: DetectorMeasure | None, job: str, progress: Reporter | None
+) -> list[TrainingAction]:
     loss_names = configured_model(request.config).family.loss_names
     folder = request.work_folder
     loggers = [TensorBoardLogger(files.join(folder, LOGS)), *open_loggers(request.plan.loggers, folder)]
     artifacts = [files.join(folder, name) for name in (PIPELINE_CONFIG, HISTORY.name, VALIDATIONS.name)]
     return [
         HistoryFile(_history(request.work_folder)),
-        LoggedTraining(loggers, field_texts(request.config), artifacts),
+        LoggedTraining(
+            loggers, field_texts(request.config), artifacts, measure.named_pictures if measure else None
+        ),
+        *([PictureFiles(folder, lambda: measure.pictures)] if measure else []),
         ProgressLines(job, progress, loss_names),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
+from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.storage import files
@@ -38,6 +39,8 @@ def write_model_run(
         # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
         files.write_text(files.join(folder, CHECKPOINTS, "checkpoint"), f'model_checkpoint_path: "{name}"\n')
         files.copy_tree(files.join(work_folder, LOGS), files.join(folder, LOGS))
+        if files.is_dir(files.join(work_folder, PICTURES)):
+            files.copy_tree(files.join(work_folder, PICTURES), files.join(folder, PICTURES))
         for lines in (HISTORY, VALIDATIONS):
             if files.exists(lines.path(work_folder)):
                 files.copy_file(lines.path(work_folder), lines.path(folder))

@@ -100,7 +100,9 @@ class _Watched:
         files.make_dirs(output_dir)
         self._lines = VALIDATIONS.read_whole_lines(output_dir)
         self._passed_over: set[int] = set()
-        self._events = LoggedTraining([TensorBoardLogger(files.join(output_dir, LOGS))])
+        self._events = LoggedTraining(
+            [TensorBoardLogger(files.join(output_dir, LOGS))], pictures=self._measure.named_pictures
+        )
 
     def close(self) -> None:
         """Close the event file."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from detection_core.artifacts.model_run import HISTORY, HistoryLine, ValidationLine
 from detection_core.detectors.base import TOTAL_LOSS
@@ -122,6 +124,7 @@ class LoggedTraining(TrainingAction):
         loggers: what takes it.
         parameters: what the training was asked to do: config field to value.
         artifacts: files to log as they are when the training begins, and again when it has ended; by path.
+        pictures: gives pictures of the last validation, name to uint8 [H, W, 3].
     """
 
     def __init__(
@@ -129,7 +132,9 @@ class LoggedTraining(TrainingAction):
         loggers: Sequence[Logger],
         parameters: Mapping[str, str] | None = None,
         artifacts: Sequence[str] = (),
+        pictures: Callable[[], Mapping[str, np.ndarray]] | None = None,
     ) -> None:
+        self._pictures = pictures
         self._loggers, self._parameters, self._artifacts = loggers, parameters or {}, artifacts
         self._status: Status = "finished"
 
@@ -147,6 +152,9 @@ class LoggedTraining(TrainingAction):
         """Log the metrics, which the Object Detection API's evaluation calls the same, and the score."""
         scores = {**line.metrics, SCORE: line.score}
         self._log({name: value for name, value in scores.items() if value is not None}, line.step, EVAL)
+        images = self._pictures() if self._pictures else {}
+        for logger in self._loggers if images else ():
+            logger.log_images(images, line.step, EVAL)
 
     def failed(self, error: BaseException) -> None:
         """Remember how the training ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import logging
@@ -16,6 +17,7 @@ from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, before, build_dag
 from pipeline.extras import require
+from pipeline.local.live_report import LiveReport
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import check_step, refuse_placeholders, run_checks
 from pipeline.run_parameters import CHECKER, set_parameters
@@ -34,8 +36,8 @@ class RunOptions:
         parameters: some of `pipeline.run_parameters`, to checked values.
         scheduled_time: RFC 3339, the slot of a schedule that the run is for; empty: none.
         until: id of a step before which the run ends: only what it needs is run; "": the whole workflow.
-        write_report: writes the report of the run to a path when the run has ended; None: none is
-            written.
+        write_report: writes the report of the run to a path, while it goes on and when it has ended; None:
+            none is written.
     """
 
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -114,7 +116,8 @@ class _Run:
             tfx_pipeline = build_tfx_pipeline(
                 self._dag, checks, self._workspace.artifacts, self._workspace.metadata_path
             )
-            run_tfx_pipeline(tfx_pipeline, self._dag, self.info.run_id, self._observe)
+            with self._live_report():
+                run_tfx_pipeline(tfx_pipeline, self._dag, self.info.run_id, self._observe)
         except BaseException as e:
             status = "failed" if isinstance(e, Exception) else "stopped"
             try:
@@ -155,12 +158,22 @@ class _Run:
         self._keep(status=status, finished=_now())
         if self._options.write_report is None:
             return
-        path = os.path.join(self._workspace.run_dir(self.info.run_id), REPORT_FILE)
         try:
-            self._options.write_report(self.info, path)
+            self._options.write_report(self.info, self._report_path)
         except Exception:
             # Never fail the run because its report failed.
             _logger.exception("report | could not be written; `detflow report` tries again")
+
+    @property
+    def _report_path(self) -> str:
+        return os.path.join(self._workspace.run_dir(self.info.run_id), REPORT_FILE)
+
+    def _live_report(self) -> contextlib.AbstractContextManager[Any]:
+        """Return what keeps the report up to date for the length of a `with` block."""
+        write = self._options.write_report
+        if write is None:
+            return contextlib.nullcontext()
+        return LiveReport(lambda: write(self.info, self._report_path))
 
 
 def _now() -> str:

@@ -15,13 +15,17 @@ from detection_core.artifacts.model_run import (
     HistoryLine,
     ValidationLine,
 )
+from detection_core.artifacts.pictures import PictureFile, list_pictures
 from detection_core.report.charts import Chart, ChartOptions, Line, line_chart
+from detection_core.report.pictures import Picture, PictureBudget
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
+from pipeline.report.unfinished import unfinished_training
 
 TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
     "trainer": ("Training", "model_run", TRAIN_REPORT),
     "quantization_rewriter": ("Quantization-aware training", "quantized_run", QUANTIZATION_REPORT),
 }
+_STEPS_SHOWN, _PICTURE_BYTES = 3, 900_000
 _TOTAL_LOSS = "Loss/total_loss"
 _VALIDATED = {"mAP": MAP, "mAP@.50": MAP_50}
 
@@ -30,7 +34,7 @@ def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
     """Return the loss and learning-rate curves of every training of the run."""
     found = []
     for component, (title, output, report_file) in TRAININGS.items():
-        folder = artifacts.folder(component, output)
+        folder = artifacts.folder(component, output) or unfinished_training(artifacts.run, component)
         history = HISTORY.read_whole_lines(folder)
         report = find(report_file, folder)
         if history or report:
@@ -43,9 +47,23 @@ def trainings(artifacts: RunArtifacts) -> list[dict[str, Any]]:
                     "validation_chart": _validation_chart(VALIDATIONS.read_whole_lines(folder), title),
                     "last": history[-1] if history else None,
                     "config": read_text(folder, PIPELINE_CONFIG) or "",
+                    "pictures": _pictures(folder),
                 }
             )
     return found
+
+
+def _pictures(folder: str) -> list[Picture]:
+    """Return pictures of validations: of each image those of a few steps, from the first to the last."""
+    by_image: dict[str, list[PictureFile]] = {}
+    for entry in list_pictures(folder):
+        by_image.setdefault(entry.source_id, []).append(entry)
+    budget, found = PictureBudget(_PICTURE_BYTES), []
+    for entries in by_image.values():
+        last = len(entries) - 1
+        shown = sorted({round(i * last / (_STEPS_SHOWN - 1)) for i in range(_STEPS_SHOWN)})
+        found += [budget.embed_one(entries[i]) for i in shown]
+    return [picture for picture in found if picture is not None]
 
 
 def _loss_chart(history: list[HistoryLine], title: str) -> Chart | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import os
 from collections.abc import Callable
 from typing import Any
@@ -33,9 +34,14 @@ from pipeline.report.trainings import trainings
 
 _HERE = os.path.dirname(__file__)
 
+RELOAD_SECONDS = 20
+"""After which a browser looks for a newer page, while the run goes on."""
+
 
 def write_report(run: RunInfo, path: str) -> None:
     """Write one self-contained HTML page about a run: no script, no link to elsewhere.
+
+    Of a run that goes on, the page asks the browser to load it again from time to time.
 
     Whatever a run did not come to (a failed step, no quantization) is left out, and so is what is damaged,
     with a warning that names it.
@@ -70,6 +76,8 @@ def _context(run: RunInfo) -> dict[str, Any]:
 
     return {
         "run": dataclasses.asdict(run),
+        "reload_seconds": RELOAD_SECONDS if run.status == "running" else 0,
+        "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "steps": step_summary(run),
         "headline": _headline(run, pushed),
         "tiles": unless_damaged(lambda: _tiles(evaluated, parity), "what is measured", []),

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, VALIDATIONS
+from detection_core.artifacts.pictures import list_pictures
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.train_plan import build_train_plan
 from detection_core.config.input_paths import point_at_examples
@@ -132,3 +134,19 @@ def test_history_says_how_training_ended(trained):
     history = (trained.root / "model_run_dir" / "history.jsonl").read_text().splitlines()
     assert json.loads(history[-1])["step"] == trained.report.steps == 6
     assert not trained.report.stopped_early
+
+
+def test_the_same_images_are_drawn_at_each_validation(trained):
+    drawn: dict[str, list[str]] = {}
+    for picture in list_pictures(str(trained.root / "model_run_dir")):
+        drawn.setdefault(picture.source_id, []).append(picture.caption)
+        assert picture.read()
+    assert drawn and set(map(tuple, drawn.values())) == {("step 2", "step 4", "step 6")}
+    (path,) = (trained.root / "model_run_dir" / "logs" / "eval").glob("events.*")
+    tags = [
+        (event.step, value.tag)
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+        if value.metadata.plugin_data.plugin_name == "images"
+    ]
+    assert sorted(tags) == [(step, f"validation/{i}") for step in (2, 4, 6) for i in range(len(drawn))]

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from detection_core.artifacts.model_run import ValidationLine
@@ -143,6 +144,21 @@ def test_what_is_no_number_is_not_logged() -> None:
     LoggedTraining([logger]).report(bad)
     [(_, _, values)] = logger.told
     assert "Loss/total_loss" not in values and "Loss/localization_loss" in values
+
+
+def test_loggers_get_the_pictures_of_a_validation() -> None:
+    class Pictures(Collect):
+        def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
+            self.told.append((sorted(images), step, split))
+
+    logger = Pictures()
+    shown: dict[str, np.ndarray] = {}
+    logged = LoggedTraining([logger], pictures=lambda: shown)
+    logged.validated(ValidationLine(step=10, score=0.5))
+    assert logger.told == [("eval", 10, {"score": 0.5})]
+    shown["validation/0"] = np.zeros([2, 2, 3], np.uint8)
+    logged.validated(ValidationLine(step=20, score=0.5))
+    assert logger.told[-1] == (["validation/0"], 20, "eval")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
+
+from detection_core.artifacts.model_run import ValidationLine
+from detection_core.training.validation_pictures import PictureFiles, ValidationPicture
 from pipeline.report import trainings as page
 from pipeline.report.run_artifacts import RunArtifacts
 from pipeline.report.trainings import trainings
@@ -30,3 +34,19 @@ def test_validations_are_drawn_with_the_metrics_that_people_know(tmp_path, monke
         ("score", [1], [0.5]),
         ("mAP", [1], [0.25]),
     ]
+
+
+def test_the_same_images_are_shown_at_the_first_the_last_and_a_step_between(tmp_path):
+    (tmp_path / "history.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    pictures = [
+        ValidationPicture(number=i, source_id=f"image {i}", image=np.zeros([8, 16, 3], np.uint8))
+        for i in range(2)
+    ]
+    action = PictureFiles(str(tmp_path), lambda: pictures)
+    action.start(0)
+    for step in (10, 20, 30, 40, 50):
+        action.validated(ValidationLine(step=step))
+    (training,) = trainings(RunArtifacts(record_with("trainer", {"model_run": str(tmp_path)})))
+    shown = [(p.source_id, p.caption) for p in training["pictures"]]
+    assert shown == [(f"image {i}", f"step {step}") for i in range(2) for step in (10, 30, 50)]
+    assert all(p.data.startswith("data:image/jpeg;base64,") for p in training["pictures"])

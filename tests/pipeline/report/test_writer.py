@@ -293,3 +293,22 @@ def test_the_data_are_shown_as_data_validator_left_them(tmp_path):
     os.remove(CARD.path(folder))
     older = render_report(dataclasses.replace(run, steps=(*run.steps, step)))
     assert "of the validator" not in older and 'id="data"' in older and "Nothing was found" in older
+
+
+def test_a_page_loads_itself_again_while_the_run_goes_on_and_stays_in_the_end(run):
+    running = render_report(dataclasses.replace(run, status="running"))
+    assert '<meta http-equiv="refresh" content="20">' in running and "loads itself again" in running
+    ended = render_report(run)
+    assert "refresh" not in ended and "loads itself" not in ended
+
+
+def test_a_page_of_a_run_that_trains_shows_how_far_it_is(run, tmp_path):
+    work = tmp_path / "work" / "0123456789abcdef"
+    work.mkdir(parents=True)
+    (work / "history.jsonl").write_text('{"step": 7, "loss": 1.25}\n')
+    step = StepInfo(id="trainer", component="trainer", state="running", started="2026-01-01T00:00:00+00:00")
+    others = tuple(s for s in run.steps if s.component in ("example_gen", "config_gen"))
+    page = render_report(
+        dataclasses.replace(run, status="running", workspace=str(tmp_path), steps=(*others, step))
+    )
+    assert "Training: loss" in page or "last loss" in page
