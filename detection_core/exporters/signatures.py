@@ -141,6 +141,7 @@ def save_signatures(functions: Mapping[str, Any], directory: str) -> None:
     """
     module = tf.Module(name="served")
     variables = {id(v): v for function in functions.values() for v in function.graph.variables}
-    module.read_variables = list(variables.values())
+    # A graph keeps its variables in a set: sorted, the same detector gives the same files.
+    module.read_variables = sorted(variables.values(), key=lambda variable: variable.name)
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, directory, dict(functions), options)

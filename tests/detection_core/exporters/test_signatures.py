@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
-from detection_core.exporters.signatures import write_saved_model
+from detection_core.exporters.signatures import save_signatures, write_saved_model
 from detection_core.structures import Images
 from tests.detection_core.exporters.tiny_detector import DETECTIONS, TinyDetector
 from tests.detection_core.quantization.tiny_network import ANCHORS, CLASSES
@@ -105,3 +105,16 @@ def test_a_detector_without_background_gives_no_column_for_it_and_nothing_past_i
 def test_a_saved_model_holds_variables_and_no_layers(loaded):
     assert len(loaded.read_variables) == len(TinyDetector().network.variables)
     assert not hasattr(loaded, "model")
+
+
+def test_variables_are_stored_in_the_order_of_their_names(tmp_path):
+    """A graph gives them in the order of a set, which differs from process to process."""
+    variables = [tf.Variable(float(i), name=f"v{i:02}") for i in range(12)]
+    spec = tf.TensorSpec([], tf.float32, name="input")
+    function = tf.function(lambda x: {"sum": tf.add_n([x, *variables])}, autograph=False)
+    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(tmp_path))
+    stored = tf.train.load_checkpoint(str(tmp_path / "variables" / "variables"))
+    values = [
+        stored.get_tensor(f"read_variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(variables))
+    ]
+    assert values == [float(i) for i in range(len(variables))]
