@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.json_values import OMIT_DEFAULT
 from detection_core.artifacts.tflite_file import verify_tflite
 from detection_core.errors import ModelError
 
@@ -31,6 +32,7 @@ class Provenance:
         model: name of the detector.
         format: of the file, such as `int8`.
         quantization: `none`, `aware` (trained so) or `post_training`.
+        float_layers: those that were left in float32 on purpose.
         config_hash: of the pipeline.config that it was trained with, wherever its files lay.
         data_fingerprint: of the content of the examples that it was trained on.
         trained_as: name of the training, which goes by config, data and first weights.
@@ -42,6 +44,7 @@ class Provenance:
     model: str = ""
     format: str = ""
     quantization: str = ""
+    float_layers: tuple[str, ...] = dataclasses.field(default=(), metadata=OMIT_DEFAULT)
     config_hash: str = ""
     data_fingerprint: str = ""
     trained_as: str = ""

@@ -19,6 +19,7 @@ class Network(enum.Enum):
     FLOAT = "the float network"
     AWARE = "the quantization-aware network; without one the float network, quantized after training"
     POST_TRAINING = "the float network, quantized after training"
+    MIXED = "the float network, quantized after training but for the layers that lose most by it"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,6 +102,12 @@ FORMATS: Mapping[str, FileFormat] = {
     "int8_post_training": FileFormat(
         description="as int8, quantized after training even beside a quantization-aware network",
         network=Network.POST_TRAINING,
+        convert=tflite.to_int8,
+        tolerance=_COARSE,
+    ),
+    "int8_mixed": FileFormat(
+        description="as int8_post_training, with layers in float32 until it loses little enough",
+        network=Network.MIXED,
         convert=tflite.to_int8,
         tolerance=_COARSE,
     ),

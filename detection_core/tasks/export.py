@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 
@@ -12,17 +14,19 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training
 from detection_core.builders.configured_model import configured_model
+from detection_core.builders.datasets import sampled_evaluation
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.graph_rewriter import QUANTIZED_BITS
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions
+from detection_core.detectors.family import TFLITE_FORMS, QuantizedDetector, TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import Conversion, check_convertible
@@ -32,7 +36,9 @@ from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.file_limits import Limits, check_limits
+from detection_core.tasks.mixed_precision import IMAGES, MixedBudget, choose_float_layers
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
+from detection_core.tasks.quantization_sensitivity import coco_metrics_of
 from detection_core.tasks.representative import representative_pixels
 
 _logger = logging.getLogger(__name__)
@@ -220,17 +226,22 @@ class _Networks:
 
     def __init__(self, source: _Source) -> None:
         self._source = source
-        self._made: dict[str, Detector] = {}
+        self._made: dict[Network, Detector] = {}
+        self.float_layers: dict[Network, tuple[str, ...]] = {}
 
     def get(self, network: Network) -> tuple[Detector, str]:
         """Return a network, and how it was quantized: `none`, `aware` (trained so) or `post_training`."""
-        kind = "none" if network is Network.FLOAT else "post_training"
-        if network is Network.AWARE and self._source.quantized_dir:
-            kind = "aware"
-        if kind not in self._made:
-            make = {"none": self._float, "aware": self._aware, "post_training": self._post_training}
-            self._made[kind] = make[kind]()
-        return self._made[kind], kind
+        if network is Network.AWARE and not self._source.quantized_dir:
+            network = Network.POST_TRAINING
+        make, kind = {
+            Network.FLOAT: (self._float, "none"),
+            Network.AWARE: (self._aware, "aware"),
+            Network.POST_TRAINING: (self._post_training, "post_training"),
+            Network.MIXED: (self._mixed, "post_training"),
+        }[network]
+        if network not in self._made:
+            self._made[network] = make()
+        return self._made[network], kind
 
     def _float(self) -> Detector:
         return self._source.detector.model
@@ -241,10 +252,33 @@ class _Networks:
 
     def _post_training(self) -> Detector:
         """Return a model with 8 bit fake quantization whose ranges come from images."""
+        return self._calibrated.model
+
+    @functools.cached_property
+    def _calibrated(self) -> QuantizedDetector:
         support = configured_model(self._source.config).family.require_quantization()
         rewritten = support.rewrite(self._source.detector.model, QuantizationOptions(delay=0), None)
         rewritten.calibrate(_pixels(self._source, batch_size=8))
-        return rewritten.model
+        return rewritten
+
+    def _mixed(self) -> Detector:
+        """Return the same with layers in float, as few as the budget asks for."""
+        source, quantized = self._source, self._calibrated
+        labels = source.detector.label_map
+        config, images = sampled_evaluation(source.config, IMAGES, label_map=labels)
+
+        def score(model: Detector) -> float:
+            found = coco_metrics_of({"mixed": model}, config, labels, job="mixed", total=images)
+            return found["mixed"][MAP_50]
+
+        size_mb = source.options.limits.get("int8_mixed", {}).get("size_mb", math.inf)
+        weights = quantized.weight_count(list(itertools.chain(*quantized.groups().values())))
+        budget = MixedBudget(max_drop=source.options.max_map_drop / 2, max_bytes=1e6 * size_mb - weights)
+        choice = choose_float_layers(
+            quantized, source.detector.model, _pixels(source, batch_size=8), score, budget
+        )
+        self.float_layers[Network.MIXED] = choice.layers
+        return quantized.leave_in_float(choice.layers)
 
 
 def _pixels(source: _Source, *, batch_size: int) -> Iterator[tf.Tensor]:
@@ -256,7 +290,7 @@ def _pixels(source: _Source, *, batch_size: int) -> Iterator[tf.Tensor]:
     )
 
 
-def _origin(source: _Source, name: str, quantization: str) -> Provenance:
+def _origin(source: _Source, name: str, quantization: str, float_layers: tuple[str, ...]) -> Provenance:
     """Tell where a file comes from, by what the detector's folder says of its training."""
     aware = quantization == "aware"
     info = layout.read_info(source.quantized_dir) if aware else source.detector.info
@@ -266,6 +300,7 @@ def _origin(source: _Source, name: str, quantization: str) -> Provenance:
         model=info.name,
         format=name,
         quantization=quantization,
+        float_layers=float_layers,
     )
 
 
@@ -311,7 +346,7 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
             path = files.join(tflite_dir, file_name(name))
             if kind.quantized and quantization == "none":
                 quantization = "post_training"
-            origin = _origin(source, name, quantization)
+            origin = _origin(source, name, quantization, networks.float_layers.get(kind.network, ()))
             written.append(
                 Candidate(
                     path=path,

@@ -15,6 +15,8 @@ from detection_core.builders.datasets import iterate_truth, naming_bad_train_rec
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.data.label_map import LabelMap
+from detection_core.detectors.base import Detector
 from detection_core.detectors.family import QuantizedDetector
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
@@ -109,15 +111,10 @@ def _accuracy(
     groups = rewritten.groups()
     models = {_FLOAT: detector.model, _QUANTIZED: rewritten.model}
     models |= {group: rewritten.leave_in_float(layers) for group, layers in groups.items()}
-    resizer = configured_model(config).build_resizer()
-    runners = {name: SignatureRunner(serving_function(m, resizer), name) for name, m in models.items()}
-    truth = iterate_truth(config, label_map=labels)
-    found = measure(runners, truth, labels, job="sensitivity", total=images)
-    names = class_names(labels)
-    metrics = {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
+    metrics = coco_metrics_of(models, config, labels, job="sensitivity", total=images)
     return Accuracy(
         split=options.split,
-        images=len(found[_FLOAT].images),
+        images=images,
         float_metrics=_known(metrics[_FLOAT]),
         quantized_metrics=_known(metrics[_QUANTIZED]),
         groups=[
@@ -130,6 +127,28 @@ def _accuracy(
             for group, layers in groups.items()
         ],
     )
+
+
+def coco_metrics_of(
+    models: Mapping[str, Detector], config: PipelineConfig, labels: LabelMap, *, job: str, total: int
+) -> dict[str, dict[str, float]]:
+    """Measure detectors in one pass over the images that a config evaluates.
+
+    Args:
+        models: name to detector.
+        config: its first eval_input_reader names the images.
+        labels: class text to class id.
+        job: name in the progress lines.
+        total: number of images.
+
+    Returns:
+        Name to COCO's metrics, -1 where there is nothing to measure.
+    """
+    resizer = configured_model(config).build_resizer()
+    runners = {name: SignatureRunner(serving_function(m, resizer), name) for name, m in models.items()}
+    found = measure(runners, iterate_truth(config, label_map=labels), labels, job=job, total=total)
+    names = class_names(labels)
+    return {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
 
 
 def _known(metrics: Mapping[str, float]) -> dict[str, float | None]:

@@ -206,10 +206,8 @@ def _gate_arguments() -> Iterator[Argument]:
     from component_specs import TFLiteExporterJob
 
     drop = TFLiteExporterJob.max_map_drop
-    formats = (
-        "float32, float16, dynamic_range, int8, int8_post_training, int8_int8_input, int8_float32_input,"
-    )
-    formats += " int16x8, int8_weights and int4_weights"
+    formats = "float32, float16, dynamic_range, int8, int8_post_training, int8_mixed, int8_int8_input,"
+    formats += " int8_float32_input, int16x8, int8_weights and int4_weights"
     yield argument("--formats", default="float32,int8", help=f"comma-separated, of {formats}")
     yield argument(
         "--form",

@@ -48,6 +48,7 @@ FileFormat = Literal[
     "dynamic_range",
     "int8",
     "int8_post_training",
+    "int8_mixed",
     "int8_int8_input",
     "int8_float32_input",
     "int16x8",

@@ -29,6 +29,7 @@ EXPECTED = {
     "dynamic_range": ("float32", "float32", 0.1),
     "int8": ("int8", "int8", 0.15),
     "int8_post_training": ("int8", "int8", 0.15),
+    "int8_mixed": ("int8", "int8", 0.15),
     "int8_int8_input": ("int8", "int8", 0.15),
     "int8_float32_input": ("int8", "int8", 0.15),
     "int16x8": ("int16", "int8", 0.03),

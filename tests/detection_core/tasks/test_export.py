@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.parity import ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_metadata import read_description
@@ -24,6 +25,7 @@ from detection_core.exporters.detector_folder import write_detector
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
+from detection_core.tasks import export
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.quantization.tiny_network import randomise
@@ -198,6 +200,24 @@ def test_quantized_after_training_and_aware_stand_side_by_side(workbench, side_b
         for folder, name in (("refused", "model_int8.tflite"), ("side", "model_int8_post_training.tflite"))
     )
     assert alone == beside
+
+
+def test_layers_stay_in_float_until_the_budget_is_met_and_the_file_names_them(workbench, monkeypatch):
+    # Float, integers, one layer in float, two of them: the second wins back all that was lost.
+    scores = iter([0.9, 0.5, 0.5, 0.9])
+    monkeypatch.setattr(
+        export, "coco_metrics_of", lambda models, *_, **__: {name: {MAP_50: next(scores)} for name in models}
+    )
+    options = TFLiteExportOptions(
+        formats=("int8_mixed",), max_map_drop=0.1, representative_examples=2, latency_runs=0
+    )
+    (file,) = workbench("mixed", options).files
+    assert file.quantization == "post_training"
+    content = (workbench.root / "mixed" / "tflite" / "model_int8_mixed.tflite").read_bytes()
+    layers = read_provenance(content).float_layers
+    assert len(layers) >= 2
+    kinds = {op.outputs for op in list_operations(content) if op.name in ("CONV_2D", "DEPTHWISE_CONV_2D")}
+    assert kinds == {("int8",), ("float32",)}
 
 
 @pytest.mark.parametrize(("formats", "found"), [(("float32", "int4"), "int4"), ((), "none")])
