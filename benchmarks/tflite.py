@@ -26,7 +26,7 @@ from detection_core.detectors.ssd.tflite import post_process_options, tflite_fun
 from detection_core.exporters.latency import measure_latency
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 
 CONFIG = Path(__file__).parent / "ssd_mobilenet_v2_fpnlite.config"

@@ -12,6 +12,8 @@ from typing import TextIO
 
 from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
 
+# tf_keras takes data frames with one, and turns images with the other.
+_OPTIONAL = ("pandas", "scipy")
 _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
 
@@ -101,15 +103,19 @@ def file_log(path: str) -> Iterator[None]:
 def quick_tensorflow() -> Iterator[None]:
     """Let TensorFlow's first import take half its time, for a verb that does little else.
 
-    It then leaves Keras 3 alone, which nothing here uses, and no garbage is looked for among a million new
-    objects that all stay.
+    It then leaves Keras 3 alone and the libraries that tf_keras takes where they are installed, which nothing
+    here uses, and no garbage is looked for among a million new objects that all stay.
     """
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    collecting = gc.isenabled()
+    collecting, hidden = gc.isenabled(), [name for name in _OPTIONAL if name not in sys.modules]
     gc.disable()
+    # What is None here cannot be imported.
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         yield
     finally:
+        for name in hidden:
+            del sys.modules[name]
         if collecting:
             gc.enable()
 

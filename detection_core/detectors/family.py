@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from detection_core.config.problems import Problem
     from detection_core.detectors.base import Detector
     from detection_core.detectors.parts.anchors.choice import Chosen
-    from detection_core.quantization.quantizers import QuantizationOptions
+    from detection_core.quantization.options import QuantizationOptions
     from detection_core.quantization.range_checks import RangeCheck
     from detection_core.training.checkpoint_names import CheckpointNames
 

@@ -13,6 +13,7 @@ import tf_keras
 from detection_core.errors import ModelError
 from detection_core.quantization.folding import FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.placement import Placement, Quantized, RangeSource, place_quantizers
 from detection_core.quantization.product_quantizers import FactorQuantizer, ProductQuantizer
 from detection_core.quantization.quantizers import (
@@ -22,7 +23,6 @@ from detection_core.quantization.quantizers import (
     Clock,
     InputQuantizer,
     KernelQuantizer,
-    QuantizationOptions,
     QuantizedCall,
     SigmoidQuantizer,
 )

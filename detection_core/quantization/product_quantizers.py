@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_model_optimization as tfmot
 
-from detection_core.quantization.quantizers import Clock, QuantizationOptions, Range, usable_range
+from detection_core.quantization.options import QuantizationOptions
+from detection_core.quantization.quantizers import Clock, Range, usable_range
 
 # A map whose share is smaller gets the steps of this one. XNNPACK adds maps whose steps are at most 2^10
 # times finer than those of the sum.

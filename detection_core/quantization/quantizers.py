@@ -17,6 +17,8 @@ import tensorflow as tf
 import tensorflow_model_optimization as tfmot
 import tf_keras
 
+from detection_core.quantization.options import QuantizationOptions
+
 RANGE_MOMENTUM = 0.99
 # Below this a channel is dead; a smaller scale would leave the range that integer kernels accept.
 SMALLEST_KERNEL = 1e-6
@@ -24,31 +26,6 @@ SMALLEST_KERNEL = 1e-6
 # kernel's own scale it would not fit. The products of the largest kernels sum up to some 2^27, so that there
 # is room for both; and what a kernel loses by it is less than a hundredth of its channel's bias.
 LARGEST_BIAS = 2**28
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QuantizationOptions:
-    """What the config's `graph_rewriter { quantization { ... } }` asks for.
-
-    Attributes:
-        delay: training steps before fake quantization starts; until then only ranges are observed.
-        weight_bits: bits of a kernel's value; a config has 8, TensorFlow's fake quantization 2 to 16.
-        activation_bits: bits of an activation's value, likewise.
-        symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
-        pairwise_sums: give each sum of two tensors a range, also within a sum of more; records of earlier
-            quantizations do not.
-        hard_swish: quantize hard swishes; records of earlier quantizations do not.
-        weighted_sums: take the weighted sums of a BiFPN apart, so that they run in integers, too; records of
-            earlier quantizations do not.
-    """
-
-    delay: int = 500000
-    weight_bits: int = 8
-    activation_bits: int = 8
-    symmetric: bool = False
-    pairwise_sums: bool = True
-    hard_swish: bool = True
-    weighted_sums: bool = True
 
 
 class Clock:

@@ -32,8 +32,8 @@ from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.groups import layer_groups
 from detection_core.quantization.layer_errors import layer_errors
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.placement import WEIGHTED
-from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.range_checks import RangeCheck, check_ranges
 
 _logger = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from detection_core.exporters.detector_folder import LoadedDetector, load_detect
 from detection_core.exporters.tflite import Conversion, check_convertible
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS, Network, file_name
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.file_limits import Limits, check_limits

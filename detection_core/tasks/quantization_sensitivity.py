@@ -24,7 +24,7 @@ from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.signatures import serving_function
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.representative import representative_pixels
 

@@ -25,7 +25,7 @@ from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from pipeline.init.ladder import find_network
 
 PYTHON = os.environ.get("DETFLOW_MEDIAPIPE", "")

@@ -74,6 +74,21 @@ def test_collection_of_garbage_goes_on_after_a_quick_import(monkeypatch):
     gc.enable()
 
 
+def test_libraries_that_tf_keras_can_do_without_are_not_imported_quickly():
+    code = """
+import sys
+from pipeline.console import quick_tensorflow
+with quick_tensorflow():
+    import tf_keras
+    left_out = [name for name in ("pandas", "scipy", "keras") if sys.modules.get(name) is None]
+    tf_keras.Sequential([tf_keras.layers.Dense(1)]).build([1, 1])
+import pandas, scipy
+print(left_out)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[-2] == "['pandas', 'scipy', 'keras']"
+
+
 def test_a_result_is_shown_with_nothing_that_a_terminal_obeys(capsys):
     write_line("a\tb\n\x1b[2J\x1b]0;pwned\x07 http://u:p@h/")
     assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"

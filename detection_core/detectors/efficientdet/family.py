@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from detection_core.artifacts.tflite_decoding import BoxDecoding
     from detection_core.detectors.base import Detector
-    from detection_core.quantization.quantizers import QuantizationOptions
+    from detection_core.quantization.options import QuantizationOptions
     from detection_core.training.checkpoint_names import CheckpointNames
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from detection_core.detectors.ssd.model import SsdModel
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import FLOAT_STAGES, RewrittenDetector, rewrite
 
 

@@ -3,7 +3,7 @@ import pytest
 from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 
 TEXT = "graph_rewriter { quantization { delay: 3 weight_bits: 8 activation_bits: 7 symmetric: true } }"
 

@@ -4,7 +4,7 @@ from detection_core.builders.training_outline import build_training_outline, bui
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from tests.detection_core.config.configs import PYRAMID
 from tests.detection_core.tasks.tiny_training import config_text
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.exporters.signatures import write_saved_model
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from tests.detection_core.exporters.tiny_detector import TinyDetector
 

@@ -24,7 +24,7 @@ from detection_core.exporters.tflite import (
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_post_process import PostProcessOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.detectors.golden_networks import build_golden, load_golden

@@ -19,7 +19,7 @@ from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.exporters.delegation import xnnpack_delegation
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, rewrite
 from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS, run, tflite_of
 from tests.detection_core.exporters.tflite_operations import list_operations

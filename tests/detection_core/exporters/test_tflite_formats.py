@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter
 from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS, file_name
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from tests.detection_core.exporters.test_tflite import OPTIONS
 from tests.detection_core.exporters.tflite_operations import list_operations

@@ -10,7 +10,7 @@ from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_input import PIXELS, file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import normalisation_of
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.exporters.test_tflite import OPTIONS, run

@@ -11,7 +11,7 @@ from detection_core.errors import ModelError
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.layer_errors import MOST_DB, layer_errors
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from tests.detection_core.quantization.small_detectors import small_detector, spoil
 from tests.detection_core.quantization.tiny_network import tiny_network

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.product_quantizers import (
     SMALLEST_FACTOR,
     FactorQuantizer,
     ProductQuantizer,
 )
-from detection_core.quantization.quantizers import Clock, QuantizationOptions
+from detection_core.quantization.quantizers import Clock
 
 OPTIONS = QuantizationOptions(delay=0)
 CLOCK = Clock(0, None)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.quantizers import (
     LARGEST_BIAS,
     ActivationQuantizer,
@@ -14,7 +15,6 @@ from detection_core.quantization.quantizers import (
     Clock,
     InputQuantizer,
     KernelQuantizer,
-    QuantizationOptions,
     SigmoidQuantizer,
     usable_range,
 )

@@ -12,7 +12,7 @@ import tf_keras
 
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.errors import ContractError
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import (
     RewrittenDetector,
     input_range,

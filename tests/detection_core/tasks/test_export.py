@@ -23,7 +23,7 @@ from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.tasks import export
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite

@@ -4,7 +4,7 @@ import pytest
 
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.quantization import rewrite_efficientdet
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import FLOAT_STAGES
 from tests.detection_core.detectors.efficientdet import goldens
 

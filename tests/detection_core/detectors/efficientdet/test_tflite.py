@@ -8,7 +8,7 @@ from detection_core.detectors.efficientdet.tflite import post_process_options, t
 from detection_core.exporters.tflite import Conversion, to_float16, to_float32, to_int8
 from detection_core.exporters.tflite_post_process import normalisation_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.exporters.tflite_outputs import outputs

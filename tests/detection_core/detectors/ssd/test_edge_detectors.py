@@ -20,7 +20,7 @@ from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_va
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.exporters.delegation import xnnpack_delegation
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Batch, GroundTruth, Images
 from detection_core.tasks.describe import count_flops

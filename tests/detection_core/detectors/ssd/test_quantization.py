@@ -3,7 +3,7 @@ import logging
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.quantization import rewrite_ssd
-from detection_core.quantization.quantizers import QuantizationOptions
+from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import FLOAT_STAGES
 from tests.detection_core.tasks.tiny_training import config_text
 

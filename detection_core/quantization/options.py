@@ -1,0 +1,30 @@
+"""What is asked of a quantization; free of the library that does it, which takes seconds to import."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuantizationOptions:
+    """What the config's `graph_rewriter { quantization { ... } }` asks for.
+
+    Attributes:
+        delay: training steps before fake quantization starts; until then only ranges are observed.
+        weight_bits: bits of a kernel's value; a config has 8, TensorFlow's fake quantization 2 to 16.
+        activation_bits: bits of an activation's value, likewise.
+        symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
+        pairwise_sums: give each sum of two tensors a range, also within a sum of more; records of earlier
+            quantizations do not.
+        hard_swish: quantize hard swishes; records of earlier quantizations do not.
+        weighted_sums: take the weighted sums of a BiFPN apart, so that they run in integers, too; records of
+            earlier quantizations do not.
+    """
+
+    delay: int = 500000
+    weight_bits: int = 8
+    activation_bits: int = 8
+    symmetric: bool = False
+    pairwise_sums: bool = True
+    hard_swish: bool = True
+    weighted_sums: bool = True
