@@ -75,6 +75,7 @@ class EvalReport:
         blessed: whether all thresholds hold; None in files of other tools.
         reasons: why, for people.
         seconds_per_image: time of one call; 0 where it is not known.
+        peak_memory_bytes: the most that the process ever held; 0 where it is not known.
     """
 
     split: str = ""
@@ -86,6 +87,7 @@ class EvalReport:
     blessed: bool | None = None
     reasons: tuple[str, ...] = ()
     seconds_per_image: float = 0.0
+    peak_memory_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

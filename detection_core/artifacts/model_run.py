@@ -35,6 +35,8 @@ class FitReport:
         best_score: that score; None where there is none.
         fingerprint: name of the folder of unfinished work.
         code_versions: the code that trained; several where unfinished work of other code was gone on with.
+        peak_memory_bytes: the most that the process ever held; 0 where it is not known.
+        peak_device_memory_bytes: the most that tensors took on one GPU; 0 without one.
     """
 
     steps: int
@@ -49,6 +51,8 @@ class FitReport:
     best_score: float | None = None
     fingerprint: str = ""
     code_versions: list[str] = dataclasses.field(default_factory=list)
+    peak_memory_bytes: int = 0
+    peak_device_memory_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,8 @@ class StepInfo:
         seconds: how long it took; 0 for a step that did not run.
         outputs: name of the output (a field of the Job) to its folder.
         error: what went wrong; "" when nothing did.
+        peak_memory_bytes: the most that the run's process had held by the end of the step; 0 where it is not
+            known.
     """
 
     id: str
@@ -38,6 +40,7 @@ class StepInfo:
     seconds: float = 0.0
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     error: str = ""
+    peak_memory_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.state not in STEP_STATES:

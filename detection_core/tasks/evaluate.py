@@ -33,6 +33,7 @@ from detection_core.storage import files
 from detection_core.structures import ImageTruth
 from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
 from detection_core.tasks.examples import check_split
+from detection_core.training.memory import peak_host_memory
 
 _logger = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ def evaluate(
         blessed=all(v.passed for v in verdicts),
         reasons=(*((note,) if note else ()), *reasons_of(verdicts)),
         seconds_per_image=measured[_MODEL].seconds_per_image,
+        peak_memory_bytes=peak_host_memory(),
     )
     with files.atomic_dir(evaluation_dir) as folder:
         _write_details(folder, splits[_MODEL], truth, options)

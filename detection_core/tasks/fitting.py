@@ -45,6 +45,7 @@ from detection_core.training.actions import (
 )
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.memory import peak_device_memory, peak_host_memory
 from detection_core.training.validation import Validation
 from detection_core.training.validation_pictures import PictureFiles
 
@@ -157,6 +158,8 @@ def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[s
         best_score=best.score if best else None,
         fingerprint=os.path.basename(work_folder),
         code_versions=code_versions(work_folder),
+        peak_memory_bytes=peak_host_memory(),
+        peak_device_memory_bytes=peak_device_memory(),
     )
     return dict(vars(report))
 

@@ -1,4 +1,4 @@
-"""What this process holds in memory, for people who watch a training."""
+"""What this process holds in memory, and the most that it held."""
 
 from __future__ import annotations
 
@@ -16,17 +16,31 @@ def host_memory() -> int:
         with open(_STATM, encoding="ascii") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return peak_host_memory()
+
+
+def peak_host_memory() -> int:
+    """Return the most bytes that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def device_memory() -> int:
     """Return the bytes of tensors on the fullest of the GPUs; 0 without one."""
-    found = (_allocated(device.name) for device in tf.config.list_logical_devices("GPU"))
+    return _fullest("current")
+
+
+def peak_device_memory() -> int:
+    """Return the most bytes that tensors of this process ever took on one of the GPUs; 0 without one."""
+    return _fullest("peak")
+
+
+def _fullest(when: str) -> int:
+    found = (_allocated(device.name, when) for device in tf.config.list_logical_devices("GPU"))
     return max(found, default=0)
 
 
-def _allocated(name: str) -> int:
+def _allocated(name: str, when: str) -> int:
     try:
-        return int(tf.config.experimental.get_memory_info(name)["current"])
+        return int(tf.config.experimental.get_memory_info(name)[when])
     except (ValueError, KeyError, tf.errors.OpError):
         return 0  # a device whose allocator does not count

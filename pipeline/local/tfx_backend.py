@@ -17,6 +17,7 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 
 from components.runtime.tfx import RESULTS, tfx_component
 from detection_core.artifacts.run_info import StepInfo
+from detection_core.training.memory import peak_host_memory
 from pipeline.dag import Dag, FromCheck, FromResult, Step
 from pipeline.step_states import StepStatus
 
@@ -105,6 +106,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
                 seconds=time.time() - started,
                 outputs=dict(outputs or {}),
                 error=error,
+                peak_memory_bytes=peak_host_memory() if state != "running" else 0,
             )
 
         self._observer(info("running"))

@@ -82,7 +82,7 @@ MEASURED = {
     ("quantized_evaluator", "evaluation"): "metrics.json",
     ("tflite_exporter", "parity"): "parity.json",
 }
-CLOCKED = {"seconds_per_image", "latency_ms"}
+CLOCKED = {"seconds_per_image", "latency_ms", "peak_memory_bytes"}
 
 
 def test_it_makes_what_the_run_on_one_machine_makes(tmp_path, scenes, first):

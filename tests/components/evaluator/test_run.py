@@ -102,6 +102,7 @@ def test_a_good_detector_is_blessed(folders, tmp_path):
     assert metrics["baseline"] is None
     assert [v["passed"] for v in metrics["thresholds"]] == [True, True]
     assert metrics["seconds_per_image"] > 0
+    assert metrics["peak_memory_bytes"] > 100_000_000  # TensorFlow alone takes more
     curves = read(tmp_path, "evaluation", "curves.json")
     assert [c["name"] for c in curves["classes"]] == ["red", "green"]
     index = read(tmp_path, "evaluation", "pictures", "index.json")

@@ -113,6 +113,8 @@ def test_the_run_record_is_whole(run: Run, report: TrainReport) -> None:
     assert list((folder / "logs" / "train").glob("events.*"))
     assert (report.steps, report.start_step, report.weights) == (4, 0, "last")
     assert report.started_from == "random weights"
+    assert report.peak_memory_bytes > 100_000_000  # TensorFlow alone takes more
+    assert report.peak_device_memory_bytes == 0 or tf.config.list_physical_devices("GPU")
     assert [u.done for u in run.updates[:2]] == [2, 4]
 
 

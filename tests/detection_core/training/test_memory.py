@@ -23,10 +23,19 @@ def test_it_is_what_the_system_says() -> None:
     assert memory.host_memory() == pytest.approx(int(told) * 1024, rel=0.2)
 
 
+def test_the_peak_stays_when_memory_is_given_back() -> None:
+    before = memory.peak_host_memory()
+    held = np.ones(before - memory.host_memory() + 50_000_000, np.uint8)
+    peak = memory.peak_host_memory()
+    assert peak > before + 40_000_000, held.size
+    del held
+    assert memory.peak_host_memory() == peak
+
+
 def test_where_the_system_does_not_tell_it_is_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_STATM", "/does/not/exist")
     assert memory.host_memory() > 1_000_000
 
 
 def test_without_a_gpu_none_is_told() -> None:
-    assert memory.device_memory() == 0
+    assert memory.device_memory() == memory.peak_device_memory() == 0

@@ -101,6 +101,8 @@ def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
         "Detections beside ground truth",
         "Quantization-aware training: learning rate",
         "61 of 61",
+        "peak memory",
+        "1.9 GB",
         "runs in float after the network",
         "model_int8.tflite",
         "3.1 MB",
