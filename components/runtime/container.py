@@ -16,6 +16,7 @@ from components.runtime.kfp.output import write_output
 from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, DetectionError, as_user_error
 from detection_core.extensions import load_extensions
 from detection_core.redaction import CleanFormatter, clean_tracebacks
+from detection_core.training.host_allocator import keep_host_memory
 
 Job = TypeVar("Job")
 
@@ -32,6 +33,7 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     arguments = sys.argv[1:] if argv is None else list(argv)
     component = next(name for name, known in JOBS.items() if known is job_type)
+    keep_host_memory()
     try:
         load_extensions()
         _run(component, job_type, run, arguments)

@@ -36,6 +36,7 @@ from detection_core.tasks.work_folder import (
     work_folder,
 )
 from detection_core.training.distribution import choose_strategy, this_worker
+from detection_core.training.host_allocator import keep_host_memory
 from detection_core.training.loop import TrainingResult
 from detection_core.training.precision import Precision, choose_precision, computing_in
 
@@ -74,6 +75,7 @@ def train(
         DataError: when the examples cannot be read.
         ModelError: when the loss is not finite, or starting weights or a checkpoint do not fit.
     """
+    keep_host_memory()
     worker = this_worker()
     strategy = choose_strategy(worker)
     check_pipeline_config(config)

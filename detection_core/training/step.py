@@ -285,7 +285,9 @@ def compile_steps(
             outputs = one_step_function(iterator)
         return outputs
 
-    one_step_function = tf.function(one_step)
+    # Nothing that a step calls is Python control flow over tensors; translating it would take as long as the
+    # rest of the first step.
+    one_step_function = tf.function(one_step, autograph=False)
     if options.steps_per_call > 1:
         return many_steps
     return lambda iterator, count: one_step_function(iterator)

@@ -13,6 +13,7 @@ from typing import Any
 from component_specs.kfp_outputs import encode_results
 from detection_core.artifacts.run_info import LOG_FILE, REPORT_FILE, SETTINGS_FILE, RunInfo, StepInfo
 from detection_core.storage import files
+from detection_core.training.host_allocator import keep_host_memory
 from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, before, build_dag
@@ -62,6 +63,7 @@ def run_locally(settings: PipelineSettings, options: RunOptions | None = None) -
         DetectionError: from settings, configs, data or a step; without TFX.
         Exception: whatever a crashing step raised.
     """
+    keep_host_memory()
     options = options or RunOptions()
     dag = build_dag(settings)
     if not options.parameters.get("train_steps"):

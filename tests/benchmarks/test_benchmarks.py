@@ -45,6 +45,13 @@ def test_training_step_with_its_peers(monkeypatch, capsys):
     assert all(printed[name]["ms_per_step"] > 0 for name in ("ours", *peers))
 
 
+@pytest.mark.slow
+def test_a_step_in_two_environments(monkeypatch, capsys):
+    small = ("now", "kept,TF_CPU_ALLOCATOR_USE_BFC=true", "--steps", "1", "--batch", "1", "--size", "64")
+    printed = json.loads(run(monkeypatch, capsys, "step_turns", *small))
+    assert printed["now"]["times_faster"] == 1.0 and printed["kept"]["times_faster"] > 0
+
+
 @pytest.mark.zoo
 def test_tflite_files(monkeypatch, capsys):
     printed = run(monkeypatch, capsys, "tflite", "--size", "64", "--classes", "2", "--runs", "1")

@@ -11,7 +11,13 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.step import TrainState, counted_losses, shape_gradients, train_step
+from detection_core.training.step import (
+    TrainState,
+    compile_steps,
+    counted_losses,
+    shape_gradients,
+    train_step,
+)
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
 
 RATE = 0.1
@@ -208,3 +214,21 @@ def test_a_model_s_factor_comes_before_clipping() -> None:
     train_step(state_of(model, options), options, 1, batch)
     for variable, value in zip(model.trainable_variables, expected, strict=True):
         np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("steps_per_call", [1, 2])
+def test_nothing_that_a_step_calls_is_translated(steps_per_call: int) -> None:
+    """Translating Python to graphs takes as long as all else of the first step."""
+    seen = []
+
+    class Watched(TinyModel):
+        def losses(self, batch: object, training: bool) -> dict[str, tf.Tensor]:
+            seen.append(tf.__internal__.autograph.control_status_ctx().status.name)
+            return super().losses(batch, training)
+
+    options = TrainOptions(num_steps=2, steps_per_call=steps_per_call)
+    state = state_of(Watched(), options)
+    update = compile_steps(state, options, lambda outputs: None)
+    update(iter(make_dataset(0)), tf.constant(steps_per_call))
+    assert int(state.step) == steps_per_call
+    assert set(seen) == {"DISABLED"}

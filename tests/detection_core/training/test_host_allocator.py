@@ -1,0 +1,54 @@
+"""Memory of tensors that is kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from detection_core.training import host_allocator
+
+# TensorFlow's default allocator does not count what tensors take; the one that keeps memory does.
+_COUNTED = """
+from detection_core.training.host_allocator import keep_host_memory
+keep_host_memory()
+import tensorflow as tf
+for _ in range(2):
+    tf.ones([4_000_000]) + 1.0
+try:
+    print(tf.config.experimental.get_memory_info("CPU:0")["peak"])
+except ValueError:
+    print(0)
+"""
+
+
+@pytest.mark.parametrize(("asked", "counted"), [(None, True), ("false", False)])
+def test_tensorflow_keeps_memory_unless_the_environment_says_otherwise(asked, counted):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPU_")}
+    environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment |= {"TF_CPU_ALLOCATOR_USE_BFC": asked} if asked else {}
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNTED], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (int(done.stdout.split()[-1]) >= 16_000_000) is counted
+
+
+def test_a_machine_with_a_gpu_is_left_as_it_is(monkeypatch, tmp_path):
+    device = tmp_path / "nvidiactl"
+    device.touch()
+    monkeypatch.setattr(host_allocator, "_GPU_DEVICES", (str(device),))
+    monkeypatch.delenv("TF_CPU_ALLOCATOR_USE_BFC", raising=False)
+    host_allocator.keep_host_memory()
+    assert "TF_CPU_ALLOCATOR_USE_BFC" not in os.environ
+
+
+def test_the_limit_is_the_memory_of_the_machine(monkeypatch):
+    monkeypatch.setattr(host_allocator, "_GPU_DEVICES", ())
+    monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "true")
+    monkeypatch.delenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", raising=False)
+    host_allocator.keep_host_memory()
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert int(os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"]) * 2**20 == pytest.approx(pages, rel=1e-3)
+    monkeypatch.delenv("TF_CPU_BFC_MEM_LIMIT_IN_MB")
