@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from functools import partial
 
 import tensorflow as tf
 
@@ -43,13 +45,11 @@ def main() -> None:
     result: dict[str, object] = {"size": arguments.size, "classes": arguments.classes}
     for batch in arguments.batches:
         images = make_batch(batch, arguments.size, arguments.classes).images
-        timings = time_steps(
-            {
-                "forward": lambda images=images: forward(images),
-                "detect": lambda images=images: detect(images),
-            },
-            arguments.runs,
-        )
+        contenders: dict[str, Callable[[], object]] = {
+            "forward": partial(forward, images),
+            "detect": partial(detect, images),
+        }
+        timings = time_steps(contenders, arguments.runs)
         bare, whole = timings["forward"], timings["detect"]
         result[f"batch of {batch}"] = {
             "forward_cpu_ms": round(1000 * bare.cpu, 1),

@@ -86,7 +86,7 @@ def build_train_dataset(
         ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
-    reader = _train_reader(config, label_map).leaving_out(shard.left_out)
+    reader = train_reader(config, label_map).leaving_out(shard.left_out)
     start = start_step * batch_size
     stream = build_training_stream(config, batch_size=batch_size)
     samples = _training_samples(reader, seed=seed, start=start, cache_bytes=cache_bytes)
@@ -114,7 +114,7 @@ def iterate_training_pairs(
         ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
-    reader = _train_reader(config, label_map)
+    reader = train_reader(config, label_map)
     stream = build_training_stream(config, batch_size=config.train_config.batch_size)
     samples = _training_samples(reader, seed=seed, start=0, cache_bytes=DEFAULT_CACHE_BYTES)
     with naming_bad_records(reader.paths, reader.decode):
@@ -132,10 +132,16 @@ def count_train_examples(config: pipeline_pb2.TrainEvalPipelineConfig, *, label_
         ConfigError: when something of the reader is not supported.
         DataError: when there are no records, or a file is damaged.
     """
-    return _train_reader(config, label_map).examples()
+    return train_reader(config, label_map).examples()
 
 
-def _train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
+def train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
+    """Return what reads the records of the train_input_reader, all of them.
+
+    Raises:
+        ConfigError: when something of the reader is not supported.
+        DataError: when there are no records.
+    """
     message, scores = config.train_input_reader, score_columns(config.model)
     reader = build_input_reader(message, label_map, "train_input_reader", scores=scores)
     return dataclasses.replace(reader, repeat_threshold=message.repeat_factor_threshold)
@@ -178,7 +184,7 @@ def naming_bad_train_records(
         with naming_bad_train_records(config, label_map=label_map):
             for batch in build_train_dataset(...): ...
     """
-    reader = _train_reader(config, label_map)
+    reader = train_reader(config, label_map)
     return naming_bad_records(reader.paths, reader.decode)
 
 
@@ -193,7 +199,7 @@ def find_bad_train_records(
     Raises:
         DataError: when a file itself is damaged.
     """
-    reader = _train_reader(config, label_map)
+    reader = train_reader(config, label_map)
     return find_undecodable(reader.paths, reader.decode), sum(map(count_records, reader.paths))
 
 

@@ -144,6 +144,11 @@ def decode_classes(record: tf.Tensor, *, table: tf.lookup.StaticHashTable | None
     return _class_ids(tf.io.parse_single_example(record, wanted), table) - FIRST_CLASS
 
 
+def parse_record(record: tf.Tensor, options: DecodeOptions | None = None) -> dict[str, tf.Tensor]:
+    """Return the fields of a serialised tf.Example, string [], by feature key; its image is not decoded."""
+    return tf.io.parse_single_example(record, _features(options or DecodeOptions()))
+
+
 def decode_pixels(encoded: tf.Tensor, *, channels: int) -> tf.Tensor:
     """Return the pixels of an image file, uint8 [H, W, channels]; of an animation the first frame."""
     image = tf.io.decode_image(encoded, channels=channels, expand_animations=False)
@@ -237,7 +242,7 @@ def decode_example(
         `drop_unusable_objects`. A missing weight or confidence is 1, a missing area 0, a missing flag False.
     """
     options = options or DecodeOptions()
-    fields = tf.io.parse_single_example(serialized, _features(options))
+    fields = parse_record(serialized, options)
     image = decode_pixels(fields["image/encoded"], channels=options.channels)
     sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
     boxes = tf.stack(sides, axis=-1)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import DASH, metric, size
-from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument
+from pipeline.cli.bench_input import INPUT, bench_input
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -47,7 +48,9 @@ _SERVING_HEADER = (
 
 
 def bench(arguments: argparse.Namespace) -> Result:
-    """Measure TensorFlow Lite files side by side, or SavedModels by size of the batch."""
+    """Measure TensorFlow Lite files side by side, SavedModels by size of the batch, or a training's input."""
+    if arguments.files[0] == INPUT:
+        return bench_input(arguments)
     from detection_core.artifacts.detector import holds_saved_model
 
     served = [path for path in arguments.files if holds_saved_model(path)]
@@ -178,14 +181,15 @@ def _operators(found: Benchmark) -> Iterator[tuple[str, ...]]:
 VERBS = (
     Verb(
         name="bench",
-        summary="Measure TensorFlow Lite files side by side, or SavedModels by size of the batch.",
+        summary="Measure TensorFlow Lite files, SavedModels by size of the batch, or a training's input.",
         example="detflow bench build/exported/tflite --threads 1,2,4 --output build/bench",
         arguments=(
             argument(
                 "files",
                 nargs="+",
                 metavar="FILE",
-                help=".tflite file, or a folder with such, as of a version; or detector folders",
+                help=".tflite file, or a folder with such, as of a version; or detector folders; or the word"
+                " input and a pipeline.config",
             ),
             argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default: 1,2)"),
             argument(
@@ -207,6 +211,16 @@ VERBS = (
             argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
             argument("--no-operators", action="store_true", help="do not time each operation on its own"),
             argument("--output", default="", metavar="DIR", help="folder for benchmark.json and a page"),
+            argument(
+                "--examples", default="", metavar="DIR", help="of input: what ExampleGen wrote (the config's)"
+            ),
+            argument(
+                "--images", type=int, default=64, metavar="N", help="of input: images that go round (64)"
+            ),
+            argument("--seconds", type=float, default=3.0, metavar="S", help="of input: for each stage (3)"),
+            argument("--no-step", action="store_true", help="of input: do not measure the training step"),
+            SET,
+            OVERRIDE_FILE,
         ),
         command=bench,
     ),

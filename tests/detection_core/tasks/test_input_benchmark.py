@@ -1,0 +1,71 @@
+"""What bounds a training."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+
+from detection_core.config.input_paths import point_at_examples
+from detection_core.errors import ConfigError
+from detection_core.protos import pipeline_pb2
+from detection_core.tasks.input_benchmark import InputBenchmark, InputBenchOptions, Throughput, bench_input
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+
+STAGES = ("read", "parse", "decode", "resize", "augment", "batch")
+
+
+def made(whole: float, step: float | None, *, gpus: int = 0, in_memory: bool = False) -> InputBenchmark:
+    """On one core: decoding takes half of the input, the other stages a tenth each."""
+    shares = {name: 0.5 if name == "decode" else 0.1 for name in STAGES}
+    return InputBenchmark(
+        stages={
+            n: Throughput(images_per_second=whole / s, cpu_ms=1000 * s / whole) for n, s in shares.items()
+        },
+        whole=Throughput(images_per_second=whole, cpu_ms=1000 / whole),
+        bare=Throughput(images_per_second=2 * whole, cpu_ms=500 / whole),
+        step=None if step is None else Throughput(images_per_second=step, cpu_ms=1000 / step),
+        cores=1,
+        gpus=gpus,
+        batch_size=8,
+        decoded_bytes=1,
+        in_memory=in_memory,
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "bound", "expected"),
+    [
+        (made(100, 25), "step", 20),  # of the cores' time an image, 10 ms go to the input and 40 to the step
+        (made(100, 25, gpus=1), "step", 25),
+        (made(100, 400, gpus=1), "input", 100),
+        # Without reading, parsing and decoding three tenths of the input are left.
+        (made(90, 200, gpus=1, in_memory=True), "step", 200),
+        (made(90, 400, gpus=1, in_memory=True), "input", 300),
+    ],
+)
+def test_the_slower_one_bounds_and_processors_are_shared(found, bound, expected):
+    assert (found.bound, found.expected) == (bound, pytest.approx(expected))
+
+
+def test_without_a_step_nothing_is_said_of_what_bounds():
+    assert (made(100, None).bound, made(100, None).expected) == ("", None)
+    assert made(100, None).of_bare == 0.5
+
+
+def test_a_training_is_measured(tmp_path):
+    examples = write_examples(tmp_path / "examples")
+    config = text_format.Parse(config_text(), pipeline_pb2.TrainEvalPipelineConfig())
+    found = bench_input(
+        point_at_examples(config, str(examples)), InputBenchOptions(images=4, seconds=0.05, step=True)
+    )
+    assert tuple(found.stages) == STAGES
+    assert min(part.images_per_second for part in (*found.stages.values(), found.whole, found.bare)) > 0
+    assert found.decoded_bytes == 6 * 64 * 64 * 3 and found.in_memory and found.batch_size == 2
+    assert found.step is not None and found.step.cpu_ms > found.stages["read"].cpu_ms
+    assert found.bound == "step"
+
+
+@pytest.mark.parametrize("wrong", [{"images": 0}, {"seconds": 0.0}])
+def test_nothing_cannot_be_measured(wrong):
+    with pytest.raises(ConfigError, match="expected at least one image"):
+        InputBenchOptions(**wrong)
