@@ -100,8 +100,7 @@ def evaluate(
         peak_memory_bytes=peak_host_memory(),
     )
     with files.atomic_dir(evaluation_dir) as folder:
-        _write_details(folder, splits[_MODEL], truth, options)
-        METRICS.write(folder, report)
+        _write_all(folder, report, splits[_MODEL], truth, options)
     _logger.info("evaluate | %sblessed: %s", "" if report.blessed else "not ", "; ".join(report.reasons))
     return report
 
@@ -205,6 +204,14 @@ def _why_not_comparable(baseline_path: str, label_map: LabelMap) -> str:
     note = "not compared with the baseline, which knows other classes: " + ", ".join(list(other.values())[:8])
     _logger.warning("evaluate | %s (%s)", note, baseline_path)
     return note
+
+
+def _write_all(
+    folder: str, report: EvalReport, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions
+) -> None:
+    """Write what shows how the report came about, and the report."""
+    _write_details(folder, split, truth, options)
+    METRICS.write(folder, report)
 
 
 def _write_details(folder: str, split: EvaluatedSplit, truth: TruthSource, options: EvaluateOptions) -> None:

@@ -33,7 +33,6 @@ from detection_core.tasks.work_folder import (
     work_folder,
 )
 from detection_core.training.distribution import choose_strategy
-from detection_core.training.host_allocator import keep_host_memory
 from detection_core.training.loop import TrainingResult
 from detection_core.training.step import new_step
 
@@ -73,7 +72,6 @@ def quantize(
         ConfigError: when the config is no use or of another model; ContractError: for no detector folder.
         DataError: for unreadable examples; ModelError: for a loss that is not finite, or an unfit checkpoint.
     """
-    keep_host_memory()
     check_pipeline_config(config)
     config = with_steps(with_classes(config, layout.read_info(model_dir).num_classes))
     options = build_quantization_options(config)

@@ -59,7 +59,9 @@ def _run_step(
     """
     from component_specs import JOBS
     from component_specs.annotations import job_fields
+    from detection_core.training.host_allocator import keep_host_memory
 
+    keep_host_memory()
     job_type = JOBS[component]
     declared = job_fields(job_type)
     with output_folder(arguments.output) as output:
