@@ -1,7 +1,8 @@
 """The model run artifact: reports, logs and checkpoints of a training.
 
 A folder with the config as run, the last checkpoint, TensorBoard's logs, history.jsonl and train_report.json;
-where there was something to tell, also validation.jsonl, left_out.jsonl and fine_tune_checkpoint.txt.
+where there was something to tell, also validation.jsonl, left_out.jsonl, skipped_updates.jsonl and
+fine_tune_checkpoint.txt.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class FitReport:
         stopped_early: training ended before its last step, as validation had shown no gain for long enough.
         best_step: step of the highest score of all validations; 0 where there was none.
         best_score: that score; None where there is none.
+        skipped_updates: updates that were left out because their loss or a gradient is not finite;
+            `skipped_updates.jsonl` beside the report tells of them.
         fingerprint: name of the folder of unfinished work.
         code_versions: the code that trained; several where unfinished work of other code was gone on with.
         peak_memory_bytes: the most that the process ever held; 0 where it is not known.
@@ -49,6 +52,7 @@ class FitReport:
     stopped_early: bool = False
     best_step: int = 0
     best_score: float | None = None
+    skipped_updates: int = 0
     fingerprint: str = ""
     code_versions: list[str] = dataclasses.field(default_factory=list)
     peak_memory_bytes: int = 0
@@ -112,6 +116,7 @@ class HistoryLine:
         data_wait: fraction of the time since the line before in which updates waited for their batches.
         memory_bytes: what the process held.
         device_memory_bytes: what tensors took on the fullest GPU; 0 without one.
+        skipped_updates: updates that were left out so far because something in them is not finite.
     """
 
     step: int
@@ -125,6 +130,7 @@ class HistoryLine:
     data_wait: float | None = None
     memory_bytes: int | None = None
     device_memory_bytes: int | None = None
+    skipped_updates: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -165,6 +171,25 @@ class LeftOut:
     digest: int
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SkippedBatch:
+    """An update that was left out, because its loss or a gradient is not finite.
+
+    Attributes:
+        step: updates before it.
+        losses: name to value; None where it is not finite.
+        learning_rate: that it would have been made with.
+        images: what the records of its batch call their images.
+        folder: that the records are in, of the folder of unfinished work; "" where they are not kept.
+    """
+
+    step: int
+    losses: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    learning_rate: float | None = None
+    images: list[str] = dataclasses.field(default_factory=list)
+    folder: str = ""
+
+
 TRAIN_REPORT = JsonFile(
     name="train_report.json",
     content=TrainReport,
@@ -186,3 +211,6 @@ VALIDATIONS = JsonLines(
     name="validation.jsonl", content=ValidationLine, writer="a training", remedy="train again"
 )
 LEFT_OUT = JsonLines(name="left_out.jsonl", content=LeftOut, writer="a training", remedy="train again")
+SKIPPED_BATCHES = JsonLines(
+    name="skipped_updates.jsonl", content=SkippedBatch, writer="a training", remedy="train again"
+)

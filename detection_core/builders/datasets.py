@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LeftOut
+from detection_core.augment.augmentation import Augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
 from detection_core.builders.training_labels import score_columns
@@ -95,6 +96,53 @@ def build_train_dataset(
     elements = drawn.map(stream.element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     batches = batched(elements, batch_size // shard.replicas, drop_remainder=True)
     return batches.prefetch(reader.prefetched_batches)
+
+
+def training_records(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    *,
+    label_map: LabelMap,
+    seed: int,
+    step: int,
+    left_out: Sequence[LeftOut] = (),
+) -> list[bytes]:
+    """Return the records that a batch of a training is made of, as they are in their files.
+
+    Args:
+        config: as for `build_train_dataset`.
+        label_map: class text to class id.
+        seed: that of the training.
+        step: number of the batch, from 0.
+        left_out: records that the training leaves out.
+
+    Returns:
+        `batch_size` records in the batch's order; where images are mixed, after them those that the last ones
+        may be mixed with.
+    """
+    reader = _train_reader(config, label_map).leaving_out(left_out).undecoded()
+    batch_size = config.train_config.batch_size
+    stream = build_training_stream(config, batch_size=batch_size)
+    mixed = 0 if isinstance(stream.augment, Augmentations) else stream.pool
+    start = step * batch_size
+    elements = _training_samples(reader, seed=seed, start=start, cache_bytes=DEFAULT_CACHE_BYTES)
+    return [seeded.element.numpy() for seeded in elements.take(batch_size + mixed)]
+
+
+def one_batch_config(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> pipeline_pb2.TrainEvalPipelineConfig:
+    """Return a copy of a training's config for records of one batch of it, read in their order.
+
+    It trains as the config does, without validation and from no checkpoint: the start is said beside.
+    """
+    alone = pipeline_pb2.TrainEvalPipelineConfig()
+    alone.CopyFrom(config)
+    alone.train_input_reader.shuffle = False
+    for field in ("repeat_factor_threshold", "sample_1_of_n_examples", "num_epochs"):
+        alone.train_input_reader.ClearField(field)
+    for field in ("validation", "fine_tune_checkpoint"):
+        alone.train_config.ClearField(field)
+    return alone
 
 
 def iterate_training_pairs(

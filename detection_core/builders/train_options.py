@@ -53,6 +53,8 @@ def build_train_options(
         backbone_rate_decay=train_config.backbone_rate_decay,
         freeze_backbone_stages=train_config.freeze_backbone_stages,
         summarize_gradients=train_config.summarize_gradients,
+        max_skipped_updates=train_config.max_skipped_updates,
+        deterministic=train_config.deterministic,
         initial_loss_scale=train_config.initial_loss_scale,
         batch_size=train_config.batch_size,
     )

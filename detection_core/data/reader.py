@@ -87,6 +87,10 @@ class Reader:
         """Decode one record to a training sample."""
         return self.decode(record).sample
 
+    def undecoded(self) -> Reader:
+        """Return a reader whose training samples are the records themselves, string []."""
+        return _RecordReader(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+
     def examples(self) -> int:
         """Count the examples of an epoch of training, repeats included.
 
@@ -242,6 +246,14 @@ class Reader:
                 ) from fault
             return _AHEAD_BYTES  # decoding tells what is wrong with it
         return size.height * size.width * self.decoding.channels or _AHEAD_BYTES
+
+
+class _RecordReader(Reader):
+    """Reads in the order in which samples are read."""
+
+    def decode_sample(self, record: tf.Tensor) -> Any:
+        """Return the record."""
+        return record
 
 
 def _image_truth(example: DecodedExample) -> ImageTruth:

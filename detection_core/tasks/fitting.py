@@ -35,6 +35,7 @@ from detection_core.optimizers.moving_average import with_average
 from detection_core.progress import Reporter
 from detection_core.storage import files
 from detection_core.tasks.detector_measure import DetectorMeasure
+from detection_core.tasks.skipped_updates import SkippedBatches
 from detection_core.tasks.work_folder import code_versions
 from detection_core.training.actions import (
     HistoryFile,
@@ -64,6 +65,7 @@ class FitRequest:
         plan: what the config says of the training: how long, how often.
         work_folder: gets the config, `checkpoints/`, `logs/` and `history.jsonl`; a training found there is
             continued.
+        write_weights: writes the model's present weights as a detector, see `SkippedBatches`; None: cannot.
         plain_model: model of plain variables that computes in float32 and is validated in its place, where
             `model` has copies of its variables on several devices, or computes with fewer bits.
         step: global step from `new_step`, where the model itself depends on it.
@@ -74,6 +76,7 @@ class FitRequest:
     label_map: LabelMap
     plan: TrainPlan
     work_folder: str
+    write_weights: Callable[[str], None] | None = None
     plain_model: Detector | None = None
     step: tf.Variable | None = None
 
@@ -156,6 +159,7 @@ def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[s
         stopped_early=result.step < steps,
         best_step=best.step if best else 0,
         best_score=best.score if best else None,
+        skipped_updates=result.skipped_updates,
         fingerprint=os.path.basename(work_folder),
         code_versions=code_versions(work_folder),
         peak_memory_bytes=peak_host_memory(),
@@ -170,6 +174,9 @@ def _train(
     config, label_map = request.config, request.label_map
     measure = _measure(request)
     validation = _validation(request, measure, job)
+    actions: list[TrainingAction] = []
+    if current_worker().is_chief:
+        actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
     with naming_bad_train_records(config, label_map=label_map):
         return run_training(
             request.model,
@@ -177,7 +184,7 @@ def _train(
             build_optimization(config),
             request.plan.options,
             request.work_folder,
-            actions=_actions(request, measure, job, progress) if current_worker().is_chief else [],
+            actions=actions,
             step=request.step,
             validation=validation,
         )
@@ -267,3 +274,17 @@ def _actions(
         *([PictureFiles(folder, lambda: measure.pictures)] if measure else []),
         ProgressLines(job, progress, loss_names),
     ]
+
+
+def _skipped_batches(request: FitRequest, left_out: Sequence[LeftOut]) -> SkippedBatches:
+    # To read a weight that several workers have is a reduction, which the chief cannot do alone.
+    alone = current_worker().count == 1
+    return SkippedBatches(
+        request.config,
+        request.label_map,
+        request.plan.label_map_path,
+        request.work_folder,
+        seed=request.plan.reproducibility.seed,
+        left_out=left_out,
+        write_weights=request.write_weights if alone else None,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
@@ -26,6 +27,7 @@ from detection_core.loggers.open_loggers import check_loggers
 from detection_core.progress import Reporter
 from detection_core.tasks.fitting import FitRequest, fit, fit_facts, weights_kind, written_weights
 from detection_core.tasks.model_run import write_model_run
+from detection_core.tasks.skipped_updates import skipped_table
 from detection_core.tasks.starting_files import starting_files
 from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
 from detection_core.tasks.work_folder import (
@@ -95,7 +97,7 @@ def train(
             weights = _final_weights(request.model, plan, result)
         if worker.is_chief:
             _write_model(_trained_model(request, weights), config, label_map, model_dir, report)
-            text, tables = TRAIN_REPORT.format(report), start.tables() | left_out_table(folder)
+            text, tables = TRAIN_REPORT.format(report), _tables(start, folder)
             write_model_run(config, text, result.checkpoint, folder, model_run_dir, tables=tables)
     return report
 
@@ -114,7 +116,7 @@ def _request(
     plain = _plain_model(config, plan, strategy)
     with strategy.scope(), computing_in(precision):
         model = configured_model(config).build()
-    return FitRequest(
+    request = FitRequest(
         model=model,
         config=config,
         label_map=label_map,
@@ -122,6 +124,14 @@ def _request(
         work_folder=folder,
         plain_model=plain,
     )
+
+    def write_weights(directory: str) -> None:
+        weights = [variable.numpy() for variable in model.variables]
+        write_detector(_trained_model(request, weights), config, label_map, directory)
+
+    # With copies on several devices it is written outside of their strategy's scope, which training is in.
+    one = strategy.num_replicas_in_sync == 1
+    return dataclasses.replace(request, write_weights=write_weights if one else None)
 
 
 def _plain_model(
@@ -179,6 +189,11 @@ def check_classes(model: Detector, label_map: LabelMap, where: str) -> None:
             " correct it, or leave it out, and it follows the label map",
             where=where,
         )
+
+
+def _tables(start: StartingWeights, folder: str) -> dict[str, str]:
+    """Return what else there is to tell of a training, by file name."""
+    return start.tables() | left_out_table(folder) | skipped_table(folder)
 
 
 def _report(request: FitRequest, result: TrainingResult, start: StartingWeights) -> TrainReport:

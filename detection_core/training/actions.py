@@ -14,6 +14,7 @@ from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.loggers.base import EVAL, TRAIN, Logger, Status
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files
+from detection_core.training.guard import SkippedUpdate
 from detection_core.training.loop_options import StepReport
 
 SCORE = "score"
@@ -28,6 +29,10 @@ class TrainingAction:
 
     def report(self, report: StepReport) -> None:
         """Learn where training stands."""
+
+    def skipped(self, update: SkippedUpdate) -> str:
+        """Learn of an update that was left out; return what is known of it, a sentence, or ""."""
+        return ""
 
     def validated(self, line: ValidationLine) -> None:
         """Learn what a validation found."""
@@ -67,6 +72,7 @@ class HistoryFile(TrainingAction):
                 data_wait=round(report.data_wait, 4),
                 memory_bytes=report.memory_bytes,
                 device_memory_bytes=report.device_memory_bytes,
+                skipped_updates=report.skipped_updates,
             )
         ).rstrip()
         self._lines.append(line)

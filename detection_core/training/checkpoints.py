@@ -66,7 +66,7 @@ class TrainingCheckpoints:
         self._local = self._scratch.name if self._scratch else directory
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
-        steps, now = self.steps(), time.time()
+        steps, now = self.steps(), time.monotonic()
         # Whatever an earlier process left beside the newest ones, it kept for good.
         self._kept_for_good = set(steps[: max(0, len(steps) - keep)])
         self._last_kept, self._saved_at = now, dict.fromkeys(steps, now)
@@ -84,7 +84,7 @@ class TrainingCheckpoints:
         if self._is_chief:
             self._manager.save(checkpoint_number=step)
             self._put(step)
-            self._saved_at[step] = time.time()
+            self._saved_at[step] = time.monotonic()
             self._remove_old()
         else:
             # Reading a variable that every replica has a copy of is a reduction: all workers take part.

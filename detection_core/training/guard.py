@@ -1,57 +1,135 @@
-"""Detects a loss that is not finite, without a host synchronisation in each step."""
+"""Notes updates that are left out as something in them is not finite, and stops where they are too many."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ModelError
-from detection_core.training.step import StepOutputs
+from detection_core.training.step_outputs import StepOutputs
+
+SKIPPED_UPDATES = "skipped_updates"
+"""Name of the guard in a checkpoint."""
+
+_REMEMBERED = 16
 
 
-class FiniteGuard:
-    """Remembers, on the device, the first update whose loss was not finite.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SkippedUpdate:
+    """An update that was left out.
 
-    The loop reads it when it reports and before it writes a checkpoint, so that no checkpoint holds weights
-    from after that update.
+    Attributes:
+        step: updates before it.
+        losses: name to value.
+        learning_rate: that it would have been made with.
+        is_last: training stops at it.
     """
 
-    def __init__(self, step: tf.Variable) -> None:
-        self._step = step
+    step: int
+    losses: Mapping[str, float]
+    learning_rate: float
+    is_last: bool = False
+
+
+class FiniteGuard(tf.Module):
+    """Remembers, on the device, the updates that were left out, without a host synchronisation in each step.
+
+    The loop reads it when it reports and before it writes a checkpoint. Once there are more than may be,
+    nothing is updated any more: the weights stay those from before the last of them.
+
+    Attributes:
+        count: int64 [], updates that were left out.
+        halted: bool [], whether they are too many.
+    """
+
+    def __init__(self, step: tf.Variable, limit: int = 0) -> None:
+        """Begin.
+
+        Args:
+            step: the global step.
+            limit: how many updates may be left out; 0: training stops at the first.
+        """
+        super().__init__(name=SKIPPED_UPDATES)
+        self._step, self._limit = step, limit
+        self._room = min(limit + 1, _REMEMBERED)
         self._names: list[str] = []
-        self._first = tf.Variable(-1, dtype=tf.int64, trainable=False, name="first_bad_step")
-        self._parts: tf.Variable | None = None
-        self._rate = tf.Variable(0.0, trainable=False, name="bad_learning_rate")
+        self.count = tf.Variable(0, dtype=tf.int64, trainable=False, name="count")
+        self.halted = tf.Variable(False, trainable=False, name="halted")
+        self._steps = tf.Variable(tf.zeros([self._room], tf.int64), trainable=False, name="steps")
+        self._rates = tf.Variable(tf.zeros([self._room]), trainable=False, name="rates")
+        self._losses: tf.Variable | None = None
+        self._seen = 0
+
+    def begin(self) -> None:
+        """Take the count of a checkpoint for known; call it once variables are restored."""
+        self._seen = int(self.count.numpy())
 
     def watch(self, outputs: StepOutputs) -> None:
         """Look at one update's outputs, inside the compiled function, after the step was counted."""
         self._names = sorted(outputs.losses)
-        if self._parts is None:
+        if self._losses is None:
             with tf.init_scope():
-                self._parts = tf.Variable(tf.zeros([len(self._names)]), trainable=False, name="bad_losses")
-        bad = tf.logical_and(
-            tf.logical_not(tf.math.is_finite(outputs.losses[TOTAL_LOSS])), self._first.read_value() < 0
-        )
+                first = tf.zeros([self._room, len(self._names)])
+                self._losses = tf.Variable(first, trainable=False, name="losses")
+        skipped = tf.logical_and(outputs.skipped > 0, tf.logical_not(self.halted))
+        number = self.count.read_value()
+        here = tf.logical_and(tf.range(self._room, dtype=tf.int64) == number % self._room, skipped)
         losses = tf.stack([tf.cast(outputs.losses[name], tf.float32) for name in self._names])
-        self._parts.assign(tf.where(bad, losses, self._parts))
-        self._rate.assign(tf.where(bad, outputs.learning_rate, self._rate))
-        self._first.assign(tf.where(bad, self._step - 1, self._first))
+        self._losses.assign(tf.where(here[:, tf.newaxis], losses, self._losses))
+        self._rates.assign(tf.where(here, outputs.learning_rate, self._rates))
+        self._steps.assign(tf.where(here, self._step - 1, self._steps))
+        number += tf.cast(skipped, tf.int64)
+        self.count.assign(number)
+        self.halted.assign(number > self._limit)
 
-    def check(self) -> None:
-        """Wait for the device and stop the training if a loss was not finite.
+    def found(self) -> list[SkippedUpdate]:
+        """Wait for the device, and return the updates that were left out since this was last asked.
+
+        Of very many the last few.
+        """
+        count = int(self.count.numpy())
+        if count == self._seen or self._losses is None:
+            return []
+        steps, rates, losses = self._steps.numpy(), self._rates.numpy(), self._losses.numpy()
+        numbers = range(max(self._seen, count - self._room), count)
+        self._seen = count
+        return [
+            SkippedUpdate(
+                step=int(steps[number % self._room]),
+                losses=dict(zip(self._names, map(float, losses[number % self._room]), strict=True)),
+                learning_rate=float(rates[number % self._room]),
+                is_last=number == self._limit,
+            )
+            for number in numbers
+        ]
+
+    @property
+    def total(self) -> int:
+        """How many updates were left out, as far as `found` has seen."""
+        return self._seen
+
+    def refuse(self, update: SkippedUpdate, note: str = "") -> None:
+        """Stop the training where an update is one too many.
+
+        Args:
+            update: that was found.
+            note: what else is known of it, a sentence.
 
         Raises:
             ModelError: naming the step, the losses at it, and what to do.
         """
-        step = int(self._first.numpy())
-        if step < 0 or self._parts is None:
+        if not update.is_last:
             return
-        parts = ", ".join(
-            f"{name} {value:g}" for name, value in zip(self._names, self._parts.numpy(), strict=True)
-        )
+        parts = ", ".join(f"{name} {value:g}" for name, value in update.losses.items())
+        finite = tf.math.is_finite(update.losses[TOTAL_LOSS])
+        expected = "finite gradients" if finite else "a finite loss"
+        before = f" after {self._limit} updates that were left out" if self._limit else ""
         raise ModelError(
-            f"expected a finite loss, found {parts} at learning rate {self._rate.numpy():g}. Lower the"
+            f"expected {expected}, found {parts} at learning rate {update.learning_rate:g}{before}. Lower the"
             " learning rate or lengthen its warm-up, set train_config.gradient_clipping_by_norm (say 10), or"
-            " look for wrong boxes in the examples. Checkpoints from before this step are kept.",
-            where=f"training step {step}",
+            f" look for wrong boxes in the examples. Checkpoints from before this step are kept.{note}",
+            where=f"training step {update.step}",
         )

@@ -22,11 +22,12 @@ from detection_core.training.actions import TrainingAction
 from detection_core.training.checkpoints import TrainingCheckpoints
 from detection_core.training.data_wait import DataWait
 from detection_core.training.distribution import current_worker, distributed, on_any_worker
-from detection_core.training.guard import FiniteGuard
+from detection_core.training.guard import SKIPPED_UPDATES
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.memory import device_memory, host_memory
 from detection_core.training.precision import LOSS_SCALE
-from detection_core.training.step import StepOutputs, TrainableModel, TrainState, compile_steps
+from detection_core.training.step import TrainableModel, TrainState, compile_steps
+from detection_core.training.step_outputs import StepOutputs
 from detection_core.training.stop_signal import StopSignal
 from detection_core.training.validation import Validation
 
@@ -52,6 +53,7 @@ class TrainingResult:
         validation: what was found on the way, where the model was validated.
         restored: the validation whose weights the model has now; None: it has the last ones.
         left_out: training records that were left out because they do not decode.
+        skipped_updates: updates that were left out because something in them is not finite.
     """
 
     start_step: int
@@ -63,6 +65,7 @@ class TrainingResult:
     validation: Validation | None = None
     restored: ValidationLine | None = None
     left_out: int = 0
+    skipped_updates: int = 0
 
 
 def run_training(
@@ -92,7 +95,7 @@ def run_training(
         validation: measures the model on the way; None does not.
 
     Raises:
-        ModelError: when a loss is not finite, or a checkpoint cannot be used.
+        ModelError: when losses or gradients are not finite, or a checkpoint cannot be used.
         DataError: when the dataset ends before the training.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """
@@ -102,9 +105,10 @@ def run_training(
         files.join(work_dir, CHECKPOINTS),
         keep=options.checkpoints_to_keep,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
-        optional=(LOSS_SCALE,),  # one of a training in another precision has none
+        optional=(LOSS_SCALE, SKIPPED_UPDATES),  # one of a training in another precision has none
     )
     start = checkpoints.restore_latest()
+    state.guard.begin()
     began = time.monotonic()
     if validation is not None:
         validation.start(start)
@@ -122,6 +126,7 @@ def run_training(
         average=state.average,
         step=end,
         validation=validation,
+        skipped_updates=state.guard.total,
     )
 
 
@@ -160,9 +165,11 @@ class _Loop:
         self._actions = actions
         self._stop = stop
         self._alone = current_worker().count == 1
-        self._guard = FiniteGuard(state.step)
+        self._guard = state.guard
         self._wait = DataWait()
-        self._update = compile_steps(state, options, self._guard.watch, self._wait.draw)
+        # The clock that the wait is measured with is refused where everything has to be determined.
+        draw = next if options.deterministic else self._wait.draw
+        self._update = compile_steps(state, options, self._guard.watch, draw)
         self._meter = RateMeter()
         self._saved_at = time.monotonic()
 
@@ -186,7 +193,7 @@ class _Loop:
             stopping = self._is_stopping(step)
             validated = not stopping and self._validate(step)
             if stopping or validated or self._is_saving(step):
-                self._guard.check()
+                self._check()
                 self._checkpoints.save(step)
                 self._saved_at = time.monotonic()
             if stopping and step < total:
@@ -194,6 +201,12 @@ class _Loop:
             if validated and self._is_exhausted(step):
                 break
         return report, step
+
+    def _check(self) -> None:
+        """Tell the actions which updates were left out, and stop where they are too many."""
+        for update in self._guard.found():
+            notes = [action.skipped(update) for action in self._actions]
+            self._guard.refuse(update, "".join(notes))
 
     def _validate(self, step: int) -> bool:
         """Measure the model where that is due; tell whether it was.
@@ -206,7 +219,7 @@ class _Loop:
         last = step == self._options.num_steps
         if not (last or validation.is_due(step) or self._agreed(step, validation.is_late())):
             return False
-        self._guard.check()
+        self._check()
         with with_average(self._state.average, asked=validation.options.averaged):
             line = validation.run(step)
         for action in self._actions:
@@ -269,7 +282,7 @@ class _Loop:
             ) from error
 
     def _report(self, outputs: StepOutputs, step: int) -> StepReport:
-        self._guard.check()
+        self._check()
         rate = self._meter.mark(step)
         report = StepReport(
             step=step,
@@ -282,6 +295,7 @@ class _Loop:
             data_wait=self._wait.fraction(),
             memory_bytes=host_memory(),
             device_memory_bytes=device_memory(),
+            skipped_updates=self._guard.total,
         )
         for action in self._actions:
             action.report(report)

@@ -34,6 +34,10 @@ class TrainOptions:
         freeze_backbone_stages: so many of its stages, from the first, are not trained.
         summarize_gradients: whether gradient norms are reported to the actions.
         skip_limit: fraction of the training records that may be left out because they do not decode.
+        max_skipped_updates: updates that may be left out because their loss or a gradient is not finite; 0:
+            training stops at the first.
+        deterministic: this process is set up to compute alike each time, see `Reproducibility`; how long
+            updates wait for batches is then not measured.
         precision: what the model was built to compute in.
         initial_loss_scale: factor of the loss at first, where the model computes in float16.
         batch_size: images an update, over all replicas, for reports; 0: not known.
@@ -57,6 +61,8 @@ class TrainOptions:
     freeze_backbone_stages: int = 0
     summarize_gradients: bool = False
     skip_limit: float = 0.01
+    max_skipped_updates: int = 0
+    deterministic: bool = False
     precision: Precision = Precision.FLOAT32
     initial_loss_scale: float = INITIAL_LOSS_SCALE
     batch_size: int = 0
@@ -90,6 +96,7 @@ class StepReport:
         data_wait: fraction of the time since the last report in which updates waited for their batches.
         memory_bytes: what this process holds.
         device_memory_bytes: what tensors take on the fullest GPU; 0 without one.
+        skipped_updates: updates that were left out so far because something in them is not finite.
     """
 
     step: int
@@ -102,3 +109,4 @@ class StepReport:
     data_wait: float = 0.0
     memory_bytes: int = 0
     device_memory_bytes: int = 0
+    skipped_updates: int = 0

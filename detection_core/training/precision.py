@@ -10,7 +10,7 @@ import contextlib
 import enum
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras
@@ -105,8 +105,23 @@ def computing_in(precision: Precision) -> Iterator[None]:
         tf_keras.mixed_precision.set_global_policy(before)
 
 
+class Applied(NamedTuple):
+    """What came of an update.
+
+    Attributes:
+        made: bool [], weights were updated.
+        counted: bool [], they were, or only as little as usual was in the way.
+    """
+
+    made: tf.Tensor
+    counted: tf.Tensor
+
+
 class PlainUpdates:
-    """Applies gradients as they are."""
+    """Applies gradients as they are.
+
+    The optimizer counts an update that is left out, so that its learning rate goes on.
+    """
 
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
@@ -119,9 +134,55 @@ class PlainUpdates:
         """Return the gradients of the loss itself."""
         return list(gradients)
 
-    def apply(self, gradients_and_variables: Iterable[tuple[tf.Tensor, tf.Variable]]) -> None:
-        """Update variables, in the current replica."""
-        self._optimizer.apply_gradients(gradients_and_variables)
+    @tf.autograph.experimental.do_not_convert
+    def apply(
+        self, gradients_and_variables: Iterable[tuple[tf.Tensor, tf.Variable]], wanted: tf.Tensor
+    ) -> Applied:
+        """Update variables, in the current replica, unless a gradient is not finite in any.
+
+        Args:
+            gradients_and_variables: gradients are this replica's.
+            wanted: bool [], false in any replica leaves the update out in all.
+        """
+        gradients, variables = zip(*gradients_and_variables, strict=True)
+        context = tf.distribute.get_replica_context()
+        # Equal in all replicas, so that they decide alike.
+        unwanted, sums = context.all_reduce(
+            "SUM", [tf.cast(tf.logical_not(wanted), tf.float32), [*gradients]]
+        )
+        asked = tf.equal(unwanted, 0.0)
+        # A sum is finite where all of its numbers are, short of 3e38.
+        finite = tf.math.is_finite(tf.add_n([tf.cast(tf.reduce_sum(g), tf.float32) for g in sums]))
+        made = tf.logical_and(asked, finite)
+
+        # Variables come in the closure: as arguments they would arrive as the copies of one replica.
+        def update(sums: Sequence[tf.Tensor]) -> None:
+            pairs = zip(sums, variables, strict=True)
+            self._optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+
+        def together(strategy: tf.distribute.Strategy, made: Any, sums: Any) -> None:
+            def apply() -> None:
+                strategy.run(update, args=(sums,))
+                self._applied()
+
+            def leave_out() -> None:
+                self._optimizer.iterations.assign_add(1)
+                self._left_out()
+
+            tf.cond(strategy.experimental_local_results(made)[0], apply, leave_out)
+
+        context.merge_call(together, args=(made, sums))
+        return Applied(made=made, counted=self._counted(asked, made))
+
+    def _counted(self, asked: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
+        """Tell whether an update counts as one, bool []."""
+        return made
+
+    def _applied(self) -> None:
+        """Note an update that was made, across the replicas."""
+
+    def _left_out(self) -> None:
+        """Note one that was left out."""
 
     def scalars(self) -> dict[str, tf.Tensor]:
         """Return what is told of an update, name to float32 []."""
@@ -165,8 +226,7 @@ class ScaledUpdates(PlainUpdates):
     """Multiplies the loss, so that small gradients are not lost in float16, and divides the gradients.
 
     An update whose gradients are not finite in any replica is left out in all, and halves the factor; 2,000
-    good ones in a row double it, as in https://arxiv.org/abs/1710.03740, section 3.2. The optimizer counts an
-    update that is left out, so that its learning rate goes on.
+    good ones in a row double it, as in https://arxiv.org/abs/1710.03740, section 3.2.
     """
 
     def __init__(self, optimizer: Any, initial_scale: float) -> None:
@@ -182,30 +242,15 @@ class ScaledUpdates(PlainUpdates):
         inverse = 1.0 / self._scale.factor
         return [None if gradient is None else gradient * inverse for gradient in gradients]
 
-    def apply(self, gradients_and_variables: Iterable[tuple[tf.Tensor, tf.Variable]]) -> None:
-        """Update variables, in the current replica, unless a gradient is not finite."""
-        gradients, variables = zip(*gradients_and_variables, strict=True)
-        context = tf.distribute.get_replica_context()
-        sums = context.all_reduce("SUM", list(gradients))  # equal in all replicas, so that they decide alike
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in sums])
+    def _counted(self, asked: tf.Tensor, made: tf.Tensor) -> tf.Tensor:
+        """Take gradients beyond float16 for usual: the factor was too large."""
+        return asked
 
-        # Variables come in the closure: as arguments they would arrive as the copies of one replica.
-        def update(sums: Sequence[tf.Tensor]) -> None:
-            pairs = zip(sums, variables, strict=True)
-            self._optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+    def _applied(self) -> None:
+        self._scale.count_good()
 
-        def together(strategy: tf.distribute.Strategy, finite: Any, sums: Any) -> None:
-            def apply() -> None:
-                strategy.run(update, args=(sums,))
-                self._scale.count_good()
-
-            def leave_out() -> None:
-                self._optimizer.iterations.assign_add(1)
-                self._scale.halve()
-
-            tf.cond(strategy.experimental_local_results(finite)[0], apply, leave_out)
-
-        context.merge_call(together, args=(finite, sums))
+    def _left_out(self) -> None:
+        self._scale.halve()
 
     def scalars(self) -> dict[str, tf.Tensor]:
         """Return the factor."""

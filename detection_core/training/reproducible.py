@@ -27,6 +27,4 @@ class Reproducibility:
         if self.seeds_weights:
             tf_keras.utils.set_random_seed(self.seed)
         if self.deterministic:
-            # Dropout then counts what it drew in a variable, which checkpoints hold.
-            tf_keras.backend.experimental.enable_tf_random_generator()
             tf.config.experimental.enable_op_determinism()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import tensorflow as tf
 import tf_keras
@@ -16,8 +16,10 @@ from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
+from detection_core.training.guard import SKIPPED_UPDATES, FiniteGuard
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import updates_in
+from detection_core.training.step_outputs import StepOutputs
 from detection_core.training.variables import trained_variables
 
 
@@ -41,20 +43,6 @@ class TrainableModel(Protocol):
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Return named scalar losses, and their sum as `TOTAL_LOSS`."""
-
-
-class StepOutputs(NamedTuple):
-    """What one update tells.
-
-    Attributes:
-        losses: name to float32 [], before the update.
-        learning_rate: float32 [].
-        scalars: name to float32 []: norms where gradients are summarised, the loss's factor in float16.
-    """
-
-    losses: dict[str, tf.Tensor]
-    learning_rate: tf.Tensor
-    scalars: dict[str, tf.Tensor]
 
 
 def new_step() -> tf.Variable:
@@ -82,6 +70,7 @@ class TrainState:
         average: their moving average, or None.
         rate_factors: what the learning rate of each is multiplied by; empty: 1.
         updates: applies the optimizer's updates.
+        guard: counts the updates that are left out, as something in them is not finite.
     """
 
     def __init__(
@@ -104,6 +93,8 @@ class TrainState:
         from_weights = optimization.average_from_weights
         self.average = MovingAverage(self.variables, decay, from_weights=from_weights) if decay else None
         self.updates = updates_in(options.precision, optimization.optimizer, options.initial_loss_scale)
+        self.guard = FiniteGuard(self.step, options.max_skipped_updates)
+        self._guard_stays = options.max_skipped_updates > 0
         # Slots exist before a checkpoint is read: a damaged one shows at once, not at the first update.
         optimization.optimizer._create_all_weights(self.variables)
 
@@ -111,7 +102,16 @@ class TrainState:
         """Name what a checkpoint of an unfinished training holds."""
         parts = {"model": self.model, "optimizer": self.optimization.optimizer, "step": self.step}
         average = {"moving_average": self.average} if self.average else {}
-        return parts | average | self.updates.checkpointed()
+        guard = {SKIPPED_UPDATES: self.guard} if self._guard_stays else {}
+        return parts | average | self.updates.checkpointed() | guard
+
+    def statistics(self) -> list[tuple[tf.Variable, tf.Tensor]]:
+        """Return what computing a loss changes, such as batch statistics, with the present values."""
+        one = tf.distribute.get_strategy().num_replicas_in_sync == 1
+        changed = [v for v in self.model.variables if not v.trainable]
+        # Of several replicas each has its own; what they share, a replica cannot change.
+        own = [v for v in changed if one or v.synchronization is tf.VariableSynchronization.ON_READ]
+        return [(v, v.value()) for v in own]
 
 
 def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: Batch) -> StepOutputs:
@@ -123,6 +123,7 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
         replicas: over how many replicas the gradients are summed.
         batch: this replica's part of the batch.
     """
+    statistics = state.statistics()
     losses, gradients = accumulated(state, options, replicas, batch)
     factor = state.model.gradient_factor(batch.images.pixels.shape[0])
     gradients = gradients if factor == 1.0 else [gradient * factor for gradient in gradients]
@@ -130,11 +131,15 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     scalars |= state.updates.scalars()
     learning_rate = state.optimization.learning_rate()
     with scaled_updates(state.variables, state.rate_factors):
-        state.updates.apply(zip(gradients, state.variables, strict=True))
+        wanted = tf.logical_and(tf.math.is_finite(losses[TOTAL_LOSS]), tf.logical_not(state.guard.halted))
+        applied = state.updates.apply(zip(gradients, state.variables, strict=True), wanted)
+    for variable, before in statistics:
+        variable.assign(tf.where(applied.counted, variable.value(), before))
     updates = state.step.assign_add(1)
     if state.average is not None:
         state.average.update(updates)
-    return StepOutputs(losses=losses, learning_rate=learning_rate, scalars=scalars)
+    skipped = 1.0 - tf.cast(applied.counted, tf.float32)
+    return StepOutputs(losses=losses, learning_rate=learning_rate, scalars=scalars, skipped=skipped)
 
 
 def accumulated(

@@ -94,6 +94,7 @@ RULES: Mapping[str, Rules] = {
             "close_mosaic_epochs": EPOCHS,
             "backbone_rate_decay": POSITIVE_FRACTION,
             "freeze_backbone_stages": LEVEL,
+            "max_skipped_updates": up_to(1_000_000, 0),
             "initial_loss_scale": LOSS_SCALE,
         },
         check=_problems,

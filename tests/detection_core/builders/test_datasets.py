@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from detection_core.builders import datasets
 from detection_core.builders.datasets import (
     WorkerShard,
     build_eval_dataset,
@@ -16,7 +17,10 @@ from detection_core.builders.datasets import (
     iterate_training_pairs,
     iterate_truth,
     naming_bad_train_records,
+    one_batch_config,
+    training_records,
 )
+from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos import pipeline_pb2
@@ -341,3 +345,28 @@ def test_pairs_are_what_training_takes_and_what_it_was_made_of(records: str, rea
     for (sample, _), (other, _) in zip(pairs, plain, strict=True):
         np.testing.assert_array_equal(sample.image, other.image)
         np.testing.assert_array_equal(sample.truth.boxes, other.truth.boxes)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_records_of_a_batch_are_found_again(records, monkeypatch, cached):
+    cache_bytes = datasets.DEFAULT_CACHE_BYTES if cached else 0
+    monkeypatch.setattr(datasets, "DEFAULT_CACHE_BYTES", cache_bytes)
+    config = _config(records, augmentation="batch_size: 4" + AUGMENTATION)
+    batches = build_train_dataset(config, label_map=LABEL_MAP, batch_size=4, seed=3, cache_bytes=cache_bytes)
+    for step, batch in enumerate(batches.take(7)):
+        found = training_records(config, label_map=LABEL_MAP, seed=3, step=step)
+        assert [image_name(record).encode() for record in found] == list(batch.images.source_ids.numpy())
+
+
+def test_a_mixed_batch_has_the_records_that_it_may_be_mixed_with(records):
+    config = _config(records, augmentation="batch_size: 4" + MIXED)
+    found = training_records(config, label_map=LABEL_MAP, seed=3, step=0)
+    assert len(found) == 4 + 5
+
+
+def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone(records):
+    config = _config(records, reader="repeat_factor_threshold: 0.5", augmentation="validation { }")
+    alone = one_batch_config(config)
+    assert not alone.train_input_reader.shuffle and not alone.train_config.HasField("validation")
+    assert not alone.train_input_reader.HasField("repeat_factor_threshold")
+    assert config.train_input_reader.shuffle and config.train_config.HasField("validation")

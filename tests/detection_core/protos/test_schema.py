@@ -60,6 +60,7 @@ OWN_FIELDS = {
     "TrainConfig.gradient_accumulation_steps",
     "TrainConfig.gradient_clipping_by_variable_norm",
     "TrainConfig.initial_loss_scale",
+    "TrainConfig.max_skipped_updates",
     "TrainConfig.precision",
     "TrainConfig.seed",
     "TrainConfig.monitoring",

@@ -18,6 +18,7 @@ from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
 from detection_core.structures import Batch
 from detection_core.training import loop
 from detection_core.training.actions import HistoryFile, TrainingAction
+from detection_core.training.guard import SkippedUpdate
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.step import new_step
@@ -132,6 +133,70 @@ def test_a_loss_that_is_no_number_stops_with_the_step_it_came_from(tmp_path: Pat
         run_training(TinyModel(), lambda s: make_dataset(s, poison_at=6), momentum(), options, str(tmp_path))
     kept = sorted(p.name for p in (tmp_path / "checkpoints").glob("*.index"))
     assert kept == ["ckpt-2.index", "ckpt-4.index", "ckpt-6.index"]
+
+
+class Skipped(TrainingAction):
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def skipped(self, update: SkippedUpdate) -> str:
+        self.steps.append(update.step)
+        return " It is known."
+
+
+def test_the_weights_stay_those_from_before_what_stopped_the_training(tmp_path: Path) -> None:
+    model, before = TinyModel(), TinyModel()
+    options = TrainOptions(num_steps=10, log_every=10)
+    with pytest.raises(ModelError, match=r"training step 6: .* are kept\. It is known\."):
+        run_training(
+            model,
+            lambda s: make_dataset(s, poison_at=6),
+            momentum(),
+            options,
+            str(tmp_path / "stopped"),
+            actions=[Skipped()],
+        )
+    run_training(before, make_dataset, momentum(), TrainOptions(num_steps=6), str(tmp_path / "before"))
+    for a, b in zip(model.network.variables, before.network.variables, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7, err_msg=a.name)
+
+
+@pytest.mark.parametrize("killed_at", [0, 5])
+def test_an_update_that_is_no_number_may_be_left_out_and_counted(tmp_path: Path, killed_at: int) -> None:
+    model, skipped, collect = TinyModel(), Skipped(), Collect()
+    options = TrainOptions(num_steps=8, log_every=2, checkpoint_every=2, max_skipped_updates=1)
+
+    def run(*actions: TrainingAction) -> TrainingResult:
+        return run_training(
+            model,
+            lambda s: make_dataset(s, poison_at=3),
+            momentum(average=0.9),
+            options,
+            str(tmp_path),
+            actions=actions,
+        )
+
+    if killed_at:
+        with pytest.raises(RuntimeError, match="killed"):
+            run(skipped, Crash(6))
+        model = TinyModel(seed=1)
+    result = run(*([] if killed_at else [skipped]), collect)
+    assert skipped.steps == [3] and result.skipped_updates == 1
+    assert [r.skipped_updates for r in collect.reports] == ([1, 1] if killed_at else [0, 1, 1, 1])
+    assert all(np.all(np.isfinite(v)) for v in model.network.variables)
+    assert result.average is not None and all(np.all(np.isfinite(v)) for v in result.average.averages)
+
+
+def test_an_update_that_is_left_out_changes_nothing_but_the_schedule(tmp_path: Path) -> None:
+    models = []
+    for poisoned in (5, -1):  # the last of six steps, and none of five
+        model, steps = TinyModel(), 6 if poisoned > 0 else 5
+        options = TrainOptions(num_steps=steps, log_every=1, max_skipped_updates=1)
+        data = lambda s, at=poisoned: make_dataset(s, poison_at=at)  # noqa: E731
+        run_training(model, data, momentum(), options, str(tmp_path / str(steps)))
+        models.append(model)
+    for a, b in zip(*(m.network.variables for m in models), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7, err_msg=a.name)
 
 
 def test_a_dataset_that_ends_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""Every field of train_config changes what is trained or how, or is said to change nothing.
+
+What the loop does with its options is tested where it does it: `tests/detection_core/training`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from detection_core.builders.fine_tuning import build_fine_tune_options
+from detection_core.builders.train_plan import build_optimization, build_train_plan
+from detection_core.builders.training_labels import build_label_targets
+from detection_core.builders.training_stream import build_training_stream
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.messages.epochs import fields_in_epochs
+from detection_core.config.messages.table import RULES
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.refusals import find_without_effect
+from detection_core.config.starting_point import fine_tune_checkpoint
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as Config
+from detection_core.protos.train_pb2 import TrainConfig
+from tests.detection_core.tasks.tiny_training import config_text
+
+EVALUATED = "eval_input_reader { tf_record_input_reader { input_path: 'x' } }"
+BASE = parse_pipeline_config(config_text() + EVALUATED)
+MOSAIC = {"train_config.data_augmentation_options": [{"mosaic": {"height": 64, "width": 64}}]}
+Probe = Callable[[Config], Any]
+
+
+def plan(field: str) -> Probe:
+    return lambda config: getattr(build_train_plan(config), field)
+
+
+def options(config: Config) -> Any:
+    return build_train_plan(config).options
+
+
+def stream(field: str) -> Probe:
+    def read(config: Config) -> Any:
+        value = getattr(build_training_stream(config, batch_size=2), field)
+        return value if isinstance(value, int) else repr(value)
+
+    return read
+
+
+def targets(config: Config) -> str:
+    return repr(build_label_targets(config))
+
+
+def epochs(config: Config) -> list[str]:
+    return [name for _, name, _ in fields_in_epochs(config.train_config)]
+
+
+SCORES = {"train_input_reader.load_multiclass_scores": True}
+# Field -> its other value, what sees it, and what has to be set beside it.
+EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
+    "batch_size": (4, plan("batch_size"), {}),
+    "data_augmentation_options": ([{"random_vertical_flip": {}}], stream("augment"), {}),
+    "keep_checkpoint_every_n_hours": (2.5, options, {}),
+    "optimizer": (
+        {"use_moving_average": True, "adam_optimizer": {"learning_rate": {"constant_learning_rate": {}}}},
+        lambda config: type(build_optimization(config).optimizer),
+        {},
+    ),
+    "gradient_clipping_by_norm": (5.0, options, {}),
+    "gradient_clipping_by_variable_norm": (5.0, options, {}),
+    "fine_tune_checkpoint": ("a/ckpt-0", fine_tune_checkpoint, {}),
+    "fine_tune_checkpoint_type": ("full", build_fine_tune_options, {}),
+    "fine_tune_checkpoint_version": ("V2", build_fine_tune_options, {}),
+    "from_detection_checkpoint": (True, build_fine_tune_options, {}),
+    "load_all_detection_checkpoint_vars": (True, build_fine_tune_options, {}),
+    "num_steps": (9, options, {}),
+    "num_epochs": (2.0, epochs, {"train_config.num_steps": "unset"}),
+    "close_mosaic_epochs": (1.0, epochs, {}),
+    "close_mosaic_steps": (1, stream("mixed"), MOSAIC),
+    "mixing_pool_size": (5, stream("pool"), MOSAIC),
+    "bias_grad_multiplier": (2.0, options, {}),
+    "update_trainable_variables": (["head"], options, {}),
+    "freeze_variables": (["head"], options, {}),
+    "merge_multiple_label_boxes": (True, targets, {}),
+    "use_multiclass_scores": (True, targets, SCORES),
+    "add_regularization_loss": (False, options, {}),
+    "max_number_of_boxes": (7, stream("max_boxes"), {}),
+    "summarize_gradients": (True, options, {}),
+    "validation": ({"every_steps": 2}, plan("validation"), {}),
+    "backbone_rate_decay": (0.5, options, {}),
+    "freeze_backbone_stages": (2, options, {}),
+    "gradient_accumulation_steps": (2, options, {}),
+    "seed": (3, plan("reproducibility"), {}),
+    "deterministic": (True, plan("reproducibility"), {}),
+    "max_skipped_updates": (3, options, {}),
+    "monitoring": ({"metric_lines": True}, plan("loggers"), {}),
+    "precision": ("BFLOAT16", plan("precision"), {}),
+    "initial_loss_scale": (8.0, options, {}),
+}
+
+
+def test_no_field_is_forgotten() -> None:
+    without_effect = set(RULES["TrainConfig"].without_effect)
+    assert {field.name for field in TrainConfig.DESCRIPTOR.fields} == EFFECTS.keys() | without_effect
+    assert not EFFECTS.keys() & without_effect
+
+
+@pytest.mark.parametrize("field", EFFECTS)
+def test_a_field_changes_what_is_trained_or_how(field: str) -> None:
+    value, probe, beside = EFFECTS[field]
+    before = apply_overrides(BASE, beside)
+    after = apply_overrides(before, {f"train_config.{field}": value})
+    assert probe(before) != probe(after)
+
+
+@pytest.mark.parametrize("field", sorted(RULES["TrainConfig"].without_effect))
+def test_a_field_that_changes_nothing_is_named(field: str) -> None:
+    kind = TrainConfig.DESCRIPTOR.fields_by_name[field]
+    other = not kind.default_value if kind.cpp_type == kind.CPPTYPE_BOOL else kind.default_value + 3
+    config = apply_overrides(BASE, {f"train_config.{field}": other})
+    assert f"train_config.{field}" in str(list(find_without_effect(config)))
+    plans = [dataclasses.asdict(build_train_plan(c).options) for c in (BASE, config)]
+    assert plans[0] == plans[1]

@@ -1,0 +1,182 @@
+"""What goes wrong on the way, and what then happens: the table of docs/leaving-it-alone.md, row by row."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from detection_core.builders.datasets import build_train_dataset, naming_bad_train_records
+from detection_core.config.input_paths import point_at_examples
+from detection_core.config.label_map_file import load_label_map
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.family import register_family, unregister_family
+from detection_core.errors import DataError, ModelError, StorageError, as_user_error
+from detection_core.tasks.train import train
+from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.loop_options import TrainOptions
+from tests.detection_core.data.record_files import example, write_records
+from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
+from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.detection_core.training.test_loop import momentum
+from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "leaving-it-alone.md"
+
+
+def run(folder: Path, steps: int = 4, poison_at: int = -1, **options: float) -> TrainingResult:
+    """Train with a checkpoint in each step, or go on."""
+    chosen = TrainOptions(**({"num_steps": steps, "log_every": 1, "checkpoint_every": 1} | options))
+    data = lambda start: make_dataset(start, poison_at=poison_at)  # noqa: E731
+    return run_training(TinyModel(), data, momentum(), chosen, str(folder))
+
+
+def data_file(folder: Path, step: int) -> Path:
+    return folder / "checkpoints" / f"ckpt-{step}.data-00000-of-00001"
+
+
+def damage(file: Path) -> None:
+    """Change a byte in the middle of a file, as a disk does."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+
+def last_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(folder)
+    damage(data_file(folder, 4))
+    assert run(folder, 6).start_step == 3
+    assert "ckpt-4 is damaged and is removed; another is used" in caplog.text
+
+
+def last_checkpoint_half_written(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(folder)
+    data = data_file(folder, 4)
+    data.write_bytes(data.read_bytes()[:100])
+    (folder / "checkpoints" / "ckpt-4.index").unlink()  # it is renamed in last
+    assert run(folder, 6).start_step == 3 and "damaged" not in caplog.text
+
+
+def every_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(folder, 2)
+    for step in (1, 2):
+        damage(data_file(folder, step))
+    with pytest.raises(ModelError, match="all 2 are damaged"):
+        run(folder, 6)
+
+
+def disk_full(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    small = folder / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=28k", "tmpfs", str(small)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a small file system")
+    try:
+        with pytest.raises(Exception) as caught:
+            run(small, 40, checkpoints_to_keep=40)
+        error = as_user_error(caught.value)
+        assert isinstance(error, StorageError) and "No space left on device" in str(error)
+        subprocess.run(["mount", "-o", "remount,size=10m", str(small)], check=True)
+        assert 0 < run(small, 40, checkpoints_to_keep=40).start_step < 40
+    finally:
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
+
+
+def read_while(folder: Path, change: Callable[[Path], object]) -> None:
+    """Read a shard of examples for many epochs, decoding each time; change it after the first batch."""
+    examples = write_examples(folder / "examples")
+    (shard,) = (examples / "Split-train").iterdir()
+    config = point_at_examples(parse_pipeline_config(config_text()), str(examples))
+    label_map = load_label_map(str(examples / "label_map.pbtxt"))
+    batches = iter(build_train_dataset(config, label_map=label_map, batch_size=2, seed=0, cache_bytes=0))
+    next(batches)
+    with naming_bad_train_records(config, label_map=label_map):
+        change(shard)
+        for _ in range(200):
+            next(batches)
+
+
+def shard_gone(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(DataError, match="examples-00000-of-00001"):
+        read_while(folder, Path.unlink)
+
+
+def record_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(DataError, match=r"tfrecord, record \d"):
+        read_while(folder, damage)
+
+
+def image_that_does_not_decode(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    examples = write_examples(folder / "examples", images=100)
+    (shard,) = (examples / "Split-train").iterdir()
+    records = list(tf.data.TFRecordDataset(str(shard)).as_numpy_iterator())
+    bad = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"]})
+    write_records(shard, [*records[:50], bad, *records[50:]])
+    config = apply_overrides(parse_pipeline_config(CONFIG), {"train_config.num_steps": 60})
+    register_family(QUADRANT_FAMILY)
+    try:
+        report = train(
+            point_at_examples(config, str(examples)),
+            model_dir=str(folder / "model"),
+            model_run_dir=str(folder / "run"),
+            work_dir=str(folder / "work"),
+        )
+    finally:
+        unregister_family(QUADRANT_FAMILY.name)
+    assert (report.left_out, report.steps) == (1, 60) and "record 50, image '17'" in caplog.text
+
+
+def clock_set_back(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now = iter(range(2_000_000_000, 0, -86_400))  # each look at it is a day before the last
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: float(next(now)))
+        run(folder, 4, checkpoint_every=2, keep_checkpoint_every_n_hours=1e-6, checkpoints_to_keep=1)
+        kept = sorted(path.stem for path in (folder / "checkpoints").glob("*.index"))
+        assert kept == ["ckpt-2", "ckpt-4"]
+        assert run(folder, 6).start_step == 4
+
+
+def loss_not_finite(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ModelError, match="training step 2: expected a finite loss"):
+        run(folder, poison_at=2)
+    assert run(folder).start_step == 2
+
+
+def loss_left_out(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    result = run(folder, poison_at=2, max_skipped_updates=1)
+    assert (result.step, result.skipped_updates) == (4, 1)
+
+
+ROWS: dict[str, Callable[[Path, pytest.LogCaptureFixture], None]] = {
+    "last checkpoint damaged": last_checkpoint_damaged,
+    "last checkpoint half written": last_checkpoint_half_written,
+    "every checkpoint damaged": every_checkpoint_damaged,
+    "disk full": disk_full,
+    "shard gone": shard_gone,
+    "record damaged": record_damaged,
+    "image that does not decode": image_that_does_not_decode,
+    "clock set back": clock_set_back,
+    "loss or gradient not finite": loss_not_finite,
+    "the same, with max_skipped_updates": loss_left_out,
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_goes_wrong_has_the_consequence_that_the_table_tells(
+    row: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        ROWS[row](tmp_path, caplog)
+
+
+def test_the_table_has_these_rows() -> None:
+    table = DOCUMENT.read_text().partition("| fault |")[2].partition("\n\n")[0]
+    told = re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)
+    assert [row for row in told if not row.startswith("--")] == list(ROWS)
