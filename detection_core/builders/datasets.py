@@ -119,7 +119,7 @@ def training_records(
         `batch_size` records in the batch's order; where images are mixed, after them those that the last ones
         may be mixed with.
     """
-    reader = _train_reader(config, label_map).leaving_out(left_out).undecoded()
+    reader = train_reader(config, label_map).leaving_out(left_out).undecoded()
     batch_size = config.train_config.batch_size
     stream = build_training_stream(config, batch_size=batch_size)
     mixed = 0 if isinstance(stream.augment, Augmentations) else stream.pool

@@ -53,6 +53,7 @@ class Fault:
     Attributes:
         kill_at_change: end it before this change; 0: do not.
         kill_after: end it after so many seconds.
+        at_moment: asked all the time; sends it the signal of the first number that is not 0.
         fail_at_change: let this change fail.
         error: with this number.
         clock: seconds by which its clock is wrong.
@@ -60,6 +61,7 @@ class Fault:
 
     kill_at_change: int = 0
     kill_after: float = _LIMIT_SECONDS
+    at_moment: Callable[[], int] | None = None
     fail_at_change: int = 0
     error: int = 0
     clock: float = 0.0
@@ -83,19 +85,23 @@ def run_forked(function: Callable[[], Any], scratch: Path, fault: Fault = NO_FAU
     child = os.fork()
     if child == 0:
         _be(function, log, answer, fault)
-    status = _wait(child, began + fault.kill_after)
+    status = _wait(child, began + fault.kill_after, fault.at_moment)
     seconds = time.monotonic() - began
     found = json.loads(answer.read_text()) if answer.exists() and status >= 0 else {}
     end = log.read_text(errors="replace")[-3000:] if log.exists() else ""
     return Ending(status, seconds, found.get("changes", 0), found.get("answer"), end)
 
 
-def _wait(child: int, until: float) -> int:
+def _wait(child: int, until: float, at_moment: Callable[[], int] | None) -> int:
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.005)
+        number = at_moment() if at_moment else 0
+        if number:
+            os.kill(child, number)
+            at_moment = None
+        time.sleep(0.001 if at_moment else 0.005)
     os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -115,6 +121,8 @@ def _be(function: Callable[[], Any], log: Path, answer: Path, fault: Fault) -> N
     except DetectionError as e:
         code = REFUSED
         print(e, file=sys.stderr)
+    except SystemExit as e:
+        code = e.code if isinstance(e.code, int) else CRASHED
     except BaseException as e:
         known = as_user_error(e)
         code = CRASHED if known is None else REFUSED

@@ -1,0 +1,275 @@
+"""A training is killed again and again; what it ends with has to be what nobody's kill would have changed.
+
+    python -m tests.faults.training_kills [--kills 50] [--seed 1]
+
+A tiny detector trains deterministically, is validated on the way, and is written. It is killed with SIGKILL
+at a random moment, while a checkpoint is written, while it is validated, and while the detector is written;
+or it gets SIGTERM, as a cluster sends it. After every few kills it is run to its end: weights, optimizer,
+moving average, losses and validations have to be those of a training that ran through, bit for bit, and no
+kill may have cost more than what lies between two checkpoints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import hashlib
+import json
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.faults.processes import DONE, Ending, Fault, run_forked
+
+STEPS, EVERY = 40, 4  # updates, and those between two checkpoints: a tenth
+_VALIDATED_EVERY = 10
+_IN_A_ROW = 4
+_NO_LIMIT = 300.0
+_STOPPED = {143, -signal.SIGTERM}  # in the loop, which saves, and anywhere else
+_CHANGES = {
+    "train_config.num_steps": STEPS,
+    "train_config.deterministic": True,
+    "train_config.seed": 7,
+    "train_config.validation.every_steps": _VALIDATED_EVERY,
+    "train_config.optimizer.use_moving_average": True,
+    "eval_config.use_moving_averages": True,
+    "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate.total_steps": STEPS,
+}
+
+
+def train_in(folder: Path, examples: Path) -> dict[str, Any]:
+    """Train a tiny detector, or go on with it; return a digest of everything that it ends with."""
+    from detection_core.config.input_paths import point_at_examples
+    from detection_core.config.load import parse_pipeline_config
+    from detection_core.config.paths.overrides import apply_overrides
+    from detection_core.detectors.family import register_family
+    from detection_core.tasks.train import train
+    from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
+
+    register_family(QUADRANT_FAMILY)
+    config = apply_overrides(parse_pipeline_config(CONFIG), _CHANGES)
+    report = train(
+        point_at_examples(config, str(examples), eval_split="train"),
+        model_dir=str(folder / "model"),
+        model_run_dir=str(folder / "run"),
+        work_dir=str(folder / "work"),
+        log_every=1,
+    )
+    return _digest(folder) | {"weights": report.weights, "steps": report.steps, "best": report.best_step}
+
+
+def _digest(folder: Path) -> dict[str, Any]:
+    import numpy as np
+    import tensorflow as tf
+
+    from detection_core.exporters.detector_folder import load_detector
+
+    prefix = next((folder / "run" / "checkpoint").glob("*.index")).with_suffix("")
+    reader = tf.train.load_checkpoint(str(prefix))
+    # How often the file was written, and the graph of objects, are the process's, not the training's.
+    keys = (
+        k for k in reader.get_variable_to_shape_map() if "save_counter" not in k and "OBJECT_GRAPH" not in k
+    )
+    values = {f"checkpoint: {key}": reader.get_tensor(key) for key in keys}
+    # The file's own order of a detector's variables differs from process to process.
+    values |= {f"detector: {v.name}": v.numpy() for v in load_detector(str(folder / "model")).model.variables}
+    found = {name: hashlib.sha256(np.asarray(value).tobytes()).hexdigest() for name, value in values.items()}
+    lines = {
+        name: [json.loads(line) for line in (folder / "run" / name).read_text().splitlines()]
+        for name in ("history.jsonl", "validation.jsonl")
+    }
+    return found | {
+        "losses": [(line["step"], line["losses"]) for line in lines["history.jsonl"]],
+        "validations": [(line["step"], line["metrics"]) for line in lines["validation.jsonl"]],
+    }
+
+
+@dataclasses.dataclass
+class Kills:
+    """What happened.
+
+    Attributes:
+        where: kind of moment -> kills that hit there.
+        resumed: trainings that were run to their end after kills.
+        identical: of those the ones that ended as the undisturbed one.
+        most_lost: updates that one kill has cost.
+        wrong: what should not have happened.
+    """
+
+    where: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    resumed: int = 0
+    identical: int = 0
+    most_lost: int = 0
+    wrong: list[str] = dataclasses.field(default_factory=list)
+
+
+class Campaign:
+    """Kills trainings in folders of their own.
+
+    Args:
+        work: folder for everything.
+        seed: of every choice.
+    """
+
+    def __init__(self, work: Path, seed: int) -> None:
+        self._work, self._random = work, random.Random(seed)
+        self.found = Kills()
+        self._examples = work / "examples"
+        self._moments: dict[str, Callable[[Path], Callable[[], int]]] = {
+            "any": self._any_moment,
+            "checkpoint": self._in_checkpoint,
+            "validation": self._in_validation,
+            "export": self._in_export,
+            "SIGTERM": self._term,
+        }
+
+    def run(self, kills: int) -> Kills:
+        """Kill so many times."""
+        from tests.detection_core.tasks.tiny_training import write_examples
+
+        write_examples(self._examples)
+        usual = self._run(self._work / "undisturbed")
+        assert usual.code == DONE, usual.log
+        self._seconds, expected = usual.seconds, usual.answer
+        print(f"undisturbed: {usual.seconds:.1f} s", flush=True)
+        while sum(self.found.where.values()) < kills and len(self.found.wrong) < 5:
+            folder = self._work / f"trial-{self.found.resumed}"
+            left = kills - sum(self.found.where.values())
+            for kind in [self._kind() for _ in range(min(_IN_A_ROW, left))]:
+                self._kill(folder, kind)
+            self._end(folder, expected)
+            shutil.rmtree(folder, ignore_errors=True)
+        return self.found
+
+    def _kind(self) -> str:
+        """Return the kind of moment that was seldom chosen so far; half of them are any moment."""
+        kinds = list(self._moments)
+        total = sum(self.found.where.values())
+        if self.found.where["any"] * 2 <= total:
+            return "any"
+        return min(self._random.sample(kinds[1:], len(kinds) - 1), key=lambda kind: self.found.where[kind])
+
+    def _kill(self, folder: Path, kind: str) -> None:
+        ending = self._run(folder, self._moments[kind](folder))
+        if ending.code == DONE:
+            return  # it was done before the moment came; the next kill finds a finished training
+        self.found.where[kind] += 1
+        if ending.code != -signal.SIGKILL and not (kind == "SIGTERM" and ending.code in _STOPPED):
+            self.found.wrong.append(f"{kind}: ended with {ending.code}: {ending.log[-500:]}")
+        lost = self._reached(folder) - self._saved(folder)
+        self.found.most_lost = max(self.found.most_lost, lost)
+        allowed = 0 if ending.code == 143 else EVERY
+        if lost > allowed:
+            self.found.wrong.append(f"{kind}: {lost} updates are lost, of at most {allowed}")
+
+    def _end(self, folder: Path, expected: Any) -> None:
+        ending = self._run(folder)
+        self.found.resumed += 1
+        if ending.code != DONE:
+            self.found.wrong.append(f"not resumed: {ending.code}: {ending.log[-500:]}")
+            return
+        names = expected.keys() | ending.answer.keys()
+        differing = sorted(name for name in names if ending.answer.get(name) != expected.get(name))
+        left = [str(path.relative_to(folder)) for path in folder.rglob("*.partial*")]
+        if differing or left:
+            self.found.wrong.append(f"differs in {len(differing)}: {differing[:5]}, leaves {left[:3]}")
+        else:
+            self.found.identical += 1
+
+    def _run(self, folder: Path, moment: Callable[[], int] | None = None) -> Ending:
+        return run_forked(
+            lambda: train_in(folder, self._examples),
+            self._work / "scratch",
+            Fault(kill_after=_NO_LIMIT, at_moment=moment),
+        )
+
+    def _reached(self, folder: Path) -> int:
+        """Return the last step that history tells of."""
+        lines = [line for path in folder.glob("work/*/history.jsonl") for line in path.open()]
+        steps = [int(json.loads(line)["step"]) for line in lines if line.endswith("\n")]
+        return max(steps, default=0)
+
+    def _saved(self, folder: Path) -> int:
+        """Return the step of the last checkpoint."""
+        return max(_checkpoints(folder), default=0)
+
+    def _after(self, seconds: float, number: int = signal.SIGKILL) -> Callable[[], int]:
+        until = time.monotonic() + seconds
+        return lambda: number if time.monotonic() >= until else 0
+
+    def _any_moment(self, folder: Path) -> Callable[[], int]:
+        return self._after(self._random.uniform(0, self._seconds))
+
+    def _when(self, has_begun: Callable[[], bool]) -> Callable[[], int]:
+        """Return what kills a little after something has begun."""
+        delay, until = self._random.uniform(0, 0.02), [float("inf")]
+
+        def moment() -> int:
+            if until[0] == float("inf") and has_begun():
+                until[0] = time.monotonic() + delay
+            return signal.SIGKILL if time.monotonic() >= until[0] else 0
+
+        return moment
+
+    def _in_checkpoint(self, folder: Path) -> Callable[[], int]:
+        passed, seen = self._random.randint(0, 4), set[str]()
+
+        def begun() -> bool:
+            seen.update(map(str, folder.glob("work/*/checkpoints/*temp*")))
+            return len(seen) > passed
+
+        return self._when(begun)
+
+    def _in_validation(self, folder: Path) -> Callable[[], int]:
+        def begun() -> bool:
+            reached = self._reached(folder)
+            found = [line for path in folder.glob("work/*/validation.jsonl") for line in path.open()]
+            return (
+                reached > 0
+                and reached % _VALIDATED_EVERY == 0
+                and not any(f'"step": {reached}' in line for line in found)
+            )
+
+        return self._when(begun)
+
+    def _in_export(self, folder: Path) -> Callable[[], int]:
+        return self._when(lambda: any(folder.glob("model/*.partial*")))
+
+    def _term(self, folder: Path) -> Callable[[], int]:
+        return self._after(self._random.uniform(0, self._seconds), signal.SIGTERM)
+
+
+def _checkpoints(folder: Path) -> list[int]:
+    return [int(path.stem.partition("-")[2]) for path in folder.glob("work/*/checkpoints/ckpt-*.index")]
+
+
+def main() -> int:
+    """Read the command line, kill, print the counts; 1 where something was lost or is not identical."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    began = time.monotonic()
+    # Everything is imported before a process is forked, and nothing of TensorFlow is executed.
+
+    with tempfile.TemporaryDirectory(prefix="kills-") as work:
+        found = Campaign(Path(work), options.seed).run(options.kills)
+    for text in found.wrong:
+        print(f"WRONG: {text}")
+    print(
+        f"training, seed {options.seed}: {sum(found.where.values())} kills {dict(found.where)},"
+        f" {found.resumed} resumed, {found.identical} identical, at most {found.most_lost} of {EVERY} updates"
+        f" lost; {time.monotonic() - began:.0f} s"
+    )
+    return 1 if found.wrong or found.resumed != found.identical else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
