@@ -1,4 +1,4 @@
-"""The train task on two workers that are real processes: a shared batch, one result, a stop, a resume."""
+"""The train task on two workers that are real processes: one result, after a stop and after a loss."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.detection_core.tasks.tiny_training import write_examples
 
-STEPS = 12
-SCRIPT = """
+STEPS, EVERY, VALIDATED = 400, 40, 150  # updates, those between checkpoints, and between validations
+SCRIPT = f"""
 import sys
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.family import register_family
 from detection_core.tasks.train import train
+from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
 
-root, name, text = sys.argv[1:]
-config = apply_overrides(
-    parse_pipeline_config(text), {"train_config.num_steps": STEPS, "train_config.validation.every_steps": 5}
-)
+root, name = sys.argv[1:]
+register_family(QUADRANT_FAMILY)
+changes = {{"train_config.num_steps": {STEPS}, "train_config.validation.every_steps": {VALIDATED}}}
 report = train(
-    point_at_examples(config, f"{root}/examples", eval_split="train"),
-    model_dir=f"{root}/{name}/model",
-    model_run_dir=f"{root}/{name}/run",
-    work_dir=f"{root}/work",
-    log_every=2,
+    point_at_examples(
+        apply_overrides(parse_pipeline_config(CONFIG), changes), f"{{root}}/examples", eval_split="train"
+    ),
+    model_dir=f"{{root}}/{{name}}/model",
+    model_run_dir=f"{{root}}/{{name}}/run",
+    work_dir=f"{{root}}/work",
+    log_every=10,
 )
 print("started at", report.start_step, "loss", report.loss, "best", report.best_step)
-""".replace("STEPS", str(STEPS))
+"""
 
 
 def start_workers(root: Path) -> list[subprocess.Popen[str]]:
@@ -50,7 +53,7 @@ def start_workers(root: Path) -> list[subprocess.Popen[str]]:
         environment = {**os.environ, "TF_CONFIG": json.dumps(place), "TF_CPP_MIN_LOG_LEVEL": "2"}
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-c", SCRIPT, str(root), f"worker{index}", config_text()],
+                [sys.executable, "-c", SCRIPT, str(root), f"worker{index}"],
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -70,17 +73,32 @@ def ends(processes: list[subprocess.Popen[str]]) -> tuple[list[int], list[str]]:
     return [p.returncode for p in processes], printed
 
 
+def send_beyond(root: Path, workers: list[subprocess.Popen[str]], step: int, number: int) -> None:
+    """Send the second worker a signal once training has got beyond a step."""
+    deadline = time.monotonic() + 240
+    while not any(last_step(path) > step for path in (root / "work").glob("*/history.jsonl")):
+        assert time.monotonic() < deadline and workers[0].poll() is None, ends(workers)
+        time.sleep(0.02)
+    workers[1].send_signal(number)
+
+
+def last_step(history: Path) -> int:
+    whole = [line for line in history.read_text().split("\n")[:-1] if line]
+    return int(json.loads(whole[-1])["step"]) if whole else 0
+
+
 @pytest.mark.slow
-def test_two_workers_stop_together_and_resume_to_one_result(tmp_path: Path) -> None:
+def test_two_workers_lose_one_stop_together_and_resume_to_one_result(tmp_path: Path) -> None:
     write_examples(tmp_path / "examples")
     workers = start_workers(tmp_path)
-    deadline = time.monotonic() + 200
-    while not list((tmp_path / "work").glob("*/history.jsonl")) or not any(
-        p.read_text() for p in (tmp_path / "work").glob("*/history.jsonl")
-    ):
-        assert time.monotonic() < deadline and workers[0].poll() is None, ends(workers)
-        time.sleep(0.05)
-    workers[1].send_signal(signal.SIGTERM)
+    send_beyond(tmp_path, workers, EVERY, signal.SIGKILL)
+    codes, printed = ends(workers)
+    # The other one ends by itself, so that whatever restarts what has failed restarts both.
+    assert codes[1] == -signal.SIGKILL and codes[0] not in (0, 2), printed
+    killed_at = last_step(next((tmp_path / "work").glob("*/history.jsonl")))
+
+    workers = start_workers(tmp_path)
+    send_beyond(tmp_path, workers, min(killed_at, STEPS - 100), signal.SIGTERM)
     codes, printed = ends(workers)
     # The chief got no signal; it agreed to stop, as no worker can save or go on alone.
     assert codes == [143, 143], printed
@@ -90,11 +108,11 @@ def test_two_workers_stop_together_and_resume_to_one_result(tmp_path: Path) -> N
     assert codes == [0, 0], printed
     starts = {line for text in printed for line in text.splitlines() if line.startswith("started at")}
     assert len(starts) == 1, "the workers saw different losses"
-    assert 0 < int(starts.pop().split()[2]) < STEPS
+    assert killed_at - EVERY <= int(starts.pop().split()[2]) < STEPS
     history = (tmp_path / "worker0" / "run" / "history.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in history] == list(range(2, STEPS + 1, 2))
+    assert [json.loads(line)["step"] for line in history] == list(range(10, STEPS + 1, 10))
     validations = (tmp_path / "worker0" / "run" / "validation.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in validations] == [5, 10, STEPS]
+    assert [json.loads(line)["step"] for line in validations] == [150, 300, STEPS]
     assert all("DetectionBoxes_Precision/mAP" in json.loads(line)["metrics"] for line in validations)
     assert (tmp_path / "worker0" / "model" / "Format-Serving" / "saved_model.pb").exists()
     assert not (tmp_path / "worker1").exists()
