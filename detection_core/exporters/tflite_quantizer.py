@@ -54,7 +54,7 @@ def quantize_weights(content: bytes, bits: Mapping[str, int]) -> bytes:
             operation = package.qtyping.TFLOperationName[kind]
             recipe.add_weight_only_config(regex=".*", operation_name=operation, num_bits=width)
         task = package.quantizer.Quantizer(content, recipe.get_quantization_recipe())
-        return bytes(task.quantize(enable_progress_report=False).quantized_model)
+        return _in_one(task.quantize(enable_progress_report=False).quantized_model)
 
 
 def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
@@ -91,7 +91,19 @@ def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
             calibrator.calibrate({_SIGNATURE: [{name: value}]}, recipe)
         task = package.quantizer.Quantizer(content, recipe.get_quantization_recipe())
         found = task.quantize(calibrator.get_model_qsvs(), enable_progress_report=False)
-        return bytes(found.quantized_model)
+        return _in_one(found.quantized_model)
+
+
+def _in_one(content: bytes) -> bytes:
+    """Return a file with its weights in the flatbuffer.
+
+    The package puts those of 1 KB and more behind it where they come to 256 KB, and there whoever writes the
+    file again, as for its metadata, would lose them.
+    """
+    from ai_edge_litert.tools import flatbuffer_utils
+
+    model = flatbuffer_utils.read_model_from_bytearray(content)
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ def tune(
         best = search.best
         if best is None:
             raise DataError(
-                "expected a trial that came to its end, found none; look at the trials' log.txt, and narrow"
+                "expected a trial that came to its end, found none; look at the trials' output.txt, and narrow"
                 " the space",
                 where=folder,
             )

@@ -11,7 +11,7 @@ from typing import Any
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
 from detection_core.storage import files
 
-_JOB, _LOG = "job.json", "log.txt"
+_JOB, _LOG = "job.json", "output.txt"
 _TAIL = 4096
 
 

@@ -23,6 +23,9 @@ def test_json_without_what_is_not_a_number():
         "bound": 0.5,
         "value": None,
         "baseline": None,
+        "confidence": None,
+        "interval": None,
+        "within_noise": False,
         "passed": False,
         "text": "a could not be measured: no objects of that kind in the split",
     }

@@ -6,7 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from ai_edge_litert.tools import flatbuffer_utils
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.artifacts.tflite_network import network_outputs
@@ -46,6 +49,34 @@ def test_heads_that_levels_share_are_right_on_every_level():
         for level, own in zip(levels, np.split(found[name], [2 * 8 * 8], axis=1), strict=True):
             noise = np.square(own - level).sum() / np.square(level).sum()
             assert -10 * np.log10(noise) > 30
+
+
+@pytest.mark.parametrize("width", [64, 512])
+def test_large_weights_outlive_a_second_writing(width):
+    """From 256 KB on the package puts weights behind the flatbuffer."""
+    rng = np.random.default_rng(0)
+    kernel = tf.constant(rng.normal(size=(3, 3, width, 128)), tf.float32)
+    function = tf.function(
+        lambda x: tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME")),
+        input_signature=[tf.TensorSpec([1, 4, 4, width], tf.float32)],
+    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()])
+    content = converter.convert()
+    found = quantize_weights(content, KERNEL_BITS_8)
+    model = schema.ModelT.InitFromPackedBuf(found, 0)
+    again = flatbuffer_utils.convert_object_to_bytearray(model)
+    assert 9 * width * 128 < len(again) < 9 * width * 128 * 1.1 + 8192
+    image = rng.normal(size=(1, 4, 4, width)).astype(np.float32)
+    wanted, got = (_run(bytes(file), image) for file in (content, again))
+    assert np.square(got - wanted).sum() < 1e-3 * np.square(wanted).sum()
+
+
+def _run(content: bytes, image: np.ndarray) -> np.ndarray:
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
 def test_without_the_package_the_error_names_what_brings_it(monkeypatch):
