@@ -95,8 +95,8 @@ def tune(
         best = search.best
         if best is None:
             raise DataError(
-                "expected a trial that came to its end, found none; look at the trials' output.txt, and narrow"
-                " the space",
+                "expected a trial that came to its end, found none; look at the trials' output.txt, and"
+                " narrow the space",
                 where=folder,
             )
         path = os.path.join(folder, WINNER)

@@ -55,13 +55,32 @@ CONFIG_TEXT = (
 )
 
 
+# The settings of the schedule with a detector of google/automl's, published whatever it finds.
+AUTOML_SETTINGS = SETTINGS.replace("lower_bound: 0.05, min_change: 0.0", "min_change: -1.0")
+AUTOML_CONFIG = """
+model {
+  efficientdet {
+    name: "efficientdet-lite0" num_classes: 2 fpn_cell_repeats: 1 box_class_repeats: 1 fpn_num_filters: 16
+    image_resizer { fixed_shape_resizer { height: 64 width: 64 } }
+  }
+}
+train_config {
+  batch_size: 8 num_steps: 3 max_number_of_boxes: 5
+  optimizer {
+    momentum_optimizer { learning_rate { constant_learning_rate { learning_rate: 0.001 } } }
+    use_moving_average: false
+  }
+}
+"""
+
+
 class Schedule:
     """The folder where the spans arrive, and the runs that a clock would start."""
 
-    def __init__(self, folder: Path, bucket: str):
+    def __init__(self, folder: Path, bucket: str, settings: str = SETTINGS, config: str = CONFIG_TEXT):
         self.folder = folder
-        (folder / "settings.yaml").write_text(SETTINGS.replace("BUCKET", bucket))
-        (folder / "pipeline.config").write_text(CONFIG_TEXT)
+        (folder / "settings.yaml").write_text(settings.replace("BUCKET", bucket))
+        (folder / "pipeline.config").write_text(config)
         self.destination = PushDestination(f"{bucket}/pushed")
 
     def span(self, number: int) -> Path:
@@ -177,6 +196,25 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     measured = weekly.evaluation(run)
     assert measured["metrics"][METRIC] < measured["baseline"][METRIC]
     assert weekly.destination.current() == versions[1]
+
+
+@pytest.mark.zoo
+def test_a_schedule_goes_on_with_a_deployed_efficientdet(tmp_path, bucket):
+    weekly = Schedule(tmp_path, bucket, AUTOML_SETTINGS, AUTOML_CONFIG)
+    weekly.arrives(1, train=16)
+    _, first = weekly.fires()
+    assert first["pushed"]["pushed"], first["pushed"]
+    weekly.arrives(2, train=16)
+    run, second = weekly.fires()
+    assert second["pushed"]["pushed"], second["pushed"]
+    assert second["spans"] == {"train": ["1", "2"], "evaluate": ["2"]}
+    assert "weights of" in _started_from(run)
+    assert weekly.evaluation(run)["baseline"] is not None
+    assert [v.number for v in weekly.destination.versions()] == [
+        week["pushed"]["version"] for week in (first, second)
+    ]
+    _, same = weekly.fires()
+    assert set(_states(same).values()) == {"cached"}
 
 
 def _started_from(run) -> str:
