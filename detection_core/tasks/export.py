@@ -354,6 +354,7 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
                     quantization=quantization,
                     origin=origin,
                     function=conversion.function,
+                    network=model,
                 )
             )
             _logger.info("export | %s | %d bytes", file_name(name), len(content))

@@ -14,6 +14,7 @@ from detection_core.artifacts.tflite_provenance import Provenance, with_provenan
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
+from detection_core.detectors.base import Detector
 from detection_core.errors import DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.measure import class_names, measure
@@ -47,6 +48,7 @@ class Candidate:
         quantization: `none`, `aware` (trained so) or `post_training`.
         origin: what the file is going to say of itself, beside its metrics.
         function: what was converted; None: raw heads are not compared.
+        network: that the function computes with: it does not keep its own variables alive.
     """
 
     path: str
@@ -54,6 +56,7 @@ class Candidate:
     quantization: str
     origin: Provenance | None = None
     function: Any = None
+    network: Detector | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

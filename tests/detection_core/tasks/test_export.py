@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.tasks import export
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.parity import measure_parity
 from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
@@ -71,7 +74,15 @@ def workbench(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
 
 @pytest.fixture(scope="module")
 def report(workbench: Workbench) -> ParityReport:
-    return workbench("both", OPTIONS, quantized="aware")
+    """As after a long measurement: what nothing refers to is gone when layers are compared."""
+
+    def after_collection(*arguments: Any) -> ParityReport:
+        gc.collect()
+        return measure_parity(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "measure_parity", after_collection)
+        return workbench("both", OPTIONS, quantized="aware")
 
 
 def test_every_file_is_there_with_labels_and_description(workbench, report):
