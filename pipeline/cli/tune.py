@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from detection_core.errors import ConfigError
+from detection_core.storage import files
 from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
 from pipeline.tables import Page, Table
 
@@ -24,6 +25,12 @@ def tune(arguments: argparse.Namespace) -> Result:
     for name in ("trials", "workers"):
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             raise ConfigError(f"expected 1 or more, found {getattr(arguments, name)}", where=f"--{name}")
+    if files.is_remote(arguments.output):
+        raise ConfigError(
+            "expected a folder on this machine, which keeps the search under a lock, found an object store's;"
+            " name another, or leave it out",
+            where="--output",
+        )
     settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
     space = load_space(arguments.space)
     name = os.path.splitext(os.path.basename(arguments.space))[0]

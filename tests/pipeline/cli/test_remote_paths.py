@@ -30,6 +30,7 @@ from pipeline.local.workspace import Workspace
 from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
+from pipeline.tuning.space import load_space
 from tests.detection_core.datasets.dataset_files import Coco
 from tests.detection_core.tasks.tiny_training import LABELS, config_text, write_examples
 from tests.detection_core.training.field_checkpoints import write_object_checkpoint
@@ -96,6 +97,11 @@ REMOTE = {
     "export-saved-model --examples",
     "bench files",
     "bench --output",
+    "bench --examples",
+    "bench --override-file",
+    "tune settings",
+    "tune --space",
+    "tune --override-file",
     "inspect path",
     "sensitivity --model",
     "sensitivity --examples",
@@ -122,12 +128,12 @@ REMOTE = {
     "data preview --output",
 }
 """Arguments that are paths; the tests below use each of them, but for those of verbs that share their reader:
-`settings`, `place` and `file` of the verbs of a cluster, and `--override-file`."""
+`settings`, `place` and `file` of the verbs of a cluster, `tune settings`, and `--override-file`."""
 
 LOCAL_OPTIONS = {"--token-file", "--ca-file"}
 """Secrets and certificates of this machine."""
-LOCAL_ARGUMENTS = {"init --output"}
-"""Where a person edits what is written."""
+LOCAL_ARGUMENTS = {"init --output", "tune --output"}
+"""Where a person edits what is written, and where a search is kept under a lock."""
 LOCAL_SETTINGS = {"workspace", "kubeflow.connection.token_file", "kubeflow.connection.ca_file"}
 
 
@@ -393,3 +399,16 @@ def test_a_detector_is_quantized_and_exported_on_a_store(
     _call(capsys, "export", *common, *quantized, "--formats", "int8", "--output", f"{store}/exported")
     model = ["--model", f"{store}/exported/tflite/model_int8.tflite"]
     assert _call(capsys, "predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
+
+
+def test_the_input_of_a_training_is_measured_on_a_store(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--examples", f"{store}/examples", "--no-step", "--seconds", "0.1"]
+    assert _call(capsys, "bench", "input", f"{store}/pipeline.config", *arguments)["stages"]
+
+
+def test_the_space_of_a_search_is_read_from_a_store(store: str) -> None:
+    path = f"{store}/space.yaml"
+    files.write_text(path, "parameters: {train_config.batch_size: {choices: [2, 4]}}\ntrials: 3\n")
+    assert load_space(path).trials == 3

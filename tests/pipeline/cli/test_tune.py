@@ -32,3 +32,8 @@ def test_the_trials_are_listed_best_first_with_the_command_that_follows() -> Non
 def test_numbers_below_one_are_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "settings.yaml", "--space", "space.yaml", flag, "0"]) == 2
     assert f"{flag}: expected 1 or more, found 0" in capsys.readouterr().err
+
+
+def test_a_search_is_kept_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "settings.yaml", "--space", "space.yaml", "--output", "s3://bucket/search"]) == 2
+    assert "--output: expected a folder on this machine" in capsys.readouterr().err
