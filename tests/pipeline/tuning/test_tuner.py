@@ -78,7 +78,7 @@ def test_values_that_nothing_can_be_trained_with_are_the_worst_not_an_error(tmp_
 def test_where_every_training_fails_the_search_ends(tmp_path: Path) -> None:
     space = Space(parameters={"x": X})
     search, tuner = tuned(tmp_path, space, 50, end="crash")
-    with pytest.raises(DataError, match=r"log\.txt: .*3 that failed.*no memory"):
+    with pytest.raises(DataError, match=r"output\.txt: .*3 that failed.*no memory"):
         tuner.run()
     assert [r.state for r in search.records()] == ["failed"] * 3
 
