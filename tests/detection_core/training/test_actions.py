@@ -55,6 +55,7 @@ def test_history_lines_have_the_contracts_fields(tmp_path: Path) -> None:
         "steps_per_second": 8.4,
         "images_per_second": 67.2,
         "data_wait": 0.03,
+        "skipped_updates": 0,
         "memory_bytes": 1_900_000_000,
         "device_memory_bytes": 0,
     }
