@@ -19,7 +19,7 @@ def test_the_loop_gets_what_the_config_says() -> None:
     config = parse(
         "num_steps: 700 gradient_clipping_by_norm: 10 bias_grad_multiplier: 2 add_regularization_loss: false"
         " freeze_variables: 'a' freeze_variables: 'b' update_trainable_variables: 'c'"
-        " summarize_gradients: true keep_checkpoint_every_n_hours: 2.5"
+        " summarize_gradients: true batch_size: 32 keep_checkpoint_every_n_hours: 2.5"
     )
     assert build_train_options(config, log_every=7) == TrainOptions(
         num_steps=700,
@@ -32,6 +32,7 @@ def test_the_loop_gets_what_the_config_says() -> None:
         freeze_variables=("a", "b"),
         update_trainable_variables=("c",),
         summarize_gradients=True,
+        batch_size=32,
     )
     assert build_train_options(parse("num_steps: 50000")).checkpoint_every == 1000
 

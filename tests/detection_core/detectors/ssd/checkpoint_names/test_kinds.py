@@ -25,4 +25,4 @@ def test_a_classifier_fills_less_than_a_detector_and_names_begin_as_said(model, 
     assert any(path.startswith(naming.classifier) for _, (path, *_) in found["classification"])
     assert any(path.startswith(naming.detector) for _, (path, *_) in found["detection"])
     everything = found["detection" if named else "full"]
-    assert any(naming.heads in path for _, (path, *_) in everything)
+    assert any(heads in path for heads in naming.heads for _, (path, *_) in everything)
